@@ -119,7 +119,7 @@ class StagingArea(ABC):
         """Let other writers have the name; a second call is a no-op."""
 
     def check_owned(self) -> None:
-        """Raise `RuntimeError` unless the partial data are still those of this writer."""
+        """Raise `RuntimeError` unless the partial data still belong to this writer."""
         if not self.is_owned:
             raise RuntimeError(f"another program deleted or replaced {str(self.partial)!r} or its sidecar")
 
@@ -214,7 +214,7 @@ class StagingArea(ABC):
 
     @abstractmethod
     def entries(self, numbers: Iterable[int] | None = None) -> dict[int, ShardEntry]:
-        """Return the entries by number, or those of these numbers; one that is damaged is left out, and logged."""
+        """Return number to entry, for all entries or for `numbers`; damaged ones are left out, and logged."""
 
     @abstractmethod
     def is_sound(self, entry: ShardEntry, *, checksums: bool) -> bool:
@@ -222,7 +222,7 @@ class StagingArea(ABC):
 
         Args:
             entry: The entry.
-            checksums: Read local files whole; else compare their size and a few blocks. Of objects, only the sizes are
+            checksums: Read local files whole; else compare their size and a few blocks. Only the sizes of objects are
                 compared: their store keeps checksums.
         """
 

@@ -1,4 +1,4 @@
-"""Entries: small texts in a staging area, each of which commits one shard."""
+"""Entries: small texts in a staging area; each commits one shard."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class ShardEntry:
 
     Attributes:
         shard: The name of the file or folder in the staging area.
-        file: `list_file` of it. Of a shard that grows, only how many records the entry is about.
-        facts: What its writer needs to continue behind it.
+        file: The result of `list_file`. For a shard that grows, only the number of records that the entry is about.
+        facts: The facts that its writer needs to continue behind it.
     """
 
     shard: str

@@ -75,7 +75,7 @@ class LocalArea(StagingArea):
     def lock(self, backend: Backend, *, overwrite: bool, resume: bool, shared: bool = False) -> None:
         self._overwrite, self._is_shared = overwrite, shared
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        # Before there is a sidecar, which would say that the data are ours.
+        # This check comes before there is a sidecar, which would say that the data are ours.
         self._check_foreign(backend, resume)
         try:
             if self._name_lock.acquire(shared=shared):
@@ -122,7 +122,7 @@ class LocalArea(StagingArea):
     def _check_foreign(self, backend: Backend, resume: bool) -> None:
         """Raise `TargetExistsError` if something that no writer of this package left has the partial name.
 
-        Without a sidecar, data of the format are taken for those of another program, which a writer may resume.
+        Data of the format without a sidecar are taken for data of another program, which a writer may resume.
         """
         if not os.path.lexists(self._partial):
             return
@@ -163,7 +163,7 @@ class LocalArea(StagingArea):
 
     def _saved(self) -> dict[str, Any] | None:
         """Return what the interrupted writer saved; `None` if there is nothing to resume."""
-        # After a crash of the machine the sidecar may be empty: then nothing tells what the data are.
+        # The sidecar may be empty after a crash of the machine: then nothing tells what the data are.
         if not os.path.lexists(self._partial) or not self._name_lock.text():
             return None
         try:

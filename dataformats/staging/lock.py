@@ -94,7 +94,7 @@ class NameLock:
 
     def text(self) -> str:
         """Return the content; nothing if a crash of the machine left zeros."""
-        # In Latin-1, a place in the text is a place in the file.
+        # A place in a Latin-1 text is a place in the file.
         return os.pread(self._descriptor, _MAX_BYTES, 0).decode("latin-1").strip("\0")
 
     def write(self, facts: Mapping[str, Any], *, sync: bool) -> None:
@@ -153,10 +153,10 @@ class NameLock:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What the sidecar of partial data says while these get their final name: enough to undo that.
+    """The content of the sidecar of partial data while these get their final name: enough to undo that.
 
     Attributes:
-        inode: Of the file or folder that gets the name.
+        inode: The inode of the file or folder that gets the name.
         names: The final names, to True if a new file gets it and False if it is only deleted.
         shards: Final name to staged name of the shards in the folder that gets the name; `None` if it holds none.
     """
@@ -171,7 +171,7 @@ class Mark:
 
     @staticmethod
     def parse(text: str, final: Path) -> Mark | None:
-        """Return the mark; `None` if there is none, a torn one, or one that names other files than those of `final`."""
+        """Return the mark; `None` if there is none, it is torn, or it names files that do not belong to `final`."""
         try:
             found = json.loads(text)
             names = {str(name): bool(new) for name, new in found["names"].items()}

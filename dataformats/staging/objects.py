@@ -23,7 +23,7 @@ class Objects:
         fs: The fsspec file system.
 
     Attributes:
-        fs: As given.
+        fs: The fsspec file system.
         appear_whole: True for an object store, whose objects have no folders, and which has no rename.
     """
 
@@ -84,6 +84,6 @@ class Objects:
 
     def make_folders(self, names: Iterable[str]) -> None:
         """Make the folders of objects, in a file system that has folders."""
-        # In an object store, `makedirs` may create a bucket.
-        for folder in {posixpath.dirname(name) for name in names if not self.appear_whole} - {"", "/"}:
+        # `makedirs` may create a bucket in an object store.
+        for folder in {self.fs._parent(name) for name in names if not self.appear_whole}:
             self.fs.makedirs(folder, exist_ok=True)

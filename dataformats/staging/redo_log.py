@@ -26,7 +26,7 @@ _POLL_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class RedoLog:
-    """What a publication changes: enough to end it, or to undo it.
+    """The changes of a publication: enough to end it, or to undo it.
 
     Attributes:
         id: The ID of the writer.

@@ -66,7 +66,7 @@ class RemoteArea(StagingArea):
         self._extended: dict[str, Any] | None = None
         self._unmoved: RedoLog | None = None  # the log of a killed writer, which may be resumed
         self._pending: dict[int, tuple[Callable[[], None], Future[None] | None]] = {}
-        self._sizes: dict[str, int] = {}  # of the objects of this writer, by the last listing
+        self._sizes: dict[str, int] = {}  # sizes of this writer's objects, by the last listing
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name, self._fs, self._path, self._id)
@@ -90,7 +90,7 @@ class RemoteArea(StagingArea):
 
     def lock(self, backend: Backend, *, overwrite: bool, resume: bool, shared: bool = False) -> None:
         self._overwrite = overwrite
-        with errors_as_os_error(self.name), suppress(PermissionError):  # of a role that may only write
+        with errors_as_os_error(self.name), suppress(PermissionError):  # the role may only write
             self._finish_other(keeps_unmoved=resume)
 
     def extend(self) -> None:
@@ -123,7 +123,7 @@ class RemoteArea(StagingArea):
                 self._redo(self._unmoved)
 
     def _resumed(self, facts: dict[str, Any]) -> str:
-        """Return the ID of the interrupted writer with these facts that has most shards, or that of a new one."""
+        """Return the ID of the interrupted writer with these facts that has most shards, or a new ID."""
         writers: dict[str, dict[str, Any]] = {}
         for path in self._objects.find(f"{self._path}.partial"):
             inside = path.rpartition(f"{self._path}.partial/")[2]
@@ -441,7 +441,7 @@ class RemoteArea(StagingArea):
         concurrent_map(move, list(moves), local=False)
 
     def _end_as(self, log: RedoLog, *, is_there: bool) -> None:
-        """Leave the sidecar of the new data if they are there, else that of the old ones."""
+        """Leave the sidecar of the new data if they are there, else the sidecar of the old data."""
         if is_there:
             self._end(log.facts, log.keep)
         else:
@@ -463,7 +463,7 @@ class RemoteArea(StagingArea):
             if _ID.fullmatch(writer):
                 self._objects.remove(f"{self._path}.partial/{writer}")
         if not self._objects.find(f"{self._path}.partial"):
-            self._objects.remove(f"{self._path}.partial")  # of a file system that has folders
+            self._objects.remove(f"{self._path}.partial")  # the file system has folders
 
     # ---- objects
 
