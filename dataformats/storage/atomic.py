@@ -31,7 +31,7 @@ __all__ = [
 
 
 _LONG_PART = 2048  # bytes from which a copy costs more than a part of its own in the system call
-_MOST_PARTS = 1024  # of one system call: IOV_MAX of Linux and macOS
+_MOST_PARTS = 1024  # the most parts of one system call: IOV_MAX of Linux and macOS
 
 
 def publish(partial: Path, final: Path, *, replace: bool = True) -> None:
@@ -86,7 +86,7 @@ def restore(now: Mapping[Path, Path | None]) -> None:
     If the last file has its final name, the old ones are deleted instead.
 
     Args:
-        now: As in `publish_together`.
+        now: See `publish_together`.
     """
     *_, last = now
     if os.path.lexists(last):
@@ -225,7 +225,7 @@ def _copy_in_system(source: int, start: int, destination: int, place: int, lengt
 
 def _remove(path: Path) -> None:
     if not is_folder(path):
-        with contextlib.suppress(NotADirectoryError):  # in a folder that is a file now
+        with contextlib.suppress(NotADirectoryError):  # its folder is a file now
             path.unlink(missing_ok=True)
         return
     try:

@@ -121,7 +121,7 @@ class _Descriptors:
     def _close_unless_borrowed(self, file: int, close: Callable[[int], None] = os.close) -> None:
         entry = self._open.get(file)
         if entry is not None and entry[1] == 0 and self._open.pop(file, None) is not None:
-            # Without names of this module: another library may drop a source after Python has cleared them.
+            # This uses no names of the module: another library may drop a source after Python has cleared them.
             try:  # noqa: SIM105
                 close(entry[0])
             except OSError:  # it was only read from, and Linux frees it in any case
@@ -137,7 +137,7 @@ def open_patiently(open_file: Callable[[], T]) -> T:
     """Call a function that opens a file, and again if there are too few descriptors, after the spare ones were closed.
 
     Raises:
-        OSError: That of the function; after a second without a free descriptor, the limit and the remedy.
+        OSError: The function raised it. After a second without a free descriptor, it names the limit and the remedy.
     """
     shortage = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     for wait_s in _WAITS_S:

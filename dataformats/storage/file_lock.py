@@ -37,7 +37,7 @@ class FileLock:
 
     Attributes:
         path: The file or folder.
-        descriptor: Of the open file; -1 after `release`.
+        descriptor: The descriptor of the open file; -1 after `release`.
         is_shared: True for a shared lock.
         is_exclusive: False if the file system has no locks: then nothing is refused.
 

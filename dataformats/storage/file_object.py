@@ -31,7 +31,7 @@ class FileObject(io.RawIOBase):
         return self._position
 
     def read(self, size: int = -1) -> bytes:
-        """Return so many bytes, fewer at the end: never allocates more than the file has."""
+        """Return `size` bytes, fewer at the end: never allocates more than the file has."""
         found = self._file.pread(self._position, self._file.size if size < 0 else size)
         self._position += len(found)
         return found

@@ -157,7 +157,7 @@ class CachedFile(MemoryFile):
 
 
 def cache_files(files: Sequence[StoredFile], given: Any = None) -> tuple[list[StoredFile], SharedMemory | None]:
-    """Return the files as files in memory, and the memory that those of known size share.
+    """Return the files as files in memory, and the memory that local files share.
 
     Args:
         files: The files; a compressed one gets separate memory when its size is known.

@@ -35,7 +35,7 @@ def resolve(
     Args:
         path: A str or PathLike, a glob, a URL that fsspec knows, a file or path of fsspec, an object with `open`, `/`,
             `exists`, `glob`, bytes, an open file, or a sequence of them.
-        storage_options: For the fsspec file system.
+        storage_options: Options of the fsspec file system.
         is_folder: Called with a path; True if it more likely names a folder than a file. A URL is then listed at once.
 
     Raises:
@@ -118,7 +118,7 @@ def _regular_file(name: str) -> LocalFile | None:
 
 
 def _from_fsspec(file: Any, is_folder: Callable[[str], bool]) -> list[StoredFile | Folder]:
-    """Return the file that an `OpenFile` or an opened file of fsspec reads, or those of a `UPath`."""
+    """Return the file that an `OpenFile` or an opened file of fsspec reads, or the files of a `UPath`."""
     if getattr(file, "compression", None):
         what = f"{file.path!r} is opened with compression={file.compression!r}"
         raise ValueError(f"{what}: open it without, because compressed TFRecords are recognized")

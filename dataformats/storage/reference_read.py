@@ -29,7 +29,7 @@ class Fetched:
     """The blobs of one `Extents`.
 
     Attributes:
-        blobs: As many as extents; one with a problem is empty.
+        blobs: One blob for each extent; one with a problem is empty.
         problems: Position to error, with the path.
     """
 

@@ -17,7 +17,7 @@ class SplicedFile(StoredFile):
     Args:
         file: The file.
         parts: Bytes, or ranges of bytes of the file, which must lie inside it.
-        name: The path; that of the file by default.
+        name: The path; `None` takes the path of the file.
     """
 
     def __init__(self, file: StoredFile, parts: Sequence[bytes | range], name: str | None = None) -> None:

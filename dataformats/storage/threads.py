@@ -79,7 +79,7 @@ def for_each(work: Callable[[int], None], n: int) -> None:
 
     Args:
         work: Computes without the GIL for the most part; thread-safe. An exception is raised here after the last call
-            has ended; that of the lowest number, and numbers above it may be left out.
+            has ended; the lowest number's wins, and numbers above it may be left out.
         n: How many.
     """
     _SHARED.run(_CallGroup(work, n))

@@ -36,7 +36,7 @@ class Decompressor:
     """A decompressor at a decompressed position.
 
     Args:
-        wbits: Of `WBITS`.
+        wbits: A value of `WBITS`.
 
     Attributes:
         read_bytes: How many compressed bytes to read at once.
@@ -70,12 +70,12 @@ class Decompressor:
         return unused + self.pending
 
     def give(self, compressed: bytes) -> None:
-        """Give it the next compressed bytes, of which none may be pending."""
+        """Feed the next compressed bytes; call only if none are pending."""
         self.pending = compressed
         self.source += len(compressed)
 
     def begin_member(self, compressed: bytes, source: int) -> None:
-        """Continue with another member, of which `compressed` are the first bytes; they end at `source`."""
+        """Continue with another member, which begins with `compressed`; these bytes end at `source`."""
         self._state, self.pending, self.source = self._new_state(), compressed, source
 
     def copy(self) -> Decompressor:

@@ -19,13 +19,13 @@ from dataformats.storage.compressed.decompressor import WBITS, DamageError, Deco
 __all__ = ["DecompressedFile"]
 
 _STEP = 256 * 1024  # decompressed bytes between checkpoints, at first
-_MAX_CHECKPOINTS = 1024  # of one file; 40 to 56 KB each
+_MAX_CHECKPOINTS = 1024  # checkpoints of one file; 40 to 56 KB each
 _MIN_CHECKPOINTS = 4
-_ALL_CHECKPOINTS = 8192  # of all files of the process, approximately
+_ALL_CHECKPOINTS = 8192  # checkpoints of all files of the process, approximately
 _CURSORS = 4
 _PATIENCE = 16  # reads that another one waits for at most
 _PATIENCE_S = 1.0  # an interrupt may leave a read that never ends
-_SHARE = 8  # of `max_record_bytes`: longer records need a file that is not much smaller
+_SHARE = 8  # divides `max_record_bytes`: longer records need a file that is not much smaller
 _EXPANSION = 100  # sound records of this size are rarely compressed more
 _END = 2**63
 
@@ -57,10 +57,10 @@ class DecompressedFile(StoredFile):
 
     def _unlock(self) -> None:
         self._lock = threading.Lock()
-        self._ended = threading.Condition(self._lock)  # of a read
+        self._ended = threading.Condition(self._lock)  # a read has ended
         self._seeking = threading.Lock()
         self._cursors: list[Decompressor] = []  # where recent reads ended: a sequential reader continues there
-        self._reads: dict[int, tuple[int, int]] = {}  # of each thread, the read under way: from, to
+        self._reads: dict[int, tuple[int, int]] = {}  # thread to the read under way: from, to
 
     @property
     def stored(self) -> StoredFile:

@@ -15,7 +15,7 @@ from dataformats.kernels import buffers
 
 __all__ = ["Windows", "decompress_around"]
 
-_MAX_FILES = 16  # of one batch
+_MAX_FILES = 16  # files of one batch
 _SPREAD = 2  # times the bytes of the blobs: a window with longer gaps holds too many bytes that are not needed
 
 
@@ -24,7 +24,7 @@ class Windows(NamedTuple):
 
     Attributes:
         extents: The extents, with offsets in the windows.
-        facts: As `lay_out` takes them: the address of each window, its size, and no time.
+        facts: The arguments of `lay_out`: the address of each window, its size, and no time.
         buffers: The windows, which must live as long as their addresses are used.
     """
 

@@ -47,8 +47,8 @@ class PinnedTable(NamedTuple):
 
     Attributes:
         fields: Their names.
-        handles: Of each field, what `pin_extents` returned.
-        files: Of each field int32[n], the file of each record.
+        handles: The result of `pin_extents` for each field.
+        files: int32[n] for each field, the file of each record.
     """
 
     fields: tuple[str, ...]
@@ -93,7 +93,7 @@ def read(
         files: The files that the extents number.
         located: Where the blobs lie.
         max_bytes: A longer blob is not read.
-        slices: For each field, the slice of its blobs that is read straight into a column; empty if there is none.
+        slices: The slice of each field's blobs that is read straight into a column; empty if there is none.
     """
     if not files.gathers:
         return _read_compressed(files, located, max_bytes, slices)

@@ -116,10 +116,10 @@ def open_files(files: Sequence[StoredFile], io: str, in_memory: Sequence[int] = 
     """Return the files to read from.
 
     Args:
-        files: As a reader knows them.
+        files: The files of a reader.
         io: How they are read: see `open`.
         in_memory: The numbers of files to hold in memory.
-        memory: From `FileSet.shared`, in the process that spawned this one.
+        memory: The result of `FileSet.shared` in the process that spawned this one.
 
     Raises:
         ValueError: No such `io`, or the files cannot be mapped.

@@ -40,7 +40,7 @@ class _Block(NamedTuple):
 
 
 class BlockCache:
-    """Blocks of remote files, the least recently used of which are dropped. Thread-safe; empty after a fork.
+    """Blocks of remote files; the least recently used ones are dropped. Thread-safe; empty after a fork.
 
     A block that several threads need is requested once. A block that cannot be read raises in each read that needs it,
     and is requested anew by the next one; all other blocks of the same request are kept.
@@ -87,7 +87,7 @@ class BlockCache:
         blocks = self._get({key: part.file for part in ranges for key in self._keys(part)})
         for part in ranges:
             for key in self._keys(part):
-                at = key.number * self.block_bytes - part.offset  # of the block, in `out`
+                at = key.number * self.block_bytes - part.offset  # where the block lies in `out`
                 piece = memoryview(blocks[key])[max(0, -at) : len(part.out) - at]
                 part.out[max(0, at) : max(0, at) + len(piece)] = piece
 
@@ -139,7 +139,7 @@ class BlockCache:
                 pending[key].set_exception(answer)
 
     def _fetch(self, missing: Mapping[_Block, Any]) -> dict[_Block, bytes | BaseException]:
-        """Return these blocks from the disk, or else from the servers, those of a file system by one call."""
+        """Return these blocks from the disk, or else from the servers, with one call for each file system."""
         disk = self.disk
         kept = {} if disk is None else {key: disk.get(self._name(key)) for key in missing}
         answers: dict[_Block, bytes | BaseException] = {key: block for key, block in kept.items() if block is not None}
@@ -161,7 +161,7 @@ class BlockCache:
         return answers
 
     def _runs(self, keys: Sequence[_Block], files: Mapping[_Block, Any]) -> list[list[_Block]]:
-        """Return the keys in runs of neighbors, each of which is one request."""
+        """Return the keys in runs of neighbors; each run is one request."""
         runs: list[list[_Block]] = []
         most = max(1, _MOST_REQUEST_BYTES // self.block_bytes)
         for key in keys:

@@ -95,7 +95,7 @@ class DiskBlocks:
                 if entry.name.endswith(_SUFFIX):
                     files.append((info.st_mtime_ns, info.st_size, entry.path))
                 elif entry.name.endswith(".partial") and time.time() - info.st_mtime > _STALE_S:
-                    os.unlink(entry.path)  # of a process that was killed
+                    os.unlink(entry.path)  # a process was killed
         total = sum(size for _, size, _ in files)
         for _, size, path in sorted(files):
             if total <= self.limit_bytes - self.limit_bytes // 16:

@@ -58,13 +58,13 @@ def explained(error: Exception, url: str) -> Exception:
     ):
         return error
     if isinstance(error, OSError) and error.errno is not None and not _status(error):
-        return OSError(error.errno, error.strerror, url)  # of the subclass for this number
+        return OSError(error.errno, error.strerror, url)  # Python chooses the subclass for this number
     return OSError(f"{url!r}: {_message(error)}")
 
 
 @contextmanager
 def errors_as_os_error(name: str) -> Iterator[None]:
-    """Raise the errors of a file system as `explained`: those of HTTP clients and archives are of their own types."""
+    """Raise the errors of a file system as `explained`: HTTP clients and archives have error types of their own."""
     try:
         yield
     except Exception as error:

@@ -37,12 +37,12 @@ class FsspecFile(StoredFile):
     Args:
         fs: The file system.
         path: The file in it.
-        info: What the file system has said of it; `None` asks for it.
-        folder: Lists the files beside it, in one request; `None` asks for each.
+        info: The file system's description of it; `None` asks for it.
+        folder: Lists its siblings, in one request; `None` asks for each.
         versions: The versions of all files of the listing that `info` is from; `None`: this file asks for its own.
 
     Attributes:
-        path: As given.
+        path: The path in the file system.
         is_versioned: True if no other file, and no other version of this one, has its name and identity.
         cache_key: Identifies its blocks; without a version, for this object alone.
         cache: The blocks that all reads go through, kept on the local disk as well; `None` if `open` asked for none.
@@ -97,7 +97,7 @@ class FsspecFile(StoredFile):
         return [bytes(out) for out in outs]
 
     def _fill(self, ranges: Sequence[FileRange]) -> None:
-        """Fill the memory of each range, of which the file has all bytes."""
+        """Fill the memory of each range; the file must have all its bytes."""
         wanted = [part for part in ranges if len(part.out)]
         if not wanted:
             return
@@ -115,7 +115,7 @@ class FsspecFile(StoredFile):
 
     @staticmethod
     def check_unchanged(files: Sequence[FsspecFile]) -> None:
-        """Compare size and version of files with those of their opening, as the server told them last.
+        """Check that size and version are unchanged since `open`, as far as the server has reported them.
 
         Called after each read of these files. The server is asked at most once a second, and less often if that takes
         long: for all files of a folder that was opened, or for one other file, the one that was compared longest ago.
@@ -196,7 +196,7 @@ def _bytes_or_none(fs: Any, path: str, limit: int) -> tuple[str, bytes] | None:
             content = bytes(patiently(lambda: fs.cat_file(path, start=0, end=limit + 1)))
     except (FileNotFoundError, PermissionError, IsADirectoryError):
         return None
-    except OSError:  # of an empty object S3 sends no range
+    except OSError:  # S3 sends no range of an empty object
         content = b""
     if not 0 < len(content) <= limit:
         file = _file_or_none(fs, path)  # tells an empty file from an error, and names one that is too long
@@ -216,7 +216,7 @@ class FsspecFolder(Folder):
     @property
     def listing(self) -> dict[str, Mapping[str, Any]]:
         """The name of each file and folder in it, and what the file system says of it."""
-        if self._listing is None:  # in Python 3.11 the lock of a cached_property would be that of all folders
+        if self._listing is None:  # Python 3.11 would share the lock of a cached_property among all folders
             begin = time.monotonic()
             listing = self._list()
             self._versions = Versions(self._identities, time.monotonic() - begin)
@@ -229,7 +229,7 @@ class FsspecFolder(Folder):
 
     def _list(self) -> dict[str, Mapping[str, Any]]:
         fs = self._system.current
-        path = f"{self._path}/" if is_http(self._path) else self._path  # without the slash, servers redirect
+        path = f"{self._path}/" if is_http(self._path) else self._path  # servers redirect a path without the slash
         with errors_as_os_error(self.name):
             fs.invalidate_cache(self._path)
             entries = patiently(lambda: fs.ls(path, detail=True))
@@ -299,7 +299,7 @@ def _glob(system: CurrentSystem, pattern: str) -> dict[str, Mapping[str, Any]]:
 def _all_of(
     file: Callable[[str], StoredFile], names: Sequence[str], listed: Iterable[Mapping[str, Any]]
 ) -> list[StoredFile]:
-    """Return the files of these names, of which a listing told this; one without sizes takes a request for each."""
+    """Return the files of these names, which a listing described; a listing without sizes takes a request for each."""
     if all(entry.get("size") is not None for entry in listed):
         return [file(name) for name in names]
     return concurrent_map(file, names, local=False)

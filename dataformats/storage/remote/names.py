@@ -1,4 +1,4 @@
-"""Names of files behind fsspec file systems: those of HTTP are URLs, which quote characters and may have a query."""
+"""Names of files behind fsspec file systems: HTTP names are URLs, which quote characters and may have a query."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def beside(fs: Any, path: str, name: str) -> str:
 
 
 def plain(path: str) -> str:
-    """Return a path as it is, or that of a URL, unquoted."""
+    """Return a path as it is, or the unquoted path of a URL."""
     return unquote(urlsplit(path).path) if is_http(path) else path
 
 

@@ -23,7 +23,7 @@ class Versions:
 
     Attributes:
         asked: When they were requested, on the monotonic clock.
-        found: What `ask` returned last; empty before.
+        found: The last result of `ask`; empty before.
     """
 
     def __init__(self, ask: Callable[[], dict[str, tuple[str, ...]]], seconds: float = 0.0) -> None:
