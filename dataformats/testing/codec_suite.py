@@ -45,7 +45,7 @@ class CodecCase:
         refuses: Values that `encode` refuses.
         damaged: Blobs that `decode` refuses.
         bad_args: Arguments that the codec refuses, as in `kind` between the parentheses.
-        codecs: What `open` and `create` need to find the codec; `None` if it is registered.
+        codecs: The `codecs` argument with which `open` and `create` find the codec; `None` if it is registered.
         lossless: False if values are read back nearly as they were written: only type, dtype and shape are compared.
         cuts: True if no blob that is cut short decodes.
         flips: True if no blob with a flipped bit decodes.
@@ -150,7 +150,7 @@ class CodecConformance:
             assert not case.lossless or case.coder.encode(found) == blob
 
     def test_a_blob_alone_is_a_batch_of_one(self, case: CodecCase) -> None:
-        """What reads one record without a batch gives the same value, of the same type."""
+        """Decoding one record without a batch gives the same value, of the same type."""
         for value in case.values:
             blob = case.coder.encode(value)
             (batch,) = case.coder.decode([blob])
@@ -213,7 +213,7 @@ class CodecConformance:
         _need_safe(case)
         for value in case.values:
             blob = case.coder.encode(value)
-            for n in range(0, len(blob), 1 + len(blob) // 500):  # of a large one at 250 to 500 places
+            for n in range(0, len(blob), 1 + len(blob) // 500):  # a large one is cut at 250 to 500 places
                 assert not _decodes(case, blob[:n], blob) or not case.cuts, f"{value!r}, cut at byte {n}"
 
     def test_every_bit_flipped(self, case: CodecCase) -> None:

@@ -46,7 +46,7 @@ class IndexConformance:
         data.check(data.open(path, index=str(tmp_path / "file" / "x")).read([3, 5]), [3, 5])
 
     def test_stale_ones(self, data: DatasetFixture) -> None:
-        """Of a file that was replaced by another one, of the same size too."""
+        """The index of a file is not used for another file that replaced it, even one of the same size."""
         path = data.write(20)
         data.check([data.open(path, index="beside")[3]], [3])
         with data.create(path, overwrite=True) as writer:

@@ -91,7 +91,7 @@ class ProcessDurability:
 
     @pytest.mark.parametrize("shards", [None, 7])
     def test_killed_writers(self, data: DatasetFixture, shards: int | None) -> None:
-        """Records synced before `kill -9` are there on resume; the result is that of an undisturbed writer."""
+        """Records synced before `kill -9` are there on resume; the result equals an undisturbed writer's."""
         if shards:
             data.need_shards()
         path = data.folder / "shards" if shards else data.path()

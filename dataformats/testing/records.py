@@ -35,7 +35,7 @@ def blob(index: int, most: int = 200) -> bytes:
 def plain_spec(case: FormatCase) -> dict[str, str] | None:
     """Return the spec of the records that most tests use: no value in them is empty. `None` for documents.
 
-    It is that of the case if the format has fixed fields.
+    A format with fixed fields has the spec of its case.
     """
     if case.spec is not None:
         return dict(case.spec)

@@ -111,7 +111,7 @@ def _command(case: FormatCase, function: str, arguments: Sequence[Any]) -> list[
 
 
 def _environment() -> dict[str, str]:
-    """Let a new interpreter find the modules that this one finds, those of `FormatCase.setup` too."""
+    """Let a new interpreter find the modules that this one finds, including the module of `FormatCase.setup`."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
@@ -166,7 +166,7 @@ def write_until_killed(case: FormatCase, path: str, options: dict[str, Any], n_s
 
 def read_with_few_descriptors(case: FormatCase, folder: str, limit: int) -> None:
     """Read a folder of more files than this process may open."""
-    import resource  # of Unix
+    import resource  # exists on Unix only
 
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     source = open_dataset(folder, **case.open_options)

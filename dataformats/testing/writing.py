@@ -263,7 +263,7 @@ class WritingConformance:
         assert list(data.folder.iterdir()) == []
 
     def test_payloads(self, data: DatasetFixture) -> None:
-        """Payloads other than that of the case; a spec that the payload cannot hold is refused."""
+        """Payloads other than the case's; a spec that the payload cannot hold is refused."""
         data.need_bytes()
         documents = [{"n": i, "list": [1, None, "é"]} for i in range(5)]
         for payload in ("msgpack", "json"):
