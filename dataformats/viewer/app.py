@@ -28,7 +28,7 @@ __all__ = ["viewer_app"]
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _PAGE = {path.name: path for path in (Path(__file__).parent / "static").iterdir() if path.suffix in _TYPES}
 _MAX_ROWS, _MAX_FIELDS, _MAX_CONDITION = 500, 200, 10_000
-_MAX_SIDE = 1024  # of a thumbnail
+_MAX_SIDE = 1024  # the largest side of a thumbnail
 _DECODERS = 2  # threads that make thumbnails, each in up to 128 MiB
 _WAIT = 0.3  # seconds for an index that is there already
 _SANDBOX = "default-src 'none'; sandbox"
@@ -56,7 +56,7 @@ def viewer_app(dataset: ViewedDataset, token: str) -> Guard:
 
 
 class _Answers:
-    """What each address answers; functions that run in threads.
+    """The answer of each address; the functions run in threads.
 
     Requests name records by index and fields by position: no text of a request is a path.
     """
@@ -198,5 +198,5 @@ def _or_text(
 ) -> Response:
     try:
         return answer(query, int(record), int(field))
-    except Exception as error:  # of a record, or of a picture
+    except Exception as error:  # the record or the picture cannot be shown
         return Response(in_words(error)["text"], 422, media_type="text/plain")

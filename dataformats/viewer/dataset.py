@@ -43,8 +43,8 @@ class ViewedDataset:
     """A dataset, opened for the viewer. Thread-safe.
 
     Args:
-        path: As in `open`.
-        **options: Likewise.
+        path: See `open`.
+        **options: Arguments of `open`.
 
     Attributes:
         source: The records, with images and videos as they are stored.
@@ -221,6 +221,6 @@ def _cell(column: Any, row: int, limits: CellLimits) -> Cell:
     if present is not None and not present[row]:
         return {"kind": "missing"}
     try:
-        return cell(column[row], limits)
-    except Exception as error:  # of one value: the page shows all others
+        return cell(column[position], limits)
+    except Exception as error:  # one value failed: the page shows all others
         return {"kind": "error", **in_words(error)}

@@ -16,7 +16,7 @@ __all__ = ["FieldScan"]
 
 _SMALL = 2**28  # bytes of a dataset that is scanned without being asked
 _COMMON = 24  # values that are sent
-_SECONDS = 0.4  # between two snapshots
+_SECONDS = 0.4  # time between two snapshots
 
 
 class FieldScan:
@@ -29,8 +29,8 @@ class FieldScan:
     def __init__(self, dataset: ViewedDataset) -> None:
         self._dataset = dataset
         self._lock = threading.Lock()
-        self._known: dict[str, FieldStats] = {}  # of complete scans
-        self._latest: dict[str, FieldStats] = {}  # of the last scan, complete or not
+        self._known: dict[str, FieldStats] = {}  # results of complete scans
+        self._latest: dict[str, FieldStats] = {}  # results of the last scan, complete or not
         self._state = "idle"
         self._done = 0
         self._n_failed = 0

@@ -62,7 +62,7 @@ class _Filter:
         self._is_done = True
 
     def matches(self, first: int, count: int) -> Cell:
-        is_done = self._is_done  # before the matches are looked at
+        is_done = self._is_done  # must be read before the matches
         with self._lock:
             if len(self._parts) > 1:
                 self._parts = [np.concatenate(self._parts)]

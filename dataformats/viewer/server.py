@@ -21,7 +21,7 @@ def serve(dataset: ViewedDataset, port: int, ready: Callable[[str], None]) -> No
     """Serve a dataset to this machine until Ctrl-C.
 
     Args:
-        dataset: What to show.
+        dataset: The dataset to show.
         port: 0 takes any free one.
         ready: Called with the address, which has a token, when the server listens.
 
