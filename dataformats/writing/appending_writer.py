@@ -93,8 +93,8 @@ class AppendingWriter(FileWriter):
     def index(self, file: StoredFile) -> Iterator[FileIndex]:
         """Yield the index of a file that an interrupted writer left, as the reader builds it, in one part or several.
 
-        The first record with a problem and all behind it are truncated. If fields are stored apart, the extents are
-        those of whole records.
+        The first record with a problem and all behind it are truncated. If fields are stored apart, the extents
+        describe whole records.
         """
 
     def frames(self, records: Sequence[Any]) -> Sequence[bytes | memoryview]:

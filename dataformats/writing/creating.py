@@ -71,7 +71,7 @@ def create(
             exception then keeps the partial data. Behind a URL, only shards: those that arrived are safe.
         overwrite: Replace an existing file or folder of that name, at `close`.
         workers: Threads in which `extend` encodes records; 0 encodes in the calling thread.
-        storage_options: For the fsspec file system of a URL.
+        storage_options: Options of the fsspec file system of a URL.
         **backend_options: Options of the format: `compression="gzip"` for TFRecord, `records=` for FFRecord.
 
     Returns:
@@ -155,8 +155,8 @@ def writer(
     """Return a writer whose records `encode` turns into bytes; for the other arguments see `create`.
 
     Args:
-        plan: Of a conversion, which only an equal one resumes; kept in the sidecar.
-        verify: Of a conversion: see `ShardWriter`.
+        plan: The plan of a conversion, which only an equal one resumes; kept in the sidecar.
+        verify: True if a conversion reads files back, `None` without a conversion: see `ShardWriter`.
     """
     limits = ShardLimits(shard_records, shard_bytes)
     checked_int("workers", workers, 0)

@@ -61,12 +61,12 @@ class DatasetWriter(RecordWriter):
         Args:
             area: Where the data grow, begun.
             schema: Its format, payload and spec.
-            encode: From a record to its bytes.
+            encode: Converts a record to its bytes.
             shards: The files.
             resumable: True if `abort` keeps the partial data.
             workers: Threads that encode in `extend`.
-            facts: What the sidecar says besides format, payload, spec and files; may be added to until `close`.
-            codecs: As in `create`.
+            facts: Facts for the sidecar besides format, payload, spec and files; may be added to until `close`.
+            codecs: See `create`.
         """
         self._area = area
         self._schema = schema
@@ -160,7 +160,7 @@ class DatasetWriter(RecordWriter):
         else:  # an iterator may change a record when it gives the next one
             super().extend(records)
             return
-        with contextlib.closing(chunks):  # after an error, too, no thread encodes
+        with contextlib.closing(chunks):  # no thread encodes after an error, either
             for encoded, failure in chunks:
                 try:
                     if isinstance(encoded, StoredRecords):

@@ -36,7 +36,7 @@ class FinishedData:
         name: The path or URL.
         shards: The entry (`list_file`) of each shard; `None` for a single file.
         file: The local path of the single file.
-        facts: Those of the sidecar, without the plan of a conversion; with the list of files.
+        facts: The facts of the sidecar with the list of files, without the plan of a conversion.
     """
 
     name: str
@@ -50,11 +50,11 @@ class FinishedData:
 
         Args:
             area: The area.
-            schema: Of the new records.
-            limits: Of the new shards.
+            schema: The schema of the new records.
+            limits: When a new shard is full.
 
         Raises:
-            FormatError: They are damaged, or not those that their sidecar lists.
+            FormatError: They are damaged, or differ from their sidecar.
             StateMismatchError: They have another format, payload or spec.
             TargetExistsError: They cannot be extended.
             ValueError: They are a single file that is not on the local disk.
@@ -80,7 +80,7 @@ class FinishedData:
 
     @property
     def digest(self) -> str:
-        """What tells these data from others: of names, sizes and samples of the content."""
+        """A digest that identifies these data, from names, sizes and samples of the content."""
         entries = [without_checksums(entry) for entry in self.facts["files"]]
         return hashlib.sha256(json.dumps(entries).encode()).hexdigest()[:16]
 

@@ -48,12 +48,13 @@ def content_of(records: StoredRecords, before: Content) -> Content:
 
 
 def check_written(backend: Backend, files: Mapping[str, Path], parts: Iterable[tuple[int, Content]]) -> None:
-    """Read a file back, and compare its records with those that were to be written.
+    """Read a file back, and compare its records with the records that were to be written.
 
     Args:
         backend: The format.
-        files: Final name to present path of the file, or the folder, and of those beside it.
-        parts: Numbers of records from the start, in ascending order, and the content of so many; the last is all.
+        files: Final name to present path, of the file or the folder first, then of the files beside it.
+        parts: Numbers of records from the start, in ascending order, each with the content of that many records; the
+            last number counts all.
 
     Raises:
         FormatError: They differ, or a record is damaged.

@@ -101,7 +101,7 @@ class WriteSchema:
         """Return a function from a record to its bytes, or to the blobs of its fields.
 
         Args:
-            codecs: As in `create`.
+            codecs: See `create`.
             spec: The types of the records' values, if they differ from the declared types: `bytes` for blobs that are
                 encoded already.
             trusted: False if a file named the types.
@@ -134,7 +134,7 @@ class WriteSchema:
         return parameter in inspect.signature(self.backend.create).parameters  # type: ignore[attr-defined]  # both kinds have it
 
     def counted(self, n_records: int) -> WriteSchema:
-        """Return the schema of so many records, which some formats write faster if they know it."""
+        """Return the schema for `n_records` records; some formats write faster if they know the number."""
         if "records" in self.options or not self._takes("records"):
             return self
         options = {**self.options, "records": n_records}
@@ -171,7 +171,7 @@ def format_of(path: object) -> str:
 
 
 def check_copy_name(path: object, format: str) -> None:
-    """Raise `SpecError` if the name of new data belongs to another format than that of the copied records."""
+    """Raise `SpecError` if the name of new data belongs to another format than the copied records."""
     matching = _formats_of(path)
     if matching and format not in matching:
         what = f"{str(path)!r} is a name of {matching[0]} data, and the records stay {format}"

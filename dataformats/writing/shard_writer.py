@@ -37,13 +37,13 @@ class ShardWriter:
         schema: Their format.
         limits: When a shard is full.
         finished: The data that the new records extend.
-        resume: Continue behind what an interrupted writer left.
-        verify: Of a conversion: True to read each file back before it is committed. Its records come by
-            `append_stored`, and after a resume it gives those behind the last checkpoint again: see `position`.
+        resume: Continue the data of an interrupted writer.
+        verify: True: a conversion reads each file back before it is committed. Its records come by `append_stored`, and
+            after a resume it gives the records behind the last checkpoint again: see `position`.
 
     Attributes:
         file: The writer of the current file.
-        position: What the caller saved last, with the number of records before it.
+        position: The last position that the caller saved, with the number of records before it.
     """
 
     file: BlobWriter | FieldsWriter
@@ -73,7 +73,7 @@ class ShardWriter:
         self._n_counted, self._content = (
             0,
             Content(),
-        )  # of a conversion: records of the file, and what must be read back
+        )  # a conversion counts the records of the file, and the content to read back
         found = area.entries() if resume and (self._is_sharded or self._is_tracked) else {}
         self._number = next(self._numbers)
         if self._is_sharded:
@@ -344,10 +344,10 @@ def complete_file(
         schema: Its format.
         parts: See `check_written`; `None` reads nothing back.
         checksums: List CRC-32s.
-        facts: Those of the entry.
+        facts: The facts of the entry.
 
     Raises:
-        FormatError: It was read back otherwise than it was written.
+        FormatError: The file differs from the records that were written.
     """
     file.close()
     sidecars = file.sidecars() if isinstance(file, HasSidecars) else {}

@@ -34,8 +34,8 @@ class TableRecords:
 
     Args:
         table: Anything with `__arrow_c_stream__`.
-        schema: Of the new data.
-        codecs: As in `create`.
+        schema: The schema of the new data.
+        codecs: See `create`.
 
     Attributes:
         encode: The function from a record to what is stored.
