@@ -201,6 +201,6 @@ def test_the_command(run: Run, tmp_path: Path) -> None:  # noqa: F811
     assert run("repair", DAMAGED, target).code == 2
     assert run("repair", DAMAGED, target, "--overwrite").code == 1
     garbage = run("repair", GOLDEN / "tfrecord" / "corrupt" / "garbage_7.tfrecord", target, "--overwrite")
-    assert garbage.facts["records lost"] == "0, and those of unknown number"
+    assert garbage.facts["records lost"] == "0, and an unknown number"
     refused = run("repair", GOLDEN / "ffrecord" / "corrupt" / "unfinished.ffr", tmp_path / "x.ffr")
     assert (refused.code, "nothing can be saved" in refused.err) == (1, True)
