@@ -217,7 +217,7 @@ def test_several_formats(tmp_path: Path) -> None:
 
 def test_several_payloads(tmp_path: Path) -> None:
     raw = GOLDEN / "tfrecord" / "raw.tfrecord"
-    with pytest.raises(dataformats.SpecError, match=r"raw.tfrecord' is bytes, and that of .* is example.*payload"):
+    with pytest.raises(dataformats.SpecError, match=r"raw.tfrecord' is bytes, but .* has example.*payload"):
         dataformats.merge([DIGITS[0], raw], tmp_path / "all.tfrecord")
     with pytest.raises(dataformats.SpecError, match="payload"):
         dataformats.merge([dataformats.open(DIGITS[0]), dataformats.open(raw)], tmp_path / "all.tfrecord")
