@@ -23,7 +23,7 @@ _CHANNELS: dict[int, tuple[int, ...]] = {
     2: (3,),
     4: (2,),
     6: (4,),
-}  # channels by color type, without palettes
+}  # channels by color type; no palettes
 _LENGTHS = {b"IHDR": 13, b"sRGB": 1, b"gAMA": 4, b"pHYs": 9, b"cHRM": 32, b"IEND": 0}
 """Bytes of the chunks beside the pixels that change none. Pillow decodes images with others."""
 
