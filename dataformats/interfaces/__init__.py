@@ -1,5 +1,4 @@
-"""The interfaces that an extension implements or calls: backends, readers, file writers, codecs, operations, sources,
-writers.
+"""Interfaces that an extension implements or calls: backends, readers, codecs, operations, sources, writers.
 
 The base classes of readers, writers and files lie in higher rooms, and are imported at first use.
 """
