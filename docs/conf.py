@@ -10,7 +10,7 @@ from sphinx.application import Sphinx
 
 import dataformats
 
-sys.path.insert(0, str(Path(__file__).parent))  # for diagrams.py
+sys.path.insert(0, str(Path(__file__).parent))  # finds diagrams.py
 
 project = "dataformats"
 copyright = "the dataformats authors"  # noqa: A001  # the name that Sphinx reads
@@ -23,7 +23,10 @@ nitpicky = True
 # Types of other projects and type variables lead nowhere: the build asks no network for inventories.
 nitpick_ignore_regex = [
     ("py:.*", r"(?!dataformats\.).*"),
-    ("py:class", r"dataformats\.(registry|indexing\.indexed_reader|reading\.conditions|compat\.tfrecord\.iterator_utils)\.\w+"),
+    (
+        "py:class",
+        r"dataformats\.(registry|indexing\.indexed_reader|reading\.conditions|compat\.tfrecord\.iterator_utils)\.\w+",
+    ),
 ]
 suppress_warnings = ["ref.python"]  # the names of originals occur in several drop-in modules
 
@@ -58,4 +61,4 @@ def escape_underscores(app: Sphinx, kind: str, name: str, thing: object, options
 
 def setup(app: Sphinx) -> None:
     """Connect the hook; called by Sphinx."""
-    app.connect("autodoc-process-docstring", escape_underscores, priority=600)  # after napoleon
+    app.connect("autodoc-process-docstring", escape_underscores, priority=600)  # runs after napoleon
