@@ -79,7 +79,7 @@ class Batch(dict[str, Any]):
 
 
 def conversions(to: str, device: Any) -> tuple[Conversion | None, Conversion | None]:
-    """Return how a batch of arrays is converted for `Loader(to=, device=)`: two steps, each of which may be `None`.
+    """Return how a batch of arrays is converted for `Loader(to=, device=)`: two steps; either may be `None`.
 
     The first begins the conversion in any thread of the caller's process, and the second returns the batch from its
     result, in the caller's thread: so a copy to a device overlaps with the computation.

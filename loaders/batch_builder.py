@@ -32,7 +32,7 @@ from dataformats.storage.threads import IO_WAIT
 __all__ = ["BatchBuilder", "DamagePolicy"]
 
 DamagePolicy = Literal["raise", "omit", "quarantine"]
-"""What happens with a damaged record: raise its error, leave it out, or leave it out and remember it."""
+"""How a damaged record is treated: raise its error, leave it out, or leave it out and remember it."""
 
 Numbers = NDArray[np.int64]
 _Failures = list[tuple[int, Exception]]
@@ -47,7 +47,7 @@ class BatchBuilder:
         plan: Maps positions to records.
         functions: The caller's functions.
         randomness: Generators for these functions.
-        on_corrupt: What happens with a damaged record.
+        on_corrupt: How a damaged record is treated.
         pad_to: Number of rows that a batch is padded to; 0 for no padding.
         holes: Component to int64[n], the indices of its records that are left out unread.
         decode: Operations that decode fields; the sources give the stored bytes of these.

@@ -1,6 +1,6 @@
 """Collate: stack records to columns. Fields of the source keep the type of their column.
 
-Of other fields, equal shapes and dtypes stack, and all other values stay lists; no array is cast.
+Other fields stack if shapes and dtypes are equal, and stay lists otherwise; no array is cast.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def stacked(
 ) -> dict[str, Any]:
     """Return the columns of some records: dicts with the same keys, or single values as the column `"value"`.
 
-    A field of `like` whose values fit the type of its column there gets that type. Of any other field, numbers and
+    A field of `like` whose values fit the type of its column there gets that type. In all other fields, numbers and
     arrays of one dtype and shape are stacked; Python's `int`, `float` and `bool` become int64, float64 and bool; torch
     tensors become arrays; text, bytes and all other values become lists.
 

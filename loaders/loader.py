@@ -82,18 +82,19 @@ class Loader:
             see `dataformats.images`. Its random numbers depend on seed and position alone.
         transform: `transform(record)` or `transform(record, rng)`; `rng` is a `numpy.random.Generator` whose
             numbers depend on seed and position alone. Fields of the source keep the types of their columns.
-        batch_transform: `batch_transform(batch)` or `batch_transform(batch, rng)`, with that of the first position.
+        batch_transform: `batch_transform(batch)` or `batch_transform(batch, rng)`, with the `rng` of the first
+            position.
         collate: Makes the columns of a batch from a list of records; see `dataformats.pad` and `dataformats.pack`.
         on_corrupt: `"raise"` the error of a damaged record, `"omit"` the record, or omit it and list it in
             `loader.quarantined` (`"quarantine"`).
         quarantine: The list of an earlier run, `(path, index, reason)` each; these records are left out unread.
         to: `"numpy"`, `"torch"` or `"jax"`.
-        device: With `to="torch"`: the device of the tensors; with `to="jax"`: a device or a sharding. Copies overlap
-            with the computation.
+        device: The device of the tensors with `to="torch"`; a device or a sharding with `to="jax"`. Copies overlap with
+            the computation.
         block_records: See `shuffle`.
         window_blocks: See `shuffle`.
         prefetch_bytes: No batch is begun while waiting batches have this many bytes.
-        start_method: Of worker processes: `"spawn"`, `"forkserver"` or `"fork"`; `None` takes a safe one.
+        start_method: How worker processes start: `"spawn"`, `"forkserver"` or `"fork"`; `None` takes a safe one.
         hang_timeout_s: Seconds without progress after which a worker is given up with a `WorkerError`; `None`: never.
 
     Raises:
@@ -192,13 +193,13 @@ class Loader:
         )
         register_with_jax(Batch)
         self._position = 0
-        self._is_counted = False  # by Lightning, which keeps the number of batches of an epoch
+        self._is_counted = False  # True if Lightning keeps the number of batches of an epoch
         self._loaded_step_records: int | None = None
         self._quarantined: dict[tuple[int, int], Quarantined] = {}
         self._totals = Totals(worker_type, workers)
         self._received = time.perf_counter()
-        self._cursor: Callable[[], _LoaderIterator | None] = _no_cursor  # weak: a loader that is dropped ends at once
-        self._last_epoch: int | None = None  # of the tasks under way; `None`: they are endless
+        self._cursor: Callable[[], _Cursor | None] = _no_cursor  # weak: a loader that is dropped ends at once
+        self._last_epoch: int | None = None  # the last epoch of the tasks under way; `None`: they are endless
 
     # ---- position
 
@@ -371,7 +372,7 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Continue from a state, at the next batch; works during an iteration too.
 
-        World size, workers, batch size and the weights of a mixture may differ from those of the state.
+        World size, workers, batch size and the weights of a mixture may differ from the state.
 
         Args:
             state: The result of `state_dict`, before or after JSON.

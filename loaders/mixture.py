@@ -73,7 +73,7 @@ class Mixture:
             ValueError: The weights do not fit the components.
         """
         history = changed_history(history, position, self.weights) if history else ((0, self.weights),)
-        # Of the first weights: if its length changed with the weights, past positions would change their epoch.
+        # The first weights give the length: if it changed with the weights, past positions would change their epoch.
         first = checked_weights(history[0][1], self.names, self.lengths)
         n = epoch_length(self.lengths, first, self.until)
         return Plan(self.lengths, n, shuffle, seed, history, self.names)

@@ -29,7 +29,7 @@ _MAX_WEIGHT_SUM = 2**31
 class _WeightedRotation:
     """Turns by constant weights.
 
-    Of `count` turns of two groups with weights L and R, the first group has `(count * L + (L + R) // 2) // (L + R)`:
+    If two groups with weights L and R share `count` turns, the first group has `(count * L + (L + R) // 2) // (L + R)`:
     its share, rounded. This never decreases, grows by 0 or 1 per turn, and is exact after each L + R turns. Groups are
     halved, in a binary tree with the components as leaves, until one component is left. So a component deviates from
     its share by at most half a turn per level, and a turn is found in as many steps as the tree has levels.

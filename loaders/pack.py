@@ -129,7 +129,7 @@ class Pack:
         return columns | added
 
     def _count(self, n_needed: int) -> int:
-        """Return the number of rows of a batch whose documents need so many."""
+        """Return the number of rows of a batch whose documents need `n_needed`."""
         if self.rows is not None and n_needed > self.rows:
             raise SpecError(
                 f"the documents of this batch need {n_needed} rows of {self.length}, more than rows={self.rows}",

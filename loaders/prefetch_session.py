@@ -22,7 +22,7 @@ StartMethod = Literal["spawn", "forkserver", "fork"]
 class PrefetchSession:
     """Owns a prefetcher, and closes it when the session itself is collected.
 
-    The arguments are those of `Loader`.
+    For the arguments see `Loader`.
 
     Attributes:
         is_stale: True if the prefetcher has to be started at the loader's position before the next batch. `take` sets

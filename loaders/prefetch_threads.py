@@ -42,7 +42,7 @@ class ThreadPrefetcher:
 
     Args:
         build: Builds a batch; kernels run without the GIL, so several batches are built at once.
-        n_threads: At least 1.
+        n_threads: The number of threads, at least 1.
         prefetch: Batches that each thread builds ahead, at least 1.
         prefetch_bytes: No batch is begun while waiting batches have this many bytes.
         hang_timeout_s: Seconds without progress after which `take` raises.
@@ -63,7 +63,7 @@ class ThreadPrefetcher:
         self._n_waiting = 0  # workers that wait for a wake-up
         self._awaited: _BatchTask | None = None  # the job that the caller waits for
         self._tasks: Iterator[BatchTask] = iter(())
-        self._jobs: deque[_BatchTask] = deque()  # in order; only the first one may be without a worker
+        self._jobs: deque[_Job] = deque()  # jobs in order; only the first one may be without a worker
         self._closed = False
         self._threads = [
             threading.Thread(target=self._work, args=(number,), name=f"dataformats-loader-{number}", daemon=True)

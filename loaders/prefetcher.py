@@ -35,7 +35,7 @@ class BatchTask(Protocol):
 
 
 class FixedTask(NamedTuple):
-    """A task that stores its positions; the attributes are those of `BatchTask`."""
+    """A task that stores its positions; see `BatchTask` for the attributes."""
 
     positions: NDArray[np.int64]
     spare: NDArray[np.int64]
@@ -48,8 +48,8 @@ class Timings:
 
     Attributes:
         read: Waiting for storage, including checksums.
-        decode: From bytes to columns.
-        transform: In the caller's functions: `transform`, `batch_transform`, `collate`.
+        decode: Decoding bytes to columns.
+        transform: The caller's functions: `transform`, `batch_transform`, `collate`.
         process: CPU time of the thread that built the batch; 0 without such functions.
     """
 

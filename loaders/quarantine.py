@@ -23,7 +23,7 @@ class Quarantined(NamedTuple):
     Attributes:
         path: Its file; empty if it has none.
         index: Its index in the source that was passed to the loader.
-        reason: What is wrong with it.
+        reason: Why it is left out.
         component: The number of its source in a mixture.
 
     Example:

@@ -55,7 +55,7 @@ def resolve(rank: int | Literal["auto"], world_size: int = 1) -> tuple[int, int]
 
     Args:
         rank: A number or `"auto"`.
-        world_size: With `"auto"`: 1, or the number that must be found.
+        world_size: The number of ranks; with `"auto"`, 1 or the number that must be found.
 
     Raises:
         ValueError: The rank is out of range, an environment is incomplete, or two places disagree.
@@ -102,7 +102,7 @@ def _automatic(rank: str, world_size: int) -> tuple[int, int]:
 
 
 def _find() -> _World | None:
-    """Return the world of a library, else that of the launcher, else `None`."""
+    """Return the world of a library, else of the launcher, else `None`."""
     live = [found for found in (_of_torch(), _of_jax()) if found is not None]
     if len(live) == 2 and (live[0].rank, live[0].world_size) != (live[1].rank, live[1].world_size):
         raise ValueError(f"found {live[0]}, but also {live[1]}. Pass rank= and world_size=")
@@ -170,7 +170,7 @@ def _warn_if_several() -> None:
     if found is not None and found.world_size > 1:
         _WARNED.set()
         warnings.warn(
-            f"this process is {found}, but its loader reads all records, as do those of the other ranks. Pass "
+            f"this process is {found}, but its loader reads all records, and so do the other ranks. Pass "
             "rank='auto', or rank= and world_size= of the data-parallel group",
             UserWarning,
             stacklevel=4,

@@ -44,7 +44,7 @@ def read_records(
         sources: The components of a plan, all with the same spec.
         component: int64[n], the source of each record; `None`: all are of the first one.
         indices: int64[n], the index of each record in its source.
-        on_corrupt: Whether a damaged record raises.
+        on_corrupt: How a damaged record is treated: see `RecordSource.read`.
         decode: Decodes fields whose stored bytes the sources give.
 
     Returns:
@@ -114,7 +114,7 @@ def block_cache_for(sources: Sequence[Readable], shuffle: Shuffle) -> BlockCache
     n_files = sum(source.files_per_record for source in files)  # that a batch reads from
     if shuffle.kind == "none":
         return BlockCache((_ORDERED_BLOCKS + 2 * n_files) * _ORDERED_BLOCK_BYTES, _ORDERED_BLOCK_BYTES)
-    # Of one file; the average, because a cache has blocks of one size.
+    # The window of one file is an average, because a cache has blocks of one size.
     window_bytes = int(sum(source.mean_record_bytes for source in files) * shuffle.block_records / n_files)
     block_bytes = min(max(window_bytes // _BLOCKS_OF_WINDOW, _LEAST_BLOCK_BYTES), _ORDERED_BLOCK_BYTES)
     limit = 2 * shuffle.window_blocks * n_files * (window_bytes + 2 * block_bytes)

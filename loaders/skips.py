@@ -73,11 +73,11 @@ class Skips:
         return wanted + first if not self.ranges or not n else self._numbered(first, stop, wanted)
 
     def nth(self, first: int, n: int) -> int:
-        """Return the `n`-th position, from 0, of those from `first` on that are not left out; it must exist."""
+        """Return the `n`-th position, from 0, that is not left out, counted from `first` on; it must exist."""
         return first + n if not self.ranges else int(self._numbered(first, MAX_POSITION, np.array([n]))[0])
 
     def _numbered(self, first: int, stop: int, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the positions with these numbers among those of `[first, stop)` that are not left out."""
+        """Return the positions with these numbers among the positions in `[first, stop)` that are not left out."""
         firsts, lasts = self._clipped(first, stop)
         skipped = np.concatenate([[0], np.cumsum(lasts - firsts)])
         # How many positions remain before each range: position number k comes after all ranges with at most k before.

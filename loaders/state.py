@@ -105,12 +105,12 @@ def validate(
     Args:
         state: The argument of `load_state_dict`.
         mine: The current state of the loader: its data and order.
-        strict: True: data, seed and order must be the same. False: only position, weights and skips are those of
-            `state`; weights stay the loader's own if the number of components differs.
+        strict: True: data, seed and order must be the same. False: only position, weights and skips come from `state`;
+            weights stay the loader's own if the number of components differs.
         plans: The plan versions that this release knows.
 
     Returns:
-        The state itself if `strict`; its plan version is in `plans` and may be older than that of `mine`.
+        The state itself if `strict`; its plan version is in `plans` and may be older than the version of `mine`.
 
     Raises:
         StateMismatchError: The state is malformed, or it is `strict` and does not fit.

@@ -27,7 +27,7 @@ class LoaderStats:
         read_s: Seconds of all workers in storage, including checksums.
         decoded_s: Seconds of all workers in decoding.
         transformed_s: Seconds of all workers in `transform`, `collate` and `batch_transform`.
-        hint: What limits the speed and what would help; empty if the loader does not limit it.
+        hint: The limit of the speed, and a remedy; empty if the loader does not limit it.
 
     Example:
         >>> import dataformats
@@ -64,7 +64,7 @@ class Totals:
     nbytes: int = 0
     omitted: int = 0
     waited_s: float = 0.0
-    waited_since_s: float = 0.0  # without the first batch, because workers start before it
+    waited_since_s: float = 0.0  # leaves out the first batch, because workers start before it
     spent_since_s: float = 0.0
     timings: Timings = field(default_factory=Timings)
 

@@ -18,7 +18,8 @@ __all__ = ["is_optional", "typed_column"]
 def typed_column(name: str, values: list[Any], column: Any) -> Any:
     """Return values as a column of the type of another one; `None` if they are of another type.
 
-    Arrays keep their own dtype; Python numbers have none, so they take that of the column, as in NumPy's arithmetic.
+    Arrays keep their own dtype; Python numbers have none, so they take the dtype of the column, as in NumPy's
+    arithmetic.
 
     Args:
         name: The field's name, for errors.

@@ -60,7 +60,7 @@ class UserFunctions:
         return not (self.transform is None and self.collate is None and self.batch_transform is None)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return UserFunctions, (self.transform, self.collate, self.batch_transform)  # without the cached properties
+        return UserFunctions, (self.transform, self.collate, self.batch_transform)  # omits the cached properties
 
     @cached_property
     def on_record(self) -> Callable[[Any, np.random.Generator], Any]:

@@ -16,7 +16,7 @@ _WARN_AFTER_S = 5.0
 
 
 class WorkerProgress(NamedTuple):
-    """What is known about a worker at one moment.
+    """The progress of a worker at one moment.
 
     Attributes:
         worker: Its number; `None` if no worker has begun the task.
@@ -39,7 +39,7 @@ class Watchdog:
         look: Returns the progress of every worker, always as many.
         describe: Returns what a worker, by its place in that list, is working on; `None` for nothing.
         timeout_s: Seconds without progress after which a worker hangs; `math.inf` never raises.
-        consequence: What happens to a worker that hangs, for the error.
+        consequence: Text for the error: the consequence for a worker that hangs.
 
     Attributes:
         interval_s: How often to call `check`.

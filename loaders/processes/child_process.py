@@ -24,7 +24,7 @@ def start_worker(method: str, config: WorkerConfig, its_line: socket.socket, bui
     """Start a worker.
 
     Raises:
-        WorkerError: The fork server could not be started, or is that of another process.
+        WorkerError: The fork server could not be started, or belongs to another process.
     """
     context: Any = multiprocessing.get_context(method)
     name = f"dataformats-worker-{config.worker}"

@@ -38,7 +38,7 @@ from dataformats.loaders.processes.status import StatusBoard, WorkerStatus
 
 __all__ = ["Arrival", "WorkerPool"]
 
-_GRACE_S = 1.0  # for the current batch of a worker when the pool is closed
+_GRACE_S = 1.0  # time for the current batch of a worker when the pool is closed
 _PER_MESSAGE = 100  # a message holds at most 253 descriptors
 _REMEDY = "Raise the limit (ulimit -n, ulimit -u), or pass fewer workers="
 
@@ -301,6 +301,6 @@ class WorkerPool:
         self._close_descriptors()
         for reader in self._readers:
             reader.close()
-        # At exit multiprocessing would end them, because it takes them for children of this process.
+        # multiprocessing would end them at exit, because it takes them for children of this process.
         children: set[BaseProcess] = getattr(multiprocessing.process, "_children", set())
         children.difference_update(self._workers)

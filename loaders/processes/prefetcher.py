@@ -74,7 +74,7 @@ class ProcessPrefetcher:
         """
         if self._pool is None or not self._pool.is_owner:
             self._start_pool()
-        assert self._pool is not None  # for the type checker
+        assert self._pool is not None  # tells the type checker
         try:
             self._discard_tasks(self._pool)
             self._tasks = iter(tasks)
@@ -124,7 +124,7 @@ class ProcessPrefetcher:
         DESCRIPTORS.close_spare()  # each worker needs some
         n_under_way = self._n_workers * self._prefetch
         pool = WorkerPool(self._build, self._n_workers, n_under_way, self._prefetch + 1, self._method)
-        self._finalizer = weakref.finalize(self, pool.close)  # without close(), and when the interpreter ends
+        self._finalizer = weakref.finalize(self, pool.close)  # if close() is not called
         self._pool = pool
 
     def _discard_tasks(self, pool: WorkerPool) -> None:
@@ -195,7 +195,7 @@ class ProcessPrefetcher:
 
     def _describe(self, worker: int) -> str | None:
         """Return what a worker is working on; `None` for nothing."""
-        assert self._pool is not None  # for the type checker
+        assert self._pool is not None  # tells the type checker
         status = self._pool.statuses[worker]
         number, position = status.number, status.position
         if number is None:

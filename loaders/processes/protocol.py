@@ -27,7 +27,8 @@ TASK = struct.Struct("<q")
 
 MESSAGE = struct.Struct("<7q")
 """A message of a worker: its kind (below); task; slot; bytes of content; bytes of the slot; 1 if a descriptor of the
-slot is attached; a slot that the worker gave up, or -1. Of `NO_MEMORY`: errno in place of the slot, bytes needed."""
+slot is attached; a slot that the worker gave up, or -1. `NO_MEMORY` has errno in place of the slot, and the bytes
+needed."""
 
 BEGUN, BUILT, FAILED, NO_MEMORY = range(4)
 STOP = -1
@@ -37,7 +38,7 @@ LARGEST_TASK = 2**15 if sys.platform == "linux" else 2**10
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """What a worker must know before it can receive anything. Pickles small.
+    """The facts that a worker needs before it can receive anything. Pickles small.
 
     Attributes:
         worker: Its number.

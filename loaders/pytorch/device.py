@@ -44,7 +44,7 @@ class DeviceCopier:
     a device block when the stream that used the batch has passed that point.
 
     Args:
-        device: As `torch.device` takes it.
+        device: An argument of `torch.device`.
 
     Raises:
         ValueError: torch sees no such device.

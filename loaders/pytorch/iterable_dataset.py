@@ -39,7 +39,7 @@ class BatchDataset(torch.utils.data.IterableDataset[Any]):
     `StatefulDataLoader` stores for each worker resumes only with the same number of workers.
 
     Args:
-        source: As `Loader` takes it.
+        source: See `Loader`.
         batch_size: Records per rank and batch. With `rank="auto"` the rank is found at first use, as in `Loader`.
         to: `"torch"`, so that batches leave a worker through shared memory, or `"numpy"`.
         **options: Keyword arguments of `Loader`, except those about workers and devices.
@@ -73,7 +73,7 @@ class BatchDataset(torch.utils.data.IterableDataset[Any]):
         if options.get("rank", 0) != "auto":
             options |= _resolved(options)
         self._make = partial(Loader, source, batch_size, to=to, workers=0, **options)
-        self._loader = self._make()  # at the position where an iteration begins
+        self._loader = self._make()  # stays at the position where an iteration begins
         self._is_shuffled = bool(options.get("shuffle", True))
         # Shared by processes: the number of calls of `set_epoch`, its last argument, and the epoch begun last.
         self._calls, self._epoch, self._begun = _shared_int(0), _shared_int(0), _shared_int(-1)
@@ -95,7 +95,7 @@ class BatchDataset(torch.utils.data.IterableDataset[Any]):
         self._calls_seen = int(self._calls)
 
     def __iter__(self) -> _WorkerBatches:
-        if self._calls_seen != int(self._calls):  # in a worker process that is reused for another epoch
+        if self._calls_seen != int(self._calls):  # a worker process is reused for another epoch
             self._loader.set_epoch(int(self._epoch))
             self._calls_seen = int(self._calls)
         worker, workers = dataloader_worker()
@@ -114,7 +114,7 @@ class BatchDataset(torch.utils.data.IterableDataset[Any]):
         return self._loader.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Make the next iteration continue from the result of `state_after`, `state_dict`, or that of a `Loader`.
+        """Make the next iteration continue from the state of `state_after`, `state_dict`, or a `Loader`.
 
         Raises:
             StateMismatchError: It is damaged, or its data, seed or shuffle differ.
@@ -146,7 +146,7 @@ class BatchDataset(torch.utils.data.IterableDataset[Any]):
 
     def __getstate__(self) -> dict[str, Any]:
         options = {name: by_value(value) if callable(value) else value for name, value in self._make.keywords.items()}
-        # With the rank, because the process that unpickles may know neither process group nor launcher.
+        # The pickle has the rank, because the process that unpickles may know neither process group nor launcher.
         make = partial(self._make.func, *self._make.args, **options | self._rank)
         return {**self.__dict__, "_make": make, "_loader": self.state_dict()}
 

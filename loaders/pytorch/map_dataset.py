@@ -60,8 +60,8 @@ class RecordDataset(torch.utils.data.Dataset[Any]):
     All records of a batch are read together (`__getitems__`). With `collate_fn=collate` and no `transform`, no single
     record is created; `default_collate` works too if records stack.
 
-    Order and position are those of the DataLoader and its sampler: for an order that resumes exactly with any number
-    of workers and ranks use `dataformats.Loader`.
+    The DataLoader and its sampler choose the order and keep the position: for an order that resumes exactly with any
+    number of workers and ranks use `dataformats.Loader`.
 
     Args:
         source: A `RecordSource`, or any sequence.
@@ -121,8 +121,8 @@ class RecordDataset(torch.utils.data.Dataset[Any]):
 def collate(records: Sequence[Any]) -> dict[str, Any]:
     """Return a batch of tensors: the `collate_fn` for a `RecordDataset`.
 
-    Dtypes are those of the data (`default_collate` makes float64 of a float32 scalar), `[]` becomes a jagged tensor,
-    and a field that a record lacks is missing in a `Nullable`.
+    The data keep their dtypes (`default_collate` makes float64 of a float32 scalar), `[]` becomes a jagged tensor, and
+    a field that a record lacks is missing in a `Nullable`.
 
     Raises:
         SpecError: Values of a field without a declared shape do not stack.

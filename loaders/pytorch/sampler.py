@@ -27,11 +27,11 @@ class PlanSampler(torch.utils.data.Sampler[int]):
     programs divide the batches themselves.
 
     Args:
-        source: As `Loader` takes it, except a mixture.
-        shuffle: As in `Loader`.
-        seed: As in `Loader`: the order is the same.
-        block_records: As in `Loader`.
-        window_blocks: As in `Loader`.
+        source: See `Loader`; not a mixture.
+        shuffle: See `Loader`.
+        seed: See `Loader`: the order is the same.
+        block_records: See `Loader`.
+        window_blocks: See `Loader`.
 
     Raises:
         ValueError: The source is empty, or an argument is outside its range.
@@ -62,7 +62,7 @@ class PlanSampler(torch.utils.data.Sampler[int]):
         self._source = as_readable(source)
         order = Shuffle.of(shuffle, block_records, window_blocks)
         self._plan = Plan.of_one(len(self._source), order, checked_int("seed", seed, 0))
-        self._begin = 0  # of the next iteration
+        self._begin = 0  # where the next iteration begins
         self._running: _Indices | None = None  # the latest iteration that gave an index
 
     def __len__(self) -> int:
@@ -124,7 +124,7 @@ class _Indices(Iterator[int]):
     def __init__(self, sampler: PlanSampler) -> None:
         self._sampler = sampler
         self.first = self.position = self.stop = -1
-        self._located: list[int] = []  # in reverse
+        self._located: list[int] = []  # indices in reverse
 
     def __next__(self) -> int:
         sampler = self._sampler
