@@ -198,7 +198,7 @@ class Loader:
         self._quarantined: dict[tuple[int, int], Quarantined] = {}
         self._totals = Totals(worker_type, workers)
         self._received = time.perf_counter()
-        self._cursor: Callable[[], _Cursor | None] = _no_cursor  # weak: a loader that is dropped ends at once
+        self._cursor: Callable[[], _LoaderIterator | None] = _no_cursor  # weak: a loader that is dropped ends at once
         self._last_epoch: int | None = None  # the last epoch of the tasks under way; `None`: they are endless
 
     # ---- position

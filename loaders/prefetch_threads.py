@@ -63,7 +63,7 @@ class ThreadPrefetcher:
         self._n_waiting = 0  # workers that wait for a wake-up
         self._awaited: _BatchTask | None = None  # the job that the caller waits for
         self._tasks: Iterator[BatchTask] = iter(())
-        self._jobs: deque[_Job] = deque()  # jobs in order; only the first one may be without a worker
+        self._jobs: deque[_BatchTask] = deque()  # jobs in order; only the first one may be without a worker
         self._closed = False
         self._threads = [
             threading.Thread(target=self._work, args=(number,), name=f"dataformats-loader-{number}", daemon=True)

@@ -145,7 +145,7 @@ def _with_rest(parts: Iterator[Part], file: StoredFile, end: int, n: int) -> Ite
         yield Loss(file.name, "nothing locates records in these bytes", end, file.size, n)
 
 
-def _by_pickles(file: StoredFile, prefix: bytes) -> Salvage:
+def _by_pickles(file: StoredFile, prefix: bytes) -> ShardSalvage:
     """Return the records of a file without a header if they are pickles, which show where they end."""
     first = _first_byte(file)
     lengths: list[int] = []

@@ -96,7 +96,7 @@ class RowIndex:
         return self.n_whole + (self.rest is not None)
 
     @property
-    def _refs_limits(self) -> Limits:
+    def _refs_limits(self) -> BagLimits:
         """The limits of `refs.bag`, whose generation is the whole dataset's."""
         assert self.files.refs is not None  # asked for in generations 1 and 2 alone; for the type checker
         with self._refs_lock:

@@ -63,7 +63,9 @@ def plan_of(
     if same and _keeps_payload(backend, source, payload) and not source.hidden_fields:
         declared = spec if source.single or source.spec_is_inferred else source.spec
         means_fields = payload in (None, source.payload)  # records read as bytes have no fields
-        plan = Plan(source, payload or source.payload, declared if means_fields else None, None, {}, copied=True)
+        plan = ConversionPlan(
+            source, payload or source.payload, declared if means_fields else None, None, {}, copied=True
+        )
         is_known = plan.spec is None or source.spec_is_saved
         return plan if is_known else replace(plan, checked=_checked(source, codecs))
     check_names(source, rename)

@@ -50,7 +50,7 @@ class _Claim:
 
 
 @dataclass(slots=True)
-class Comparison:
+class SidecarDiff:
     """A comparison of the files that a sidecar lists with the files that are there.
 
     Attributes:

@@ -66,9 +66,9 @@ class SourceIndices:
         """Return the indices in the source of these records of the dataset."""
         return rows if self.chosen is None else self.chosen[rows - self.first]
 
-    def part(self, start: int, stop: int) -> Numbers:
+    def part(self, start: int, stop: int) -> SourceIndices:
         """Return the numbers of some records alone, for another process."""
-        return Numbers() if self.chosen is None else Numbers(start, self.chosen[start:stop])
+        return SourceIndices() if self.chosen is None else SourceIndices(start, self.chosen[start:stop])
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ class Compared:
 _SAME = SourceIndices()
 
 
-class Comparison:
+class DatasetDiff:
     """Compares the records of a dataset with a source.
 
     Args:
@@ -131,9 +131,9 @@ class Comparison:
         by_bytes = fields is None and not rename and _same_payload(dataset, source)
         if len(dataset) < self._n:
             read = _Payloads(source) if by_bytes else _Columns(source, common)
-            self._omit_damaged(source, len(target), read, limit)
-        self.findings.add(_count_findings(self._n, len(target)))
-        self._target = target
+            self._omit_damaged(source, len(dataset), read, limit)
+        self.findings.add(_count_findings(self._n, len(dataset)))
+        self._dataset = dataset
         self._ways: list[tuple[_Read, _Read]] = []  # ways to read both, from the fastest to the most exact
         if by_bytes:
             self._ways.append((_Payloads(dataset), _Payloads(source)))

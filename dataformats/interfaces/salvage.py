@@ -45,7 +45,7 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
-class Salvage:
+class ShardSalvage:
     """The sound records and the losses of one damaged shard.
 
     Attributes:

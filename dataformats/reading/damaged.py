@@ -52,7 +52,7 @@ class DamagedDataset:
     notes: list[str]
 
     @property
-    def first(self) -> Salvage:
+    def first(self) -> ShardSalvage:
         """The salvage of the first shard that has one."""
         for found in self.salvages:
             if isinstance(found, ShardSalvage):

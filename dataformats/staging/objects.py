@@ -85,5 +85,5 @@ class Objects:
     def make_folders(self, names: Iterable[str]) -> None:
         """Make the folders of objects, in a file system that has folders."""
         # `makedirs` may create a bucket in an object store.
-        for folder in {self.fs._parent(name) for name in names if not self.appear_whole}:
+        for folder in {posixpath.dirname(name) for name in names if not self.appear_whole} - {"", "/"}:
             self.fs.makedirs(folder, exist_ok=True)

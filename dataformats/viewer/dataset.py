@@ -221,6 +221,6 @@ def _cell(column: Any, row: int, limits: CellLimits) -> Cell:
     if present is not None and not present[row]:
         return {"kind": "missing"}
     try:
-        return cell(column[position], limits)
+        return cell(column[row], limits)
     except Exception as error:  # one value failed: the page shows all others
         return {"kind": "error", **in_words(error)}

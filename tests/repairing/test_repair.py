@@ -171,8 +171,8 @@ def test_repair_raises_if_new_data_differ(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_backend_without_salvages_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dataformats.reading.damaged.Salvages", int)
-    with pytest.raises(TypeError, match="Salvages"):
+    monkeypatch.setattr("dataformats.reading.damaged.SupportsRepair", int)
+    with pytest.raises(TypeError, match="SupportsRepair"):
         dataformats.repair(DAMAGED, tmp_path / "x.tfrecord")
 
 
