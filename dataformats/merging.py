@@ -190,9 +190,10 @@ def _divide(
     storage_options = options["storage_options"]
     announced = area_at(path, storage_options).announced().get(str(rest))
     is_ours = announced is not None and area_at(rest, storage_options).holds(announced)
+    rest_options: dict[str, Any] = {**options, "overwrite": True} if is_ours else options
     with (
         writer(path, schema, refuse, **options) as out,
-        writer(rest, schema, refuse, **options | {"overwrite": options["overwrite"] or is_ours}) as others,
+        writer(rest, schema, refuse, **rest_options) as others,
     ):
         mask = evaluate(source, where)  # which may take long: not before both names are known to be free
         for records in _stored(sources, progress):
