@@ -19,7 +19,7 @@ import numpy as np
 
 from dataformats.batch import Blobs, Column, StackedList
 from dataformats.batch.value_slices import SplitBlobs, ValueSlice
-from dataformats.columns.exact import DTYPES, exact
+from dataformats.columns.exact import DTYPES, to_exact_array
 from dataformats.errors import SpecError
 from dataformats.interfaces import ArrayCodec, Codec
 from dataformats.spec import Type
@@ -195,9 +195,9 @@ class FixedArray(Codec):
         self.blob_bytes: int | None = dtype.itemsize * math.prod(shape)
 
     def encode(self, value: Any) -> bytes:
-        """Return the bytes of an array that fits exactly; numbers follow the rules of `exact`."""
+        """Return the bytes of an array that fits exactly; numbers follow the rules of `to_exact_array`."""
         if self.dtype.kind != "c":
-            return exact(Type(self.dtype.name, dims=self.shape), value).astype(self.dtype).tobytes()
+            return to_exact_array(Type(self.dtype.name, dims=self.shape), value).astype(self.dtype).tobytes()
         array = np.asarray(value)
         if array.dtype.newbyteorder("=") != self.dtype.newbyteorder("=") or array.shape != self.shape:
             raise ValueError(f"expected {self.dtype} of shape {self.shape}, found {array.dtype} of shape {array.shape}")

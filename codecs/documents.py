@@ -14,7 +14,7 @@ import numpy as np
 
 from dataformats.interfaces import Codec
 
-__all__ = ["JSON", "MAX_BYTES", "MAX_DEPTH", "MSGPACK", "PICKLE", "bounded", "check_document", "unpack"]
+__all__ = ["JSON", "MAX_BYTES", "MAX_DEPTH", "MSGPACK", "PICKLE", "check_document", "check_size", "unpack"]
 
 MAX_BYTES = 2**30
 """The largest document, encoded."""
@@ -41,7 +41,7 @@ class _Json(Codec):
 
     def decode(self, blob: bytes) -> Any:
         """Return the value. The last of duplicate keys counts."""
-        text = bytes(bounded(blob)).decode()
+        text = bytes(check_size(blob)).decode()
         if text.count("[") + text.count("{") > MAX_DEPTH:
             _check_brackets(text)
         return json.loads(text, parse_constant=_refuse_constant)
@@ -56,7 +56,7 @@ class _Msgpack(Codec):
         """Return the packed value. A key that could not be read back raises."""
         packed = cast("bytes", msgpack.packb(value, use_bin_type=True))
         check_document(value, (str, bytes))
-        return bounded(packed)
+        return check_size(packed)
 
     def decode(self, blob: bytes) -> Any:
         """Return the value. No length in the data may exceed the size of the blob."""
@@ -85,7 +85,7 @@ def unpack(blob: bytes, list_hook: Callable[[list[Any]], Any] | None = None) -> 
         blob: One document, at most `MAX_BYTES`.
         list_hook: Converts each list, innermost first.
     """
-    size = len(bounded(blob))
+    size = len(check_size(blob))
     # Lists are allocated at their stated length, on every level; skipping first makes sure that all items are there.
     counter = msgpack.Unpacker(max_buffer_size=max(size, 1))
     counter.feed(blob)
@@ -107,7 +107,7 @@ def unpack(blob: bytes, list_hook: Callable[[list[Any]], Any] | None = None) -> 
     return value
 
 
-def bounded(blob: bytes) -> bytes:
+def check_size(blob: bytes) -> bytes:
     """Return the document; raise if it is larger than `MAX_BYTES`."""
     if len(blob) > MAX_BYTES:
         raise ValueError(f"expected at most {MAX_BYTES} bytes, found {len(blob)}")

@@ -25,7 +25,7 @@ from PIL.WebPImagePlugin import WebPImageFile
 from dataformats.batch import Blobs, Column
 from dataformats.codecs.image_decoders import jpeg, png, webp
 from dataformats.codecs.image_decoders.batches import Opened, decode_all
-from dataformats.codecs.image_decoders.pillow import decoded, plain_mode
+from dataformats.codecs.image_decoders.pillow import decode_pixels, plain_mode
 from dataformats.errors import SpecError
 from dataformats.interfaces import Codec
 from dataformats.kernels.buffers import empty
@@ -130,11 +130,11 @@ class Jpg(_Image):
         divisor = divisor_of(height, width)
         if divisor > 1:
             image.draft(None, (width // divisor, height // divisor))
-        return decoded(image, "RGB"), (height, width), divisor
+        return decode_pixels(image, "RGB"), (height, width), divisor
 
     def _by_pillow(self, blob: bytes) -> NDArray[Any]:
         image = self._by_plugin(blob)
-        return decoded(image, image.mode if image.mode in ("L", "RGB") else "RGB")
+        return decode_pixels(image, image.mode if image.mode in ("L", "RGB") else "RGB")
 
     def _by_plugin(self, blob: bytes) -> JpegImageFile:
         self._check_scans(blob)
@@ -192,8 +192,8 @@ class Png(_Image):
         image = PngImageFile(BytesIO(blob))
         self._check(blob, image.size)
         if image.mode.startswith("I"):
-            return decoded(image, image.mode).astype(np.uint16, copy=False)
-        return decoded(image, plain_mode(image))
+            return decode_pixels(image, image.mode).astype(np.uint16, copy=False)
+        return decode_pixels(image, plain_mode(image))
 
     def _check(self, blob: bytes, size: tuple[int, int]) -> None:
         _check_pixels("Png", size, self.max_pixels, _PNG_DENSITY * len(blob))
@@ -244,7 +244,7 @@ class Webp(_Image):
     def _by_pillow(self, blob: bytes) -> NDArray[Any]:
         image = WebPImageFile(BytesIO(blob))
         _check_pixels("Webp", image.size, self.max_pixels)
-        return decoded(image, "RGBA" if image.mode == "RGBA" else "RGB")
+        return decode_pixels(image, "RGBA" if image.mode == "RGBA" else "RGB")
 
 
 def decode_scaled(

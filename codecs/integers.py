@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dataformats.batch import Blobs, Column
-from dataformats.columns.exact import exact
+from dataformats.columns.exact import to_exact_array
 from dataformats.columns.numbers import NumberColumn
 from dataformats.errors import SpecError
 from dataformats.interfaces import Codec
@@ -147,7 +147,7 @@ class _Word(Codec):
 
     def encode(self, value: Any) -> bytes:
         """Return the bytes of a Python or numpy integer, or of an integer array of shape ()."""
-        return exact(self._numbers.kind, value).tobytes()
+        return to_exact_array(self._numbers.kind, value).tobytes()
 
     def decode(self, blob: bytes) -> Any:
         """Return an `int`."""

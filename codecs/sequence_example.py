@@ -24,7 +24,7 @@ from dataformats.codecs.features.feature_column import FeatureColumn
 from dataformats.codecs.features.list_kinds import EXAMPLE_LISTS, MISSING
 from dataformats.codecs.features.missing_fields import MissingFieldError, with_names
 from dataformats.codecs.features.protobuf_messages import SEQUENCE_MESSAGE, parse
-from dataformats.codecs.features.spec_columns import Target, refuse, to_column
+from dataformats.codecs.features.spec_columns import Target, raise_misfit, to_column
 from dataformats.codecs.features.validation import (
     NEEDS_SPEC,
     check_known,
@@ -35,8 +35,8 @@ from dataformats.codecs.features.validation import (
 from dataformats.codecs.features.wire import delimited
 from dataformats.codecs.features.wire_column import find
 from dataformats.columns.codec_resolver import holds_numbers
-from dataformats.columns.exact import exact
-from dataformats.columns.field_decoder import numbered
+from dataformats.columns.exact import to_exact_array
+from dataformats.columns.field_decoder import renumber_errors
 from dataformats.columns.masks import check_part
 from dataformats.columns.numbers import offsets_of
 from dataformats.errors import Remedy, SpecError
@@ -155,7 +155,9 @@ class _SequenceCoder(RecordCoder):
         kind = self._spec[name]
         item = kind.item
         if None not in item.dims and holds_numbers(self._codecs, kind):
-            features = [number_feature(EXAMPLE_LISTS, item, step, name) for step in exact(kind, value, field=name)]
+            features = [
+                number_feature(EXAMPLE_LISTS, item, step, name) for step in to_exact_array(kind, value, field=name)
+            ]
         else:
             if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__"):
                 raise SpecError(f"expected the steps of {kind}, found {type(value).__name__}", field=name)
@@ -231,12 +233,12 @@ class _SequenceCoder(RecordCoder):
         inside, outside = np.flatnonzero(found), np.flatnonzero(~found)
         if not len(inside):
             return self._list_column(name, lists, part)
-        with numbered(inside):
+        with renumber_errors(inside):
             self._check_context_type(name)
             column = self._context_column(name, context.take(inside), part)
         if not len(outside):
             return column
-        with numbered(outside):
+        with renumber_errors(outside):
             others = self._list_column(name, lists.take(outside), part)
         order = np.argsort(np.concatenate([inside, outside]))
         both: Column = take_column(concat_columns([column, others]), order)
@@ -256,7 +258,7 @@ class _SequenceCoder(RecordCoder):
             check_part(part, counts, name)
             picked = offsets_of(counts)[:-1, None] + np.asarray(part, np.int64)
             counts, steps = np.full(len(lists), len(part)), steps.take(picked.reshape(-1))
-        with numbered(np.repeat(np.arange(len(lists)), counts)):
+        with renumber_errors(np.repeat(np.arange(len(lists)), counts)):
             values: Any = self._step_column(name, steps)
         return Ragged(values, offsets_of(counts), present=None if present.all() else present)
 
@@ -265,7 +267,7 @@ class _SequenceCoder(RecordCoder):
         if self._codecs.codec(target.kind.element) is FEATURE:
             return steps.values()
         if not steps.complete:
-            refuse(target, int((steps.kinds == MISSING).argmax()), "a step without a kind", FEATURE.name, "")
+            raise_misfit(target, int((steps.kinds == MISSING).argmax()), "a step without a kind", FEATURE.name, "")
         return to_column(self._codecs, target, steps)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from dataformats.batch import Blobs, Column
 from dataformats.codecs.arrays import array_of, parts_of
-from dataformats.codecs.documents import bounded, check_document, unpack
+from dataformats.codecs.documents import check_document, check_size, unpack
 from dataformats.interfaces import Codec
 
 __all__ = ["TREE"]
@@ -34,7 +34,7 @@ class _Tree(Codec):
         packed = cast("bytes", msgpack.packb(value, use_bin_type=True, default=_marked))
         check_document(value, (str, bytes))
         _check_marks(value)
-        return bounded(packed)
+        return check_size(packed)
 
     def decode(self, blob: bytes) -> Any:
         """Return the tree, with arrays in memory of their own."""

@@ -16,7 +16,7 @@ from dataformats.reading.opening import open_for_copying
 from dataformats.reading.views import evaluate
 from dataformats.staging.paths import area_at
 from dataformats.writing.creating import writer
-from dataformats.writing.encoding import refuse
+from dataformats.writing.encoding import refuse_record
 from dataformats.writing.schema import WriteSchema, check_copy_name
 
 __all__ = ["merge", "split"]
@@ -157,7 +157,7 @@ def _copy(
         shard_records = max(1, -(-n // shards))
     done, schema = 0, _schema(sources, named=shard_records is None)
     check_copy_name(path, schema.backend.name)
-    with writer(path, schema, refuse, shard_records=shard_records, **options) as out:
+    with writer(path, schema, refuse_record, shard_records=shard_records, **options) as out:
         for stored in _stored(sources, progress):
             left, done = stored, done + len(stored)
             while ends and ends[-1] < done:

@@ -6,7 +6,18 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import ParamSpec, TypeVar
 
-__all__ = ["BATCH", "LOADER", "MODULE", "RAGGED", "SOURCE", "TYPES", "WRITER", "answered", "instead", "no_attribute"]
+__all__ = [
+    "BATCH",
+    "LOADER",
+    "MODULE",
+    "RAGGED",
+    "SOURCE",
+    "TYPES",
+    "WRITER",
+    "describe_replacements",
+    "no_attribute",
+    "suggest_arguments",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -156,12 +167,12 @@ def no_attribute(owner: object, name: str, table: Mapping[str, str]) -> Attribut
     return AttributeError(message, name=name, obj=owner)
 
 
-def instead(names: Iterable[str]) -> str:
+def describe_replacements(names: Iterable[str]) -> str:
     """Return sentences with the arguments to pass instead of these; empty if none is known."""
     return "".join(f". For {name}= use {_ARGUMENTS[name]}" for name in names if name in _ARGUMENTS)
 
 
-def answered(function: Callable[P, T]) -> Callable[P, T]:
+def suggest_arguments(function: Callable[P, T]) -> Callable[P, T]:
     """Return the function; its `TypeError` for an unknown keyword argument names ours, if another program has it."""
     import inspect
 
@@ -171,7 +182,7 @@ def answered(function: Callable[P, T]) -> Callable[P, T]:
     def call(*args: P.args, **named: P.kwargs) -> T:
         if unknown := named.keys() - own:
             listed = ", ".join(sorted(unknown))
-            raise TypeError(f"unknown arguments: {listed}{instead(sorted(unknown))}")
+            raise TypeError(f"unknown arguments: {listed}{describe_replacements(sorted(unknown))}")
         return function(*args, **named)
 
     return call

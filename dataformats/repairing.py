@@ -18,7 +18,7 @@ from dataformats.spec import Spec, Type
 from dataformats.storage.paths import is_local, local_path, resolve
 from dataformats.writing.creating import writer
 from dataformats.writing.dataset_writer import DatasetWriter
-from dataformats.writing.encoding import refuse
+from dataformats.writing.encoding import refuse_record
 from dataformats.writing.schema import WriteSchema, check_copy_name
 
 __all__ = ["RepairReport", "repair"]
@@ -138,7 +138,7 @@ def repair(
         with writer(
             path,
             schema,
-            refuse,
+            refuse_record,
             shard_records=limit,
             overwrite=overwrite,
             storage_options=storage_options,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.batch import described
+from dataformats.batch import describe_value
 from dataformats.errors import MissingExtraError, UnknownNameError
 
 __all__ = ["Batch", "Conversion", "conversions"]
@@ -50,13 +50,13 @@ class Batch(dict[str, Any]):
 
     def __repr__(self) -> str:
         rows = f"{len(self.positions)} records; " if "positions" in self.__dict__ else ""
-        return f"Batch({rows}{', '.join(f'{name}: {described(column)}' for name, column in self.items())})"
+        return f"Batch({rows}{', '.join(f'{name}: {describe_value(column)}' for name, column in self.items())})"
 
     def to(self, device: Any, non_blocking: bool = False) -> Batch:
         """Return the batch as tensors on a device; Lightning and Accelerate call this."""
         from dataformats.batch import tensors
 
-        moved: Batch = tensors.moved(self, device, non_blocking=non_blocking)
+        moved: Batch = tensors.move_tensors(self, device, non_blocking=non_blocking)
         return moved
 
     def __missing__(self, key: Any) -> Any:

@@ -18,7 +18,7 @@ from dataformats.interfaces import Decode, FieldOperation
 from dataformats.interfaces.record_source import OnCorrupt
 from dataformats.loaders.adapters import Readable
 from dataformats.loaders.batch import Batch
-from dataformats.loaders.collate import plain, rows_of, stacked
+from dataformats.loaders.collate import rows_of, stack_columns, stack_records
 from dataformats.loaders.plan import Plan
 from dataformats.loaders.prefetcher import BatchTask, BuiltBatch, Progress, Timings
 from dataformats.loaders.record_read import describe_record, read_records
@@ -186,15 +186,15 @@ class BatchBuilder:
         if transform is None and collate is None:
             values: Any = records.columns.get(VALUE) if records.single else None
             if isinstance(values, list) and any(isinstance(value, Mapping) for value in values):
-                return stacked(values, records.indices)  # dicts with different keys
-            return plain(records.columns, records.indices)
+                return stack_records(values, records.indices)  # dicts with different keys
+            return stack_columns(records.columns, records.indices)
         if transform is None and not records.single and isinstance(collate, ColumnCollate):
             return collate.of_columns(records.columns, records.indices)
         items = list(records)
         if transform is not None:
             items = self._transform_records(items, positions, progress)
         if collate is None:
-            return stacked(items, records.indices, records.columns)
+            return stack_records(items, records.indices, records.columns)
         self.randomness.of_collate(_first(positions))  # seeds what torch draws there
         if isinstance(collate, ColumnCollate):
             return collate(items, records.indices, records.columns)

@@ -13,17 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Nullable, Ragged, StackedList, take_column
-from dataformats.columns.masks import spread
+from dataformats.columns.masks import insert_missing
 from dataformats.errors import SpecError
 from dataformats.loaders.typed_columns import is_optional, typed_column
 from dataformats.spec import VALUE
 
-__all__ = ["as_array", "plain", "row_name", "rows_of", "stacked"]
+__all__ = ["as_array", "row_name", "rows_of", "stack_columns", "stack_records"]
 
 _REMEDY = "Declare a shape in the spec, crop images by decode=, pass collate=, or make them alike in transform="
 
 
-def plain(columns: Mapping[str, Any], indices: NDArray[np.int64] | None = None) -> dict[str, Any]:
+def stack_columns(columns: Mapping[str, Any], indices: NDArray[np.int64] | None = None) -> dict[str, Any]:
     """Return columns in which lists of arrays or numbers are stacked.
 
     Args:
@@ -36,7 +36,7 @@ def plain(columns: Mapping[str, Any], indices: NDArray[np.int64] | None = None) 
     return {name: _plain(name, column, indices) for name, column in columns.items()}
 
 
-def stacked(
+def stack_records(
     records: Sequence[Any], indices: NDArray[np.int64] | None = None, like: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return the columns of some records: dicts with the same keys, or single values as the column `"value"`.
@@ -117,7 +117,7 @@ def _column(name: str, values: list[Any], indices: NDArray[np.int64] | None, lik
     required = like.values if isinstance(like, Nullable) else like
     if not isinstance(required, list):
         there = _stack(name, there, rows if indices is None else indices[rows], required)
-    return spread(there, present, optional=isinstance(like, Nullable) or len(rows) < len(values))
+    return insert_missing(there, present, optional=isinstance(like, Nullable) or len(rows) < len(values))
 
 
 def _plain(name: str, column: Any, indices: NDArray[np.int64] | None) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dataformats.batch import Ragged
-from dataformats.batch.tensors import NUMBERS, mapped
+from dataformats.batch.tensors import NUMBERS, apply_to_leaves
 from dataformats.errors import MissingExtraError
 
 __all__ = ["jax_conversion"]
@@ -35,7 +35,7 @@ def jax_conversion(device: Any) -> Callable[[Any], Any]:
     def put(leaf: Any) -> Any:
         if isinstance(leaf, Ragged):
             if leaf.item != "array" or not holds(leaf.values):
-                return mapped(list(leaf), put)
+                return apply_to_leaves(list(leaf), put)
             first, last = leaf.offsets[[0, -1]]
             present = None if leaf.present is None else put(leaf.present)
             return Ragged(put(leaf.values[first:last]), put(leaf.offsets - first), leaf.item, present)
@@ -44,7 +44,7 @@ def jax_conversion(device: Any) -> Callable[[Any], Any]:
         native = leaf.astype(leaf.dtype.newbyteorder("="), copy=False)
         return jax.device_put(_as_jax_keeps(native, jax.config.jax_enable_x64), device)
 
-    return lambda batch: mapped(batch, put)
+    return lambda batch: apply_to_leaves(batch, put)
 
 
 def _as_jax_keeps(array: np.ndarray[Any, Any], wide: bool) -> np.ndarray[Any, Any]:

@@ -33,7 +33,7 @@ from dataformats.loaders.state import State, state_mismatch, validate
 from dataformats.loaders.stats import LoaderStats, Totals
 from dataformats.loaders.steps import Steps
 from dataformats.loaders.user_functions import UserFunctions
-from dataformats.near_names import LOADER, answered, no_attribute
+from dataformats.near_names import LOADER, no_attribute, suggest_arguments
 from dataformats.reading.field_operations import with_stored_bytes
 from dataformats.reading.fingerprint import HasFingerprint
 
@@ -119,7 +119,7 @@ class Loader:
         [640, 641, 642]
     """
 
-    @answered
+    @suggest_arguments
     def __init__(
         self,
         source: Any,

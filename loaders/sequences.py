@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dataformats.batch import Ragged
 from dataformats.errors import SpecError
-from dataformats.loaders.collate import as_array, plain, row_name, stacked
+from dataformats.loaders.collate import as_array, row_name, stack_columns, stack_records
 
 __all__ = ["Indices", "SequenceFields", "Split", "check_text", "field_names", "fill_value"]
 
@@ -67,14 +67,14 @@ class SequenceFields:
         sequences = {
             name: self._of_values(name, [record.get(name) for record in records], indices) for name in self.names
         }
-        return Split(names, sequences, stacked(others, indices, _without(self.names, like)))
+        return Split(names, sequences, stack_records(others, indices, _without(self.names, like)))
 
     def of_columns(self, columns: Mapping[str, Any], indices: Indices) -> Split:
         """Return the same as `of_records` with the records of these columns, without creating them; same errors."""
         self._check_present(list(columns))
         others = _without(self.names, columns)
         sequences = {name: self._of_column(name, columns[name], indices) for name in self.names}
-        return Split(list(columns), sequences, plain(others, indices))
+        return Split(list(columns), sequences, stack_columns(others, indices))
 
     def _check_present(self, names: Sequence[str]) -> None:
         missing = [name for name in self.names if name not in names]

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from dataformats.errors import FormatError
 
-__all__ = ["MAGIC", "MAX_DEPTH", "Tree", "build_structure", "ordered", "parse_structure"]
+__all__ = ["MAGIC", "MAX_DEPTH", "Tree", "build_structure", "parse_structure", "to_ordered_dict"]
 
 MAGIC = b"piouhjgbr"
 MAX_DEPTH = 64
@@ -32,7 +32,7 @@ Tree: TypeAlias = "dict[str, int | Tree]"
 
 def build_structure(tree: Tree) -> bytes:
     """Return the record of a structure, byte for byte like the original's."""
-    return MAGIC + pickle.dumps(ordered(tree), protocol=_PROTOCOL)
+    return MAGIC + pickle.dumps(to_ordered_dict(tree), protocol=_PROTOCOL)
 
 
 def parse_structure(record: bytes, n_files: int, *, path: str, offset_bytes: int) -> Tree:
@@ -229,9 +229,11 @@ _ACTIONS = {
 }
 
 
-def ordered(tree: Tree) -> OrderedDict[str, object]:
+def to_ordered_dict(tree: Tree) -> OrderedDict[str, object]:
     """Return a tree as the nested `OrderedDict` of the original."""
-    return OrderedDict((name, ordered(value) if isinstance(value, dict) else value) for name, value in tree.items())
+    return OrderedDict(
+        (name, to_ordered_dict(value) if isinstance(value, dict) else value) for name, value in tree.items()
+    )
 
 
 def _depth(tree: Tree) -> int:

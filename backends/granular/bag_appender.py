@@ -113,7 +113,7 @@ class BagAppender:
         """Sync the ends to the disk."""
         os.fsync(self._idx_descriptor)
 
-    def seal(self) -> None:
+    def append_index(self) -> None:
         """Copy the index behind the records, as generation 2 has it, and sync; the index stays."""
         size = ENTRY_BYTES * self._n_indexed
         for at in range(0, size, _COPY_BYTES):

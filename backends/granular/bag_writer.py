@@ -91,7 +91,7 @@ class BagWriter(BlobWriter, HasSidecars):
             return
         self.flush(sync=True)
         if self._generation == 2:
-            self._bag.seal()
+            self._bag.append_index()
             self._bag.drop_index()
         self._close_files()
 

@@ -71,18 +71,18 @@ def parse_refs(data: bytes, start: NDArray[np.int64], stop: NDArray[np.int64], s
     cursor = _RowCursor(data, start, stop)
     first: list[NDArray[np.int64]] = []
     count: dict[int, NDArray[np.int64]] = {}
-    cursor.refuse(cursor.list_size() != len(sequences))
+    cursor.mark_wrong(cursor.list_size() != len(sequences))
     everywhere = np.ones(len(start), bool)
     for number, sequence in enumerate(sequences):
         if sequence:
             size = cursor.list_size()
             there = size == 2
-            cursor.refuse(~there & (size != 0))
+            cursor.mark_wrong(~there & (size != 0))
             first.append(cursor.integer(there))
             count[number] = cursor.integer(there)
         else:
             first.append(cursor.integer(everywhere))
-    cursor.refuse(cursor.at != stop)
+    cursor.mark_wrong(cursor.at != stop)
     return Refs(first, count, cursor.wrong)
 
 
@@ -98,7 +98,7 @@ class _RowCursor:
         self.wrong = (start < 0) | (stop > self._end) | (start >= stop)
         self.at[self.wrong] = 0
 
-    def refuse(self, rows: NDArray[np.bool_]) -> None:
+    def mark_wrong(self, rows: NDArray[np.bool_]) -> None:
         """Mark rows as wrong."""
         self.wrong |= rows
 
@@ -114,14 +114,14 @@ class _RowCursor:
         width = _INTEGERS[code]
         value = np.where(width == 0, code, self._number(width, there))
         negative = (code >= 0xD0) & (code <= 0xD3) & (value >> np.maximum(8 * width - 1, 0) & 1 == 1)
-        self.refuse(there & (negative | (value < 0)))
+        self.mark_wrong(there & (negative | (value < 0)))
         return np.where(there, value, 0)
 
     def _number(self, width: NDArray[np.int64], there: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return the big-endian numbers of `width` bytes behind a code, and step behind them."""
-        self.refuse(there & (width < 0))
+        self.mark_wrong(there & (width < 0))
         words = np.ascontiguousarray(self._windows[self.at + 1]).view(">u8")[:, 0].astype(np.uint64)
         shift = np.where(width > 0, 64 - 8 * width, 63).astype(np.uint64)
         self.at = np.minimum(self.at + np.where(there & (width >= 0), 1 + width, 0), self._end)
-        self.refuse(there & (self.at > self._stop))
+        self.mark_wrong(there & (self.at > self._stop))
         return (words >> shift).astype(np.int64)

@@ -142,7 +142,7 @@ class GranularWriter(FieldsWriter):
         self.flush(sync=True)
         if self._generation == 2:
             for bag in self._all:
-                bag.seal()
+                bag.append_index()
             for bag in self._all:
                 bag.drop_index()
             atomic.sync(self._folder)

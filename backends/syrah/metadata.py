@@ -18,10 +18,10 @@ __all__ = [
     "ArrayTable",
     "build_frames",
     "build_metadata",
+    "find_unsound",
     "metadata_bytes",
     "parse_metadata",
     "table_places",
-    "unsound",
 ]
 
 ITEM_BYTES = {
@@ -79,7 +79,7 @@ def parse_metadata(data: bytes | bytearray, path: str, base: int) -> dict[str, A
     return tables
 
 
-def unsound(table: ArrayTable, end: int) -> NDArray[np.bool_]:
+def find_unsound(table: ArrayTable, end: int) -> NDArray[np.bool_]:
     """Return bool[n]: arrays that lie outside the data, or have a part of an item.
 
     Args:

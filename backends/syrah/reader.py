@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.syrah.layout import HEADER, Header, parse_header
-from dataformats.backends.syrah.metadata import ITEM_BYTES, ArrayTable, parse_metadata, unsound
+from dataformats.backends.syrah.metadata import ITEM_BYTES, ArrayTable, find_unsound, parse_metadata
 from dataformats.errors import CorruptRecordError, FormatError, Remedy, SpecError, TruncatedError
 from dataformats.indexing.lookup import RecordsByFile, split_by_file
 from dataformats.interfaces import Extents, Located, Reader
@@ -176,7 +176,7 @@ def _load(file: StoredFile) -> _FileRows:
             found=f"{found} bytes",
         )
     tables = parse_metadata(data, file.name, header.offset)
-    wrong = {name: unsound(table, header.offset) for name, table in tables.items()}
+    wrong = {name: find_unsound(table, header.offset) for name, table in tables.items()}
     return _FileRows(header, tables, {name: mask for name, mask in wrong.items() if mask.any()})
 
 

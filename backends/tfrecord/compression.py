@@ -12,7 +12,15 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.compressed.decompressor import WBITS
 from dataformats.storage.compressed.gzip_file import DecompressedFile
 
-__all__ = ["PREFIX_BYTES", "Compression", "Inflated", "chosen_compression", "compression_of", "decompressed", "inflate"]
+__all__ = [
+    "PREFIX_BYTES",
+    "Compression",
+    "Inflated",
+    "chosen_compression",
+    "compression_of",
+    "decompress_file",
+    "decompress_start",
+]
 
 Compression = Literal["auto", "gzip", "zlib", "none"]
 PREFIX_BYTES = 16 * 1024
@@ -51,7 +59,7 @@ def chosen_compression(option: object) -> Compression:
     return name  # type: ignore[return-value]  # checked in the line above
 
 
-def decompressed(file: StoredFile, compression: Compression) -> StoredFile:
+def decompress_file(file: StoredFile, compression: Compression) -> StoredFile:
     """Return the decompressed file: itself if it is not compressed, or empty.
 
     Raises:
@@ -82,12 +90,12 @@ def compression_of(head: bytes) -> Literal["gzip", "zlib", "none"]:
         return "none"
     if head[: len(_GZIP)] == _GZIP:
         return "gzip"
-    if _is_zlib_header(head) and inflate(head, "zlib").is_tfrecord:
+    if _is_zlib_header(head) and decompress_start(head, "zlib").is_tfrecord:
         return "zlib"
     return "none"
 
 
-def inflate(data: bytes, compression: str) -> Inflated:
+def decompress_start(data: bytes, compression: str) -> Inflated:
     """Return the decompressed beginning of compressed data; nothing of data that do not decompress."""
     state = zlib.decompressobj(WBITS[compression])
     try:

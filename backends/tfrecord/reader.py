@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dataformats.backends.framed.frame_index import FrameIndexStore
 from dataformats.backends.framed.reader import FramedReader
-from dataformats.backends.tfrecord.compression import Compression, decompressed
+from dataformats.backends.tfrecord.compression import Compression, decompress_file
 from dataformats.backends.tfrecord.layout import FRAMING
 from dataformats.backends.tfrecord.text_index import text_hints
 from dataformats.interfaces import ReaderOptions
@@ -37,4 +37,4 @@ class TFRecordReader(FramedReader):
 
 def _decompressed(files: Sequence[StoredFile], compression: Compression) -> list[StoredFile]:
     local = all(file.local is not None for file in files)
-    return concurrent_map(lambda file: decompressed(file, compression), files, local=local)
+    return concurrent_map(lambda file: decompress_file(file, compression), files, local=local)

@@ -7,7 +7,7 @@ import numpy as np
 from dataformats.backends.framed.framing import Framing, Octets
 from dataformats.backends.framed.salvage import FrameEvidence, FrameSalvage
 from dataformats.backends.framed.window_scan import WindowFrames
-from dataformats.backends.tfrecord.compression import decompressed
+from dataformats.backends.tfrecord.compression import decompress_file
 from dataformats.backends.tfrecord.layout import FOOTER_BYTES, FRAMING, HEADER, header_is_sound
 from dataformats.batch import Blobs
 from dataformats.interfaces import ShardSalvage
@@ -53,7 +53,7 @@ def salvage(file: StoredFile) -> ShardSalvage:
     Args:
         file: The file as stored.
     """
-    plain = decompressed(file, "auto")
+    plain = decompress_file(file, "auto")
     options = {"compression": plain.compression} if plain.is_compressed else {}
     damage = plain.damage if plain.size >= 0 else None  # reading the size finds the damage
     notes = []

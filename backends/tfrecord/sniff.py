@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataformats.backends.tfrecord.compression import PREFIX_BYTES, compression_of, inflate
+from dataformats.backends.tfrecord.compression import PREFIX_BYTES, compression_of, decompress_start
 from dataformats.backends.tfrecord.layout import FOOTER_BYTES, FRAMING_BYTES, HEADER, header_is_sound
 from dataformats.interfaces import SniffResult
 from dataformats.interfaces.stored_file import StoredFile
@@ -26,7 +26,7 @@ def sniff_frames(file: StoredFile, *, has_name: bool) -> SniffResult:
     compression = compression_of(head)
     if compression == "none":
         return _sniff_frame(file, head)
-    inflated = inflate(head, compression)
+    inflated = decompress_start(head, compression)
     if inflated.is_tfrecord:
         return SniffResult("yes")
     why = f"{compression} compressed, and the data inside do not begin with a length and its checksum"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dataformats.backends.framed.file_scan import scan
 from dataformats.backends.framed.frame_index import Hint
-from dataformats.backends.tfrecord.compression import decompressed
+from dataformats.backends.tfrecord.compression import decompress_file
 from dataformats.backends.tfrecord.layout import FRAMING, FRAMING_BYTES
 from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import StoredFile
@@ -36,7 +36,7 @@ def write_text_index(file: StoredFile | str | os.PathLike[str], out: str | os.Pa
         FormatError: The file is compressed, or damaged: an index would hide the damage.
     """
     stored = file if isinstance(file, StoredFile) else LocalFile(Path(file))
-    plain = decompressed(stored, "auto")
+    plain = decompress_file(stored, "auto")
     if plain.is_compressed:
         raise FormatError("a text index needs an uncompressed file", path=stored.name, found=plain.compression)
     frames = scan(FRAMING, plain)

@@ -10,7 +10,7 @@ from typing import Any
 
 from dataformats.backends.framed.framing import Framing
 from dataformats.backends.framed.writer import FramedWriter
-from dataformats.backends.tfrecord.compression import Compression, decompressed
+from dataformats.backends.tfrecord.compression import Compression, decompress_file
 from dataformats.backends.tfrecord.layout import FRAMING, frames
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage import atomic
@@ -75,7 +75,7 @@ class TFRecordWriter(FramedWriter):
         self._take_name()
 
     def _decompressed(self, stored: StoredFile) -> StoredFile:
-        return decompressed(stored, self._compression)
+        return decompress_file(stored, self._compression)
 
     def _resume(self) -> None:
         if self._compression == "none":

@@ -21,7 +21,7 @@ from dataformats.codecs.features.wire import delimited, map_entry
 from dataformats.codecs.text import BYTES as PLAIN_BYTES
 from dataformats.codecs.text import UTF8
 from dataformats.columns.codec_resolver import encode_value, holds_numbers
-from dataformats.columns.exact import exact
+from dataformats.columns.exact import to_exact_array
 from dataformats.errors import CodecError, SpecError, UnknownNameError
 from dataformats.interfaces import FieldCodecs
 from dataformats.kernels.wire import Shape
@@ -145,7 +145,7 @@ class RecordEncoder:
         if self._places[name][0] == 1 and self._listed is not None:
             return self._listed(name, value)
         if holds_numbers(self._codecs, kind):
-            array = exact(kind, value, field=name)
+            array = to_exact_array(kind, value, field=name)
             check_listable(self._lists, kind, array, name)
             return array if array.dtype.itemsize <= _MAX_WIDTH else encode_blobs(kind, array)
         if self._codecs.codec(kind.element) is FEATURE:

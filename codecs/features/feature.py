@@ -15,7 +15,7 @@ from dataformats.codecs.features.list_kinds import BYTES, EXAMPLE_LISTS, KIND_DT
 from dataformats.codecs.features.protobuf_messages import FEATURE_MESSAGE, parse
 from dataformats.codecs.features.wire import delimited, packed_bytes, packed_integers, packed_numbers
 from dataformats.columns.codec_resolver import encode_value, holds_numbers
-from dataformats.columns.exact import exact
+from dataformats.columns.exact import to_exact_array
 from dataformats.columns.field_decoder import words
 from dataformats.errors import CodecError, SpecError
 from dataformats.interfaces import Codec, FieldCodecs
@@ -123,7 +123,7 @@ class _StoredFeature(Codec):
         if getattr(dtype, "kind", "") not in ("i", "u", "f"):
             raise TypeError(f"expected an integer or float array, a list of bytes or None, found {value!r:.80}")
         kind = self._lists.for_dtype(dtype.name)
-        return _number_message(self._lists, kind, exact(Type(KIND_TYPES[kind], dims=(None,)), value))
+        return _number_message(self._lists, kind, to_exact_array(Type(KIND_TYPES[kind], dims=(None,)), value))
 
     def decode(self, blob: bytes) -> Any:
         """Return an array (n,), a list of bytes, or `None` for a feature without a kind."""
@@ -151,7 +151,7 @@ def encode_feature(lists: Lists, codecs: FieldCodecs, kind: Type, value: Any, *,
         CodecError: The codec refuses the value.
     """
     if holds_numbers(codecs, kind):
-        return number_feature(lists, kind, exact(kind, value, field=name), name)
+        return number_feature(lists, kind, to_exact_array(kind, value, field=name), name)
     if codecs.codec(kind.element) is FEATURE:
         return any_feature(lists, value, name)
     return bytes_feature(lists, encode_value(codecs, kind, value, field=name))

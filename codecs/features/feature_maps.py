@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from dataformats.batch import Blobs, Column
-from dataformats.batch.value_slices import SplitBlobs, ValueSlice, widest
+from dataformats.batch.value_slices import SplitBlobs, ValueSlice, widest_slice
 from dataformats.codecs.features.encoder import RecordEncoder
 from dataformats.codecs.features.fast_path import FastPath
 from dataformats.codecs.features.feature import Facts, feature_value
@@ -120,7 +120,7 @@ class _MapCodec(RecordCoder):
 
     def value_slice(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> ValueSlice | None:
         """Return the place of the largest value that all records have at the same place."""
-        return widest([stored.value_slice(blobs) for stored in self._find(blobs, fields)])
+        return widest_slice([stored.value_slice(blobs) for stored in self._find(blobs, fields)])
 
     def decode_split(self, split: SplitBlobs, fields: Mapping[str, bool | range]) -> dict[str, Column] | None:
         """Return the columns of `decode_batch`, if the value slice is the value of some field in all records."""

@@ -20,7 +20,7 @@ __all__ = [
     "FEATURE_MESSAGE",
     "OFRECORD_MESSAGE",
     "SEQUENCE_MESSAGE",
-    "corrupt",
+    "corrupt_message",
     "message_class",
     "parse",
 ]
@@ -121,10 +121,10 @@ def parse(message: Any, blob: bytes | memoryview, index: int | None = None) -> A
     try:
         return message.FromString(blob)
     except (DecodeError, UnicodeDecodeError) as error:
-        raise corrupt(message, len(blob), index, f" ({error})") from error
+        raise corrupt_message(message, len(blob), index, f" ({error})") from error
 
 
-def corrupt(message: Any, n_bytes: int, index: int | None = None, why: str = "") -> CorruptRecordError:
+def corrupt_message(message: Any, n_bytes: int, index: int | None = None, why: str = "") -> CorruptRecordError:
     """Return the error of `n_bytes` bytes that do not parse as a message."""
     name = message.DESCRIPTOR.full_name
     return CorruptRecordError(

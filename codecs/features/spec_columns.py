@@ -23,8 +23,8 @@ from dataformats.codecs.features.list_kinds import (
 )
 from dataformats.codecs.features.missing_fields import MissingFieldError
 from dataformats.columns.codec_resolver import holds_numbers
-from dataformats.columns.field_decoder import numbered
-from dataformats.columns.masks import check_part, elements_of, spread
+from dataformats.columns.field_decoder import renumber_errors
+from dataformats.columns.masks import check_part, elements_of, insert_missing
 from dataformats.columns.numbers import NumberColumn, offsets_of
 from dataformats.errors import CodecError, Remedy, SpecError
 from dataformats.interfaces import FieldCodecs
@@ -33,7 +33,7 @@ from dataformats.spec import Type
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Target", "refuse", "to_column"]
+__all__ = ["Target", "raise_misfit", "to_column"]
 
 _LISTS = {
     MISSING: "no kind of",
@@ -75,7 +75,9 @@ class Target:
         return cast("np.dtype[Any]", self.kind.dtype)
 
 
-def refuse(target: Target, row: int, found: str, codec: str, dims: str, *, sentence: str = "Pass {spec}.") -> NoReturn:
+def raise_misfit(
+    target: Target, row: int, found: str, codec: str, dims: str, *, sentence: str = "Pass {spec}."
+) -> NoReturn:
     """Raise the error of a feature that does not fit, with a type that would.
 
     Args:
@@ -131,9 +133,9 @@ def to_column(codecs: FieldCodecs, target: Target, stored: FeatureColumn, part: 
     if part is not None:
         check_part(part, np.where(present, np.iinfo(np.int64).max, 0), target.name)
     rows = np.flatnonzero(present)
-    with numbered(rows):
+    with renumber_errors(rows):
         column = _present_column(codecs, target, stored.take(rows), part)
-    return spread(column, present, optional=target.kind.optional)
+    return insert_missing(column, present, optional=target.kind.optional)
 
 
 def _present_column(codecs: FieldCodecs, target: Target, stored: FeatureColumn, part: range | None) -> Column:
@@ -175,7 +177,7 @@ def _numbers(target: Target, stored: FeatureColumn) -> NDArray[Any] | Ragged:
     groups = [np.flatnonzero(stored.kinds == code) for code in codes]
     columns = []
     for code, rows in zip(codes, groups, strict=True):
-        with numbered(rows):
+        with renumber_errors(rows):
             columns.append(_numbers_of_code(target, code, stored.take(rows)))
     order = np.argsort(np.concatenate(groups))
     return cast("NDArray[Any] | Ragged", take_column(_concatenated(columns), order))
@@ -207,7 +209,7 @@ def _from_bytes(target: Target, stored: FeatureColumn) -> NDArray[Any] | Ragged:
         return NumberColumn(target.kind).column(stored.blobs(), stored.counts, target.name)
     except CodecError as error:
         found = f"one bytes value: {error.what}" if not target.sequence else f"bytes values: {error.what}"
-        refuse(target, error.index or 0, found, "bytes", "[]" if target.sequence else "")
+        raise_misfit(target, error.index or 0, found, "bytes", "[]" if target.sequence else "")
 
 
 def _converted(target: Target, values: NDArray[Any], code: int, counts: NDArray[np.int64]) -> NDArray[Any]:
@@ -218,7 +220,7 @@ def _converted(target: Target, values: NDArray[Any], code: int, counts: NDArray[
     floating = KIND_DTYPES[code].kind == "f"
     if (dtype.kind == "f") != floating:
         row = int((counts > 0).argmax())
-        refuse(target, row, f"{_LISTS[code]} values", KIND_TYPES[code], _dims_text(target))
+        raise_misfit(target, row, f"{_LISTS[code]} values", KIND_TYPES[code], _dims_text(target))
     if floating:
         with np.errstate(over="ignore", under="ignore"):
             converted = values.astype(dtype)
@@ -230,7 +232,7 @@ def _converted(target: Target, values: NDArray[Any], code: int, counts: NDArray[
     if wrong.any():
         at = int(wrong.argmax())
         row = int(np.searchsorted(np.cumsum(counts), at, side="right"))
-        refuse(target, row, f"{values[at]!s}", KIND_TYPES[code], _dims_text(target))
+        raise_misfit(target, row, f"{values[at]!s}", KIND_TYPES[code], _dims_text(target))
     return converted
 
 
@@ -250,7 +252,7 @@ def _check_codes(target: Target, stored: FeatureColumn) -> None:
     wrong = np.flatnonzero((stored.kinds != BYTES) & (stored.counts > 0))
     if len(wrong):
         code = int(stored.kinds[wrong[0]])
-        refuse(target, int(wrong[0]), f"{_LISTS[code]} values", KIND_TYPES[code], _dims_text(target))
+        raise_misfit(target, int(wrong[0]), f"{_LISTS[code]} values", KIND_TYPES[code], _dims_text(target))
 
 
 def _check_counts(target: Target, code: int, stored: FeatureColumn, size: int, first: int | None) -> None:
@@ -259,7 +261,7 @@ def _check_counts(target: Target, code: int, stored: FeatureColumn, size: int, f
     wrong = np.flatnonzero(stored.counts % size if first is None else stored.counts != first * size)
     if len(wrong):
         row = int(wrong[0])
-        refuse(target, row, f"{int(stored.counts[row])} {_LISTS[code]} values", KIND_TYPES[code], "[]")
+        raise_misfit(target, row, f"{int(stored.counts[row])} {_LISTS[code]} values", KIND_TYPES[code], "[]")
 
 
 def _dims_text(target: Target) -> str:

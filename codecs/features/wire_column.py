@@ -14,7 +14,7 @@ from dataformats.batch.value_slices import ValueSlice, common_slice
 from dataformats.codecs.features.feature_column import NO_KIND, FeatureColumn
 from dataformats.codecs.features.list_kinds import BYTES, DOUBLES, FLOATS, KIND_DTYPES, MISSING
 from dataformats.codecs.features.protobuf_column import find_in_messages
-from dataformats.codecs.features.protobuf_messages import corrupt, parse
+from dataformats.codecs.features.protobuf_messages import corrupt_message, parse
 from dataformats.kernels.wire import (
     BEGIN,
     COUNT,
@@ -165,7 +165,7 @@ def find(
     found = find_features(shape, blobs.buffer, blobs.starts, blobs.lengths, _names(tuple(wanted), known or ()))
     if found.failed >= 0:
         parse(message, blobs.view(found.failed), found.failed)
-        raise corrupt(message, int(blobs.lengths[found.failed]), found.failed)
+        raise corrupt_message(message, int(blobs.lengths[found.failed]), found.failed)
     if known is not None and check is not None and found.strays.any():
         for index in np.flatnonzero(found.strays).tolist():
             check(parse(message, blobs.view(index), index), index)

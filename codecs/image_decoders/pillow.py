@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL import Image
 
-__all__ = ["PART_PIXELS", "decoded", "plain_mode"]
+__all__ = ["PART_PIXELS", "decode_pixels", "plain_mode"]
 
 PART_PIXELS = 2**20
 """As many are converted at once."""
 
 
-def decoded(image: Image.Image, mode: str) -> NDArray[Any]:
+def decode_pixels(image: Image.Image, mode: str) -> NDArray[Any]:
     """Return the pixels of an image in a mode; of a large one some rows at a time, because each step makes a copy."""
     image.load()
     rows = max(1, PART_PIXELS // image.width)

@@ -7,7 +7,7 @@ from dataformats.batch.column_types import (
     Ragged,
     StackedList,
     concat_columns,
-    described,
+    describe_value,
     take_column,
 )
 from dataformats.batch.record_batch import RecordBatch
@@ -22,6 +22,6 @@ __all__ = [
     "StackedList",
     "StoredRecords",
     "concat_columns",
-    "described",
+    "describe_value",
     "take_column",
 ]

@@ -21,10 +21,10 @@ __all__ = [
     "Ragged",
     "StackedList",
     "concat_columns",
-    "described",
+    "describe_value",
     "items_of",
-    "plain",
     "take_column",
+    "to_python_number",
 ]
 
 
@@ -161,7 +161,7 @@ class Ragged:
 
     def to(self, device: Any, non_blocking: bool = False) -> Any:
         """Return the tensor of `to_torch` on a device; Lightning and Accelerate call this."""
-        return _tensors().moved(self, device, non_blocking=non_blocking)
+        return _tensors().move_tensors(self, device, non_blocking=non_blocking)
 
     def to_arrow(self) -> Any:
         """Return a pyarrow array: large_list, large_binary or large_string.
@@ -212,14 +212,14 @@ class Nullable:
         """Return an item, or a column of a slice."""
         if isinstance(index, slice):
             return Nullable(self.values[index], self.present[index])
-        return plain(self.values[index]) if self.present[index] else None
+        return to_python_number(self.values[index]) if self.present[index] else None
 
     def __iter__(self) -> Iterator[Any]:
         return (self[row] for row in range(len(self)))
 
     def to(self, device: Any, non_blocking: bool = False) -> Nullable:
         """Return a copy with tensors on a device; Lightning and Accelerate call this."""
-        moved: Nullable = _tensors().moved(self, device, non_blocking=non_blocking)
+        moved: Nullable = _tensors().move_tensors(self, device, non_blocking=non_blocking)
         return moved
 
     def pin_memory(self) -> Nullable:
@@ -269,14 +269,14 @@ def concat_columns(columns: Sequence[Any]) -> Any:
     return list(itertools.chain(*columns)) if isinstance(first, list) else np.concatenate(columns)
 
 
-def described(column: Any) -> str:
+def describe_value(column: Any) -> str:
     """Return dtype and shape of an array or tensor, the length of a list, or the `repr` of another column."""
     if hasattr(column, "dtype") and hasattr(column, "shape"):
         return f"{column.dtype}{list(column.shape)}"
     return f"list[{len(column)}]" if isinstance(column, list) else repr(column)
 
 
-def plain(value: Any) -> Any:
+def to_python_number(value: Any) -> Any:
     """Return a numpy number as a Python number, and everything else unchanged."""
     return value.item() if isinstance(value, np.generic) and value.dtype.kind in "biuf" else value
 
@@ -289,7 +289,7 @@ def items_of(column: Any) -> Iterable[Any]:
     if isinstance(column, Nullable):
         pairs = zip(items_of(column.values), column.present.tolist(), strict=True)
         return [value if present else None for value, present in pairs]
-    return map(plain, column) if isinstance(column, list | np.ndarray) else column
+    return map(to_python_number, column) if isinstance(column, list | np.ndarray) else column
 
 
 def _tensors() -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dataformats.batch.arrow import pyarrow, to_arrow
-from dataformats.batch.column_types import Column, described, items_of, plain
+from dataformats.batch.column_types import Column, describe_value, items_of, to_python_number
 from dataformats.batch.tensors import to_tensors
 from dataformats.errors import UnknownNameError
 from dataformats.near_names import BATCH, no_attribute
@@ -120,7 +120,7 @@ class RecordBatch:
             raise no_attribute(self, name, BATCH)
 
     def __repr__(self) -> str:
-        columns = ", ".join(f"{name}: {described(column)}" for name, column in self.columns.items())
+        columns = ", ".join(f"{name}: {describe_value(column)}" for name, column in self.columns.items())
         failed = f", {len(self.failed)} failed" if self.failed else ""
         return f"RecordBatch({len(self)} records{failed}; {columns})"
 
@@ -131,7 +131,7 @@ class RecordBatch:
         try:
             first = [(int(index), self[row]) for row, index in enumerate(self.indices[:SHOWN_RECORDS])]
             failed = f", {len(self.failed)} failed" if self.failed else ""
-            types = {name: described(column) for name, column in self.columns.items()}
+            types = {name: describe_value(column) for name, column in self.columns.items()}
             return records_html(f"RecordBatch: {len(self)} records{failed}", types, first)
         except Exception as error:  # a notebook shows what it can
             return error_html(error)

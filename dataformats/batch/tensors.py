@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dataformats.batch.column_types import Nullable, Ragged
 from dataformats.errors import MissingExtraError
 
-__all__ = ["NUMBERS", "map_tensors", "mapped", "moved", "to_tensors"]
+__all__ = ["NUMBERS", "apply_to_leaves", "map_tensors", "move_tensors", "to_tensors"]
 
 NUMBERS = "biufc"
 """The kinds of dtypes that tensors and arrays of JAX may have."""
@@ -39,7 +39,7 @@ def to_tensors(value: Any, *, share: bool) -> Any:
             return _tensor(leaf, share)
         return _jagged(leaf, share) if isinstance(leaf, Ragged) else leaf
 
-    return mapped(value, converted)
+    return apply_to_leaves(value, converted)
 
 
 def map_tensors(value: Any, function: Callable[[Any], Any]) -> Any:
@@ -57,10 +57,10 @@ def map_tensors(value: Any, function: Callable[[Any], Any]) -> Any:
             return function(leaf)
         return torch.nested.nested_tensor_from_jagged(function(leaf.values()), function(leaf.offsets()))
 
-    return mapped(value, applied)
+    return apply_to_leaves(value, applied)
 
 
-def moved(value: Any, device: Any, *, non_blocking: bool = False) -> Any:
+def move_tensors(value: Any, device: Any, *, non_blocking: bool = False) -> Any:
     """Return `value` as tensors on a device.
 
     Raises:
@@ -69,18 +69,18 @@ def moved(value: Any, device: Any, *, non_blocking: bool = False) -> Any:
     return map_tensors(to_tensors(value, share=True), lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
 
-def mapped(value: Any, function: Callable[[Any], Any]) -> Any:
+def apply_to_leaves(value: Any, function: Callable[[Any], Any]) -> Any:
     """Return a column, or a structure of columns, with `function` applied to every leaf."""
     if isinstance(value, Nullable):
-        return Nullable(mapped(value.values, function), function(value.present))
+        return Nullable(apply_to_leaves(value.values, function), function(value.present))
     if isinstance(value, Mapping):
         made: MutableMapping[Any, Any] = copy.copy(value) if isinstance(value, MutableMapping) else {}
-        made.update({name: mapped(item, function) for name, item in value.items()})
+        made.update({name: apply_to_leaves(item, function) for name, item in value.items()})
         return made
     if isinstance(value, list):
-        return [mapped(item, function) for item in value]
+        return [apply_to_leaves(item, function) for item in value]
     if isinstance(value, tuple):
-        items = [mapped(item, function) for item in value]
+        items = [apply_to_leaves(item, function) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     return function(value)
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dataformats.batch.blobs import Blobs
 
-__all__ = ["SliceHints", "SplitBlobs", "StoredBlobs", "ValueSlice", "common_slice", "whole", "widest"]
+__all__ = ["SliceHints", "SplitBlobs", "StoredBlobs", "ValueSlice", "common_slice", "join_blobs", "widest_slice"]
 
 _LEAST_BYTES = 4096  # copying less costs no more than finding it
 _LEAST_RECORDS = 8
@@ -64,7 +64,7 @@ StoredBlobs = Mapping[str, tuple[Blobs | SplitBlobs, NDArray[np.int64] | None]]
 """Field to its blobs, and to the number of blobs in each record (`None`: one): see `Located`."""
 
 
-def whole(blobs: Blobs | SplitBlobs) -> Blobs:
+def join_blobs(blobs: Blobs | SplitBlobs) -> Blobs:
     """Return blobs with their part copied back to its place."""
     if isinstance(blobs, Blobs):
         return blobs
@@ -90,7 +90,7 @@ def common_slice(blobs: Blobs, begin: NDArray[np.int64], end: NDArray[np.int64])
     return None
 
 
-def widest(slices: Sequence[ValueSlice | None]) -> ValueSlice | None:
+def widest_slice(slices: Sequence[ValueSlice | None]) -> ValueSlice | None:
     """Return the slice with the most bytes."""
     return max((one for one in slices if one is not None), key=lambda one: one.n_bytes, default=None)
 

@@ -30,7 +30,7 @@ from dataformats.cli.stats import stats
 from dataformats.cli.verify import verify
 from dataformats.cli.view import view
 from dataformats.cli.warning_lines import warnings_in_one_line
-from dataformats.display.text import printable
+from dataformats.display.text import escape_text
 
 __all__ = ["COMMANDS", "app", "main"]
 

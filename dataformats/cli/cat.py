@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from dataformats.cli.functions import calls, condition
+from dataformats.cli.functions import condition, report_failures_of
 from dataformats.cli.options import (
     Checksums,
     FieldNames,
@@ -19,7 +19,7 @@ from dataformats.cli.options import (
     SpecTexts,
     Where,
     one_or_all,
-    reading,
+    open_arguments,
     split_names,
 )
 from dataformats.cli.records import Failures, opened_records
@@ -47,9 +47,9 @@ def cat(
     that a record lacks are left out. A damaged record is reported on standard error and left out; then the exit code
     is 1.
     """
-    options, failures = reading(format, payload, spec, checksums=checksums), Failures()
+    options, failures = open_arguments(format, payload, spec, checksums=checksums), Failures()
     chosen = condition(where)
-    with opened_records(one_or_all(paths), options, split_names(fields)) as records, calls(where=chosen):
+    with opened_records(one_or_all(paths), options, split_names(fields)) as records, report_failures_of(where=chosen):
         from dataformats.display.json_values import batch_as_json
 
         found = itertools.chain.from_iterable(map(batch_as_json, records.batches(chosen, failures)))

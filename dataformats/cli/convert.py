@@ -14,7 +14,7 @@ import typer
 
 from dataformats.cli.executors import Address, ClusterEngine, in_workers
 from dataformats.cli.exit_codes import FINDING, INTERRUPTED
-from dataformats.cli.functions import calls, condition, named_function
+from dataformats.cli.functions import condition, named_function, report_failures_of
 from dataformats.cli.options import (
     AsJson,
     FieldNames,
@@ -28,14 +28,14 @@ from dataformats.cli.options import (
     Where,
     checked_format,
     checked_payload,
-    completed,
+    complete_names,
     one_or_all,
     parsed_rename,
     parsed_spec,
     reading_source,
     split_names,
 )
-from dataformats.cli.output import counted, fact, print_json
+from dataformats.cli.output import format_count, print_fact, print_json
 from dataformats.cli.progress import bar
 from dataformats.registry import backends, codecs
 
@@ -86,7 +86,7 @@ NewPayload = Annotated[
     typer.Option(
         "--payload",
         metavar="NAME",
-        autocompletion=completed(codecs),
+        autocompletion=complete_names(codecs),
         help="The new codec of whole records; by default unchanged.",
     ),
 ]
@@ -291,21 +291,21 @@ def _format_options(format: str, **options: object) -> dict[str, Any]:
 
 
 def _print_report(report: ConvertReport, dry_run: bool) -> None:
-    fact("path", report.path)
-    fact("format", report.format)
+    print_fact("path", report.path)
+    print_fact("format", report.format)
     if report.payload is not None:
-        fact("payload", report.payload)
-    fact("records", report.records)
-    fact("records were" if not dry_run else "records would be", "copied" if report.copied else "rewritten")
+        print_fact("payload", report.payload)
+    print_fact("records", report.records)
+    print_fact("records were" if not dry_run else "records would be", "copied" if report.copied else "rewritten")
     if report.left_out:
-        fact("left out", ", ".join(report.left_out))
+        print_fact("left out", ", ".join(report.left_out))
     if not dry_run:
-        fact("files", report.files)
-        fact("bytes", report.nbytes)
+        print_fact("files", report.files)
+        print_fact("bytes", report.nbytes)
     if report.resumed:
-        fact("resumed", counted(report.resumed, "record"))
+        print_fact("resumed", format_count(report.resumed, "record"))
     for message in report.errors:
-        fact("finding", message)
+        print_fact("finding", message)
     if report.omitted:
-        fact("omitted", counted(report.omitted, "record"))
-    fact("seconds", f"{report.seconds:.2f}")
+        print_fact("omitted", format_count(report.omitted, "record"))
+    print_fact("seconds", f"{report.seconds:.2f}")

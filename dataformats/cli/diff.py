@@ -8,7 +8,7 @@ import typer
 
 from dataformats.cli.exit_codes import FINDING, in_options
 from dataformats.cli.options import AsJson, FieldNames, split_names
-from dataformats.cli.output import counted, fact, print_json
+from dataformats.cli.output import format_count, print_fact, print_json
 from dataformats.cli.progress import bar
 
 if TYPE_CHECKING:
@@ -37,26 +37,26 @@ def diff(first: First, second: Second, fields: FieldNames = None, limit: Limit =
 
 
 def _print_report(report: DiffReport) -> None:
-    fact("a", report.paths[0])
-    fact("b", report.paths[1])
-    fact("records", _both(*report.records))
+    print_fact("a", report.paths[0])
+    print_fact("b", report.paths[1])
+    print_fact("records", _both(*report.records))
     if report.compared < min(report.records):
-        fact("compared", report.compared)
+        print_fact("compared", report.compared)
     for name, types in report.fields.items():
-        fact(f"field {name}", _both(*(kind or "missing" for kind in types)))
+        print_fact(f"field {name}", _both(*(kind or "missing" for kind in types)))
     for finding in report.findings:
         if finding.kind == "Difference":
             place = f"record {finding.index}" + ("" if finding.field is None else f", field {finding.field}")
-            fact(place, f"{finding.expected} | {finding.found}")
+            print_fact(place, f"{finding.expected} | {finding.found}")
         else:
-            fact("damaged", f"{finding.kind}: {in_options(finding.message, finding.remedy)}")
+            print_fact("damaged", f"{finding.kind}: {in_options(finding.message, finding.remedy)}")
     for name, n in report.differences.items():
-        fact(f"differences in {name}", counted(n, "record"))
+        print_fact(f"differences in {name}", format_count(n, "record"))
     if report.compared and not report.differences and not report.equal:
-        fact("differences", f"none in the first {counted(report.compared, 'record')}")
+        print_fact("differences", f"none in the first {format_count(report.compared, 'record')}")
     if report.damaged:
-        fact("damaged records", report.damaged)
-    fact("equal", "yes" if report.equal else "no")
+        print_fact("damaged records", report.damaged)
+    print_fact("equal", "yes" if report.equal else "no")
 
 
 def _both(first: object, second: object) -> str:

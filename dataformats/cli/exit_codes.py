@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from dataformats.display.text import printable
+from dataformats.display.text import escape_text
 from dataformats.errors import CodecError, DataFormatsError, FormatError, Remedy, SpecError
 from dataformats.storage.descriptors import is_shortage
 
@@ -41,7 +41,7 @@ def in_lines(error: Exception) -> str:
         text = in_options(str(error), getattr(error, "remedy", None))
     else:
         text = f"a bug: {type(error).__name__}: {error} (set DATAFORMATS_DEBUG=1 for the traceback)"
-    return printable(" ".join(text.splitlines()))
+    return escape_text(" ".join(text.splitlines()))
 
 
 def in_options(message: str, remedy: str | None) -> str:

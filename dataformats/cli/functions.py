@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dataformats.interfaces.record_source import RecordSource
     from dataformats.reading.conditions import Condition
 
-__all__ = ["calls", "condition", "matches", "named_function"]
+__all__ = ["condition", "matches", "named_function", "report_failures_of"]
 
 _FUNCTION = re.compile(r"[\w.]+:[\w.]+")
 
@@ -92,7 +92,7 @@ def named_function(text: str | None, option: str) -> Callable[[Any], Any] | None
 
 
 @contextmanager
-def calls(**functions: Callable[[Any], Any] | Condition | None) -> Iterator[None]:
+def report_failures_of(**functions: Callable[[Any], Any] | Condition | None) -> Iterator[None]:
     """Report an unexpected error as one of these functions or conditions, if any is given.
 
     Args:

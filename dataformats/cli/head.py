@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 
-from dataformats.cli.functions import calls, condition
+from dataformats.cli.functions import condition, report_failures_of
 from dataformats.cli.options import (
     AsJson,
     Checksums,
@@ -18,10 +18,10 @@ from dataformats.cli.options import (
     SpecTexts,
     Where,
     one_or_all,
-    reading,
+    open_arguments,
     split_names,
 )
-from dataformats.cli.records import check_images, numbered, opened_records, print_records, print_records_as_json
+from dataformats.cli.records import check_images, number_records, opened_records, print_records, print_records_as_json
 
 __all__ = ["head"]
 
@@ -44,8 +44,8 @@ def head(
     With --json values are whole, and bytes are in base64. No index is needed, except for --where.
     """
     check_images(images, as_json)
-    options = reading(format, payload, spec, checksums=checksums)
+    options = open_arguments(format, payload, spec, checksums=checksums)
     chosen = condition(where)
-    with opened_records(one_or_all(paths), options, split_names(fields)) as records, calls(where=chosen):
-        first = itertools.islice(numbered(records.batches(chosen)), min(n, sys.maxsize))
+    with opened_records(one_or_all(paths), options, split_names(fields)) as records, report_failures_of(where=chosen):
+        first = itertools.islice(number_records(records.batches(chosen)), min(n, sys.maxsize))
         print_records_as_json(records, first) if as_json else print_records(records, first, images)

@@ -8,8 +8,8 @@ import typer
 
 from dataformats.cli.exit_codes import USAGE
 from dataformats.cli.info import SHOWN_FILES, print_more_files, print_spec
-from dataformats.cli.options import AsJson, Format, Paths, Payload, SpecTexts, one_or_all, reading
-from dataformats.cli.output import counted, fact, print_json
+from dataformats.cli.options import AsJson, Format, Paths, Payload, SpecTexts, one_or_all, open_arguments
+from dataformats.cli.output import format_count, print_fact, print_json
 from dataformats.cli.progress import bar
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def index(
     """
     from dataformats.interfaces import CachesIndexes
 
-    source = _indexed(one_or_all(paths), "beside" if beside else "cache", reading(format, payload, spec))
+    source = _indexed(one_or_all(paths), "beside" if beside else "cache", open_arguments(format, payload, spec))
     summary: dict[str, Any] = {
         "format": source.format,
         "records": len(source),
@@ -89,13 +89,13 @@ def _text_indexes(source: FileSource) -> list[str]:
 
 
 def _print_summary(summary: dict[str, Any], source: FileSource) -> None:
-    fact("format", summary["format"])
-    fact("records", summary["records"])
-    fact("files", len(summary["files"]))
+    print_fact("format", summary["format"])
+    print_fact("records", summary["records"])
+    print_fact("files", len(summary["files"]))
     for path, records in list(summary["files"].items())[:SHOWN_FILES]:
-        fact(f"file {path}", counted(records, "record"))
+        print_fact(f"file {path}", format_count(records, "record"))
     print_more_files(len(summary["files"]))
     for name in summary["text_indexes"]:
-        fact("text index", name)
+        print_fact("text index", name)
     if "spec" in summary:
         print_spec(summary["spec"], source.spec_is_inferred, source.opaque_fields)

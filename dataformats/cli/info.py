@@ -17,9 +17,9 @@ from dataformats.cli.options import (
     Payload,
     SpecTexts,
     one_or_all,
-    reading,
+    open_arguments,
 )
-from dataformats.cli.output import counted, fact, print_json, why_opaque
+from dataformats.cli.output import format_count, print_fact, print_json, why_opaque
 from dataformats.cli.progress import bar
 from dataformats.errors import FormatError
 from dataformats.spec import VALUE, Type
@@ -55,7 +55,7 @@ def info(
     if not paths:
         raise typer.BadParameter("missing; only --build needs none", param_hint="PATH")
     try:
-        about = _about(one_or_all(paths), reading(format, payload, spec, checksums=checksums))
+        about = _about(one_or_all(paths), open_arguments(format, payload, spec, checksums=checksums))
     except FormatError as error:
         _print_datasets_below(error, paths[0], as_json)
         raise
@@ -82,25 +82,25 @@ def _print_datasets_below(error: FormatError, path: str, as_json: bool) -> None:
     if as_json:
         print_json({"datasets": [asdict(dataset) for dataset in found]})
     for dataset in () if as_json else found:
-        fact(f"dataset {dataset.path}", f"{dataset.format}, {counted(dataset.files, 'file')}")
+        print_fact(f"dataset {dataset.path}", f"{dataset.format}, {format_count(dataset.files, 'file')}")
 
 
 def _print_info(about: Info) -> None:
-    fact("path", about.path)
-    fact("format", about.format)
+    print_fact("path", about.path)
+    print_fact("format", about.format)
     if about.payload is not None:
-        fact("payload", about.payload)
-    fact("records", about.records)
-    fact("bytes", about.nbytes)
-    fact("files", len(about.files))
+        print_fact("payload", about.payload)
+    print_fact("records", about.records)
+    print_fact("bytes", about.nbytes)
+    print_fact("files", len(about.files))
     for file in about.files[:SHOWN_FILES]:
-        fact(f"file {file.path}", f"{counted(file.records, 'record')}, {counted(file.nbytes, 'byte')}")
+        print_fact(f"file {file.path}", f"{format_count(file.records, 'record')}, {format_count(file.nbytes, 'byte')}")
     print_more_files(len(about.files))
     for name, value in about.facts.items():
-        fact(name, value)
-    fact("fingerprint", about.fingerprint)
+        print_fact(name, value)
+    print_fact("fingerprint", about.fingerprint)
     if dict(about.spec) == {VALUE: about.payload}:
-        fact("spec", "none: a record is one value")
+        print_fact("spec", "none: a record is one value")
     else:
         print_spec(about.spec, about.spec_is_inferred, about.opaque)
 
@@ -108,11 +108,11 @@ def _print_info(about: Info) -> None:
 def print_more_files(n_files: int) -> None:
     """Print how many files were not listed, if any."""
     if n_files > SHOWN_FILES:
-        fact("more files", f"{n_files - SHOWN_FILES}; --json lists them all")
+        print_fact("more files", f"{n_files - SHOWN_FILES}; --json lists them all")
 
 
 def print_spec(spec: Mapping[str, str], is_inferred: bool, opaque: Collection[str] = ()) -> None:
     """Print the fields, whether they were inferred, and which of them are opaque."""
-    fact("spec", "inferred from the records" if is_inferred else "declared")
+    print_fact("spec", "inferred from the records" if is_inferred else "declared")
     for name, kind in spec.items():
-        fact(f"field {name}", f"{kind} ({why_opaque(Type.named(kind))})" if name in opaque else kind)
+        print_fact(f"field {name}", f"{kind} ({why_opaque(Type.named(kind))})" if name in opaque else kind)

@@ -10,7 +10,7 @@ from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any
 
-from dataformats.cli.output import fact
+from dataformats.cli.output import print_fact
 from dataformats.errors import UnknownNameError
 from dataformats.registry import backends, codecs
 from dataformats.spec import NUMBER_TYPES
@@ -59,19 +59,19 @@ def build() -> dict[str, Any]:
 def print_build(facts: dict[str, Any]) -> None:
     """Print the description that `build` returned."""
     for name in ("dataformats", "location", "python", "platform", "numpy"):
-        fact(name, facts[name])
+        print_fact(name, facts[name])
     kernels = facts["kernels"]
-    fact("kernels", kernels["implementation"])
+    print_fact("kernels", kernels["implementation"])
     for name, variant in kernels["variants"].items():
-        fact(f"kernel {name}", f"{variant} (of {', '.join(kernels['available'][name])})")
+        print_fact(f"kernel {name}", f"{variant} (of {', '.join(kernels['available'][name])})")
     if kernels["why_not_native"]:
-        fact("why not native", kernels["why_not_native"])
+        print_fact("why not native", kernels["why_not_native"])
     for name, engine in facts["io"].items():
-        fact(f"io {name}", _engine(engine))
+        print_fact(f"io {name}", _engine(engine))
     for name in ("formats", "codecs", "number types"):
-        fact(name, ", ".join(facts[name]))
+        print_fact(name, ", ".join(facts[name]))
     for name, found in facts["extras"].items():
-        fact(f"extra {name}", found or f"not installed: pip install 'dataformats[{name}]'")
+        print_fact(f"extra {name}", found or f"not installed: pip install 'dataformats[{name}]'")
 
 
 def _kernels() -> dict[str, Any]:

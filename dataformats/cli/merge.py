@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from dataformats.cli.convert import Overwrite, Sources
-from dataformats.cli.options import AsJson, FromFormat, FromPayload, reading
-from dataformats.cli.output import fact, print_json
+from dataformats.cli.options import AsJson, FromFormat, FromPayload, open_arguments
+from dataformats.cli.output import print_fact, print_json
 from dataformats.cli.progress import bar
 
 __all__ = ["Shards", "merge", "print_counts"]
@@ -54,4 +54,4 @@ def print_counts(counts: dict[str, int], as_json: bool) -> None:
         print_json({"files": [{"path": path, "records": records} for path, records in counts.items()]})
         return
     for path, records in counts.items():
-        fact(path, f"{records} records")
+        print_fact(path, f"{records} records")

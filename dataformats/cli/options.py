@@ -32,17 +32,17 @@ __all__ = [
     "Where",
     "checked_format",
     "checked_payload",
-    "completed",
+    "complete_names",
     "one_or_all",
+    "open_arguments",
     "parsed_rename",
     "parsed_spec",
-    "reading",
     "reading_source",
     "split_names",
 ]
 
 
-def completed(names: Iterable[str]) -> Callable[[str], list[str]]:
+def complete_names(names: Iterable[str]) -> Callable[[str], list[str]]:
     """Return a function that completes these names in shells."""
     return lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
@@ -58,7 +58,7 @@ Format = Annotated[
     typer.Option(
         "--format",
         metavar="NAME",
-        autocompletion=completed(backends),
+        autocompletion=complete_names(backends),
         help="The file format, if the content does not show it.",
     ),
 ]
@@ -67,7 +67,7 @@ Payload = Annotated[
     typer.Option(
         "--payload",
         metavar="NAME",
-        autocompletion=completed(codecs),
+        autocompletion=complete_names(codecs),
         help="The codec of whole records: bytes, example, sequence_example, msgpack, json, ... "
         "Naming pickle runs code in the data: only for files that you trust.",
     ),
@@ -88,7 +88,7 @@ FromFormat = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        autocompletion=completed(backends),
+        autocompletion=complete_names(backends),
         help="The format of SOURCE, if its content does not show it.",
     ),
 ]
@@ -96,7 +96,7 @@ FromPayload = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        autocompletion=completed(codecs),
+        autocompletion=complete_names(codecs),
         help="The codec of the records of SOURCE, such as example. Naming pickle runs code in the data.",
     ),
 ]
@@ -132,7 +132,7 @@ Checksums = Annotated[
 ]
 
 
-def reading(
+def open_arguments(
     format: str | None, payload: str | None, spec: Sequence[str] | None, *, checksums: bool = True
 ) -> dict[str, Any]:
     """Return these options as keyword arguments for `open`.

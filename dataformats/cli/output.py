@@ -6,19 +6,19 @@ import json
 import sys
 from typing import Any
 
-from dataformats.display.text import printable
+from dataformats.display.text import escape_text
 from dataformats.registry import codecs
 from dataformats.spec import Type
 
-__all__ = ["can_print", "counted", "fact", "print_json", "why_opaque"]
+__all__ = ["can_print", "format_count", "print_fact", "print_json", "why_opaque"]
 
 _NAME = 5000  # characters, more than a path has; a name in data may have megabytes
 
 
-def fact(name: str, value: object) -> None:
+def print_fact(name: str, value: object) -> None:
     """Print one fact; a long name is cut."""
     shown = name if len(name) <= _NAME else f"{name[:_NAME]}..."
-    print(f"{printable(shown)}: {printable(str(value))}")
+    print(f"{escape_text(shown)}: {escape_text(str(value))}")
 
 
 def print_json(value: Any) -> None:
@@ -44,6 +44,6 @@ def why_opaque(kind: Type) -> str:
     return f"opaque: a file may not name {name!r}, only --spec may" if known else f"opaque: no codec {name!r}"
 
 
-def counted(n: int, what: str) -> str:
+def format_count(n: int, what: str) -> str:
     """Return `1 record` or `2 records`."""
     return f"{n} {what}" if n == 1 else f"{n} {what}s"

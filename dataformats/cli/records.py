@@ -13,8 +13,8 @@ import typer
 
 from dataformats.cli.exit_codes import FINDING, in_lines
 from dataformats.cli.functions import matches
-from dataformats.cli.output import can_print, fact, print_json, why_opaque
-from dataformats.display.text import printable
+from dataformats.cli.output import can_print, print_fact, print_json, why_opaque
+from dataformats.display.text import escape_text
 from dataformats.errors import DataFormatsError
 from dataformats.spec import Type
 
@@ -30,7 +30,7 @@ __all__ = [
     "Failures",
     "ShownRecords",
     "check_images",
-    "numbered",
+    "number_records",
     "opened_records",
     "print_records",
     "print_records_as_json",
@@ -103,10 +103,10 @@ def opened_records(
 ) -> Iterator[ShownRecords]:
     """Open a dataset; `fields` are those to show, `None` is all of them."""
     from dataformats.reading.opening import open as open_source
-    from dataformats.reading.undecoded import undecoded
+    from dataformats.reading.undecoded import leave_undecoded
 
     with open_source(path, **options) as source:
-        shown = undecoded(source)  # the headers of images and videos say enough
+        shown = leave_undecoded(source)  # the headers of images and videos say enough
         yield ShownRecords(source, shown if fields is None else shown.select(*fields), source.opaque_fields)
 
 
@@ -145,7 +145,7 @@ def print_records(records: ShownRecords, found: Iterable[tuple[int, Any]], image
             text = as_text(record[name]) if name in record else "missing"
             if name in records.opaque:
                 text = f"{why_opaque(records.opaque[name])}; {text}"
-            print(f"  {printable(name)}: {printable(text)}")
+            print(f"  {escape_text(name)}: {escape_text(text)}")
             _print_lines(picture(record.get(name)))
 
 

@@ -8,7 +8,7 @@ import typer
 
 from dataformats.cli.exit_codes import FINDING
 from dataformats.cli.options import AsJson, FromFormat, FromPayload, reading_source
-from dataformats.cli.output import fact, print_json
+from dataformats.cli.output import print_fact, print_json
 from dataformats.cli.progress import bar
 
 if TYPE_CHECKING:
@@ -56,16 +56,16 @@ def repair(
 
 
 def _print_report(report: RepairReport) -> None:
-    fact("path", report.path if report.is_written else f"{report.path}, not written: this is a dry run")
-    fact("format", report.format)
+    print_fact("path", report.path if report.is_written else f"{report.path}, not written: this is a dry run")
+    print_fact("format", report.format)
     if report.payload is not None:
-        fact("payload", report.payload)
+        print_fact("payload", report.payload)
     for note in report.notes:
-        fact("note", note)
+        print_fact("note", note)
     for name in report.missing:
-        fact("missing", name)
+        print_fact("missing", name)
     for loss in report.losses:
-        fact("loss", _described(loss))
+        print_fact("loss", _described(loss))
     if report.n_losses > len(report.losses):
         fact("loss", f"and {report.n_losses - len(report.losses)} more")
     fact("records kept", report.kept)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dataformats.cli.functions import calls, condition, matches
+from dataformats.cli.functions import condition, matches, report_failures_of
 from dataformats.cli.options import (
     AsJson,
     Checksums,
@@ -19,14 +19,14 @@ from dataformats.cli.options import (
     SpecTexts,
     Where,
     one_or_all,
-    reading,
+    open_arguments,
     split_names,
 )
 from dataformats.cli.records import (
     Failures,
     ShownRecords,
     check_images,
-    numbered,
+    number_records,
     opened_records,
     print_records,
     print_records_as_json,
@@ -61,7 +61,7 @@ def sample(
     error, and the exit code is 1.
     """
     check_images(images, as_json)
-    options, failures = reading(format, payload, spec, checksums=checksums), Failures()
+    options, failures = open_arguments(format, payload, spec, checksums=checksums), Failures()
     chosen = condition(where)
     with opened_records(one_or_all(paths), options, split_names(fields)) as records, calls(where=chosen):
         found = numbered(records.read(_indices(records, chosen, seed, n, failures), failures))

@@ -7,8 +7,8 @@ import shlex
 from typing import Any
 
 from dataformats.cli.info import print_spec
-from dataformats.cli.options import AsJson, Format, Paths, Payload, SpecTexts, one_or_all, reading
-from dataformats.cli.output import fact, print_json
+from dataformats.cli.options import AsJson, Format, Paths, Payload, SpecTexts, one_or_all, open_arguments
+from dataformats.cli.output import print_fact, print_json
 
 __all__ = ["schema"]
 
@@ -25,7 +25,7 @@ def schema(
     from dataformats.columns.codec_resolver import as_bytes
     from dataformats.reading.opening import open as open_source
 
-    with open_source(one_or_all(paths), **reading(format, payload, spec)) as source:
+    with open_source(one_or_all(paths), **open_arguments(format, payload, spec)) as source:
         opaque = {name: str(kind) for name, kind in source.opaque_fields.items()}
         types = source.spec.to_json()
         given = {} if source.single else as_bytes(source.spec, opaque).to_json()
@@ -40,15 +40,15 @@ def schema(
     if as_json:
         print_json(about)
         return
-    fact("format", about["format"])
+    print_fact("format", about["format"])
     if about["payload"] is not None:
-        fact("payload", about["payload"])
+        print_fact("payload", about["payload"])
     if source.single:
-        fact("spec", "none: a record is one value")
+        print_fact("spec", "none: a record is one value")
     else:
         print_spec(types, source.spec_is_inferred, opaque)
-    fact("options", _options(source.payload, given))
-    fact("python", ", ".join(f"{name}={value!r}" for name, value in _arguments(source.payload, given).items()))
+    print_fact("options", _options(source.payload, given))
+    print_fact("python", ", ".join(f"{name}={value!r}" for name, value in _arguments(source.payload, given).items()))
 
 
 def _arguments(payload: str | None, spec: dict[str, str]) -> dict[str, Any]:

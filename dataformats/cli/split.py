@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from dataformats.cli.convert import Overwrite, Sources
-from dataformats.cli.functions import calls, condition
+from dataformats.cli.functions import condition, report_failures_of
 from dataformats.cli.merge import Shards, print_counts
-from dataformats.cli.options import AsJson, FromFormat, FromPayload, Where, one_or_all, reading
+from dataformats.cli.options import AsJson, FromFormat, FromPayload, Where, one_or_all, open_arguments
 from dataformats.cli.progress import bar
 
 __all__ = ["split"]
@@ -54,7 +54,7 @@ def split(
         "where": condition(where),
         "rest": rest,
         "overwrite": overwrite,
-        "source_options": reading(from_format, from_payload, None),
+        "source_options": open_arguments(from_format, from_payload, None),
     }
     with calls(where=options["where"]), bar("splitting") as progress:
         counts = divided(one_or_all(sources), destination, progress=progress, **options)

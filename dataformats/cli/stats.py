@@ -18,10 +18,10 @@ from dataformats.cli.options import (
     Payload,
     SpecTexts,
     one_or_all,
-    reading,
+    open_arguments,
     split_names,
 )
-from dataformats.cli.output import can_print, counted, fact, print_json
+from dataformats.cli.output import can_print, format_count, print_fact, print_json
 from dataformats.cli.progress import bar
 
 if TYPE_CHECKING:
@@ -58,13 +58,13 @@ def stats(
     from dataformats.reading.opening import open as open_source
 
     path = one_or_all(paths)
-    with open_source(path, **reading(format, payload, spec, checksums=checksums)) as source:
+    with open_source(path, **open_arguments(format, payload, spec, checksums=checksums)) as source:
         running = _scan(source, split_names(fields), largest)
         found = running.snapshot()
         if as_json:
             print_json(_as_json(running, found))
         else:
-            fact("records", running.records)
+            print_fact("records", running.records)
             for name, field in found.items():
                 _print_field(name, str(source.spec[name]), field)
             _print_failures(running)
@@ -96,28 +96,30 @@ def _as_json(running: RunningStats, found: dict[str, FieldStats]) -> dict[str, A
 def _print_field(name: str, kind: str, field: FieldStats) -> None:
     from dataformats.display.value_text import as_text
 
-    fact(f"field {name}", kind)
-    fact("  count", f"{field.count}, {field.missing} missing" if field.missing else field.count)
+    print_fact(f"field {name}", kind)
+    print_fact("  count", f"{field.count}, {field.missing} missing" if field.missing else field.count)
     if field.nans or field.infinite:
-        fact("  not finite", f"{field.nans} NaN, {field.infinite} infinite")
+        print_fact("  not finite", f"{field.nans} NaN, {field.infinite} infinite")
     if field.minimum is not None:
         facts = [_number(value) for value in (field.minimum, field.maximum, field.mean, field.std)]
-        fact("  length" if field.of_lengths else "  range", "{} to {}, mean {}, std {}".format(*facts))
+        print_fact("  length" if field.of_lengths else "  range", "{} to {}, mean {}, std {}".format(*facts))
     if field.histogram is not None:
-        fact("  histogram", _bars(field.histogram))
+        print_fact("  histogram", _bars(field.histogram))
     if field.distinct is not None:
-        fact("  distinct", field.distinct)
+        print_fact("  distinct", field.distinct)
     if field.most_common and field.most_common[0][1] > 1:
-        fact("  most common", ", ".join(f"{as_text(value)} ({count})" for value, count in field.most_common[:_SHOWN]))
+        print_fact(
+            "  most common", ", ".join(f"{as_text(value)} ({count})" for value, count in field.most_common[:_SHOWN])
+        )
     _print_largest(field.largest)
 
 
 def _print_largest(largest: Sequence[Largest]) -> None:
     if any(one.text for one in largest):
         for one in largest:
-            fact("  largest", f"{_number(one.size)} in record {one.index}{one.text and f': {one.text}'}")
+            print_fact("  largest", f"{_number(one.size)} in record {one.index}{one.text and f': {one.text}'}")
     elif largest:
-        fact("  largest", ", ".join(f"{_number(one.size)} in record {one.index}" for one in largest))
+        print_fact("  largest", ", ".join(f"{_number(one.size)} in record {one.index}" for one in largest))
 
 
 def _print_failures(running: RunningStats) -> None:
@@ -125,11 +127,11 @@ def _print_failures(running: RunningStats) -> None:
 
     for index, error in list(running.failures.items())[:_SHOWN]:
         found = Finding.of(error, index)
-        fact("finding", f"{found.kind}: {in_options(found.message, found.remedy)}")
+        print_fact("finding", f"{found.kind}: {in_options(found.message, found.remedy)}")
     if running.n_failed:
         numbers = ", ".join(map(str, running.failures))
         more = ", ..." if running.n_failed > len(running.failures) else ""
-        fact("damaged", f"{counted(running.n_failed, 'record')}, left out: {numbers}{more}")
+        print_fact("damaged", f"{format_count(running.n_failed, 'record')}, left out: {numbers}{more}")
 
 
 def _bars(histogram: Histogram) -> str:

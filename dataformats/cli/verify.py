@@ -8,7 +8,7 @@ import typer
 
 from dataformats.cli.executors import Address, ClusterEngine, in_workers
 from dataformats.cli.exit_codes import FINDING, in_options
-from dataformats.cli.functions import calls, condition
+from dataformats.cli.functions import condition, report_failures_of
 from dataformats.cli.options import (
     AsJson,
     FieldNames,
@@ -24,12 +24,12 @@ from dataformats.cli.options import (
     SpecTexts,
     Where,
     one_or_all,
+    open_arguments,
     parsed_rename,
-    reading,
     reading_source,
     split_names,
 )
-from dataformats.cli.output import counted, fact, print_json, why_opaque
+from dataformats.cli.output import format_count, print_fact, print_json, why_opaque
 from dataformats.cli.progress import bar
 from dataformats.spec import Type
 
@@ -96,38 +96,38 @@ def verify(
     elif any(value not in (None, {}) for value in source.values()):
         raise typer.BadParameter("missing; --fields, --where, --from-spec and the like need it", param_hint="--against")
     source |= in_workers(engine, address, workers) | {"max_findings": max_findings}
-    with calls(where=source["where"]), bar("verifying") as progress:
-        report = verified(one_or_all(paths), progress=progress, **source, **reading(format, payload, spec))
+    with report_failures_of(where=source["where"]), bar("verifying") as progress:
+        report = verified(one_or_all(paths), progress=progress, **source, **open_arguments(format, payload, spec))
     print_json(report.to_json()) if as_json else _print_report(report)
     if not report.ok:
         raise typer.Exit(FINDING)
 
 
 def _print_report(report: VerifyReport) -> None:
-    fact("path", report.path)
-    fact("format", report.format or "none: it could not be opened")
+    print_fact("path", report.path)
+    print_fact("format", report.format or "none: it could not be opened")
     if report.against is not None:
-        fact("against", report.against)
-    fact("records", report.records)
-    fact("bytes", report.nbytes)
+        print_fact("against", report.against)
+    print_fact("records", report.records)
+    print_fact("bytes", report.nbytes)
     for name, kind in report.opaque.items():
-        fact(f"field {name}", f"{why_opaque(Type.named(kind))}; read, not decoded")
+        print_fact(f"field {name}", f"{why_opaque(Type.named(kind))}; read, not decoded")
     for group in report.groups:
         _print_group(group)
     for name, n in report.differences.items():
-        fact(f"differences in {name}", counted(n, "record"))
+        print_fact(f"differences in {name}", format_count(n, "record"))
     unlisted = report.count - sum(group.count for group in report.groups)
     if unlisted:
-        fact("more findings", f"{unlisted}; --max-findings lists more")
-    fact("findings", report.count)
+        print_fact("more findings", f"{unlisted}; --max-findings lists more")
+    print_fact("findings", report.count)
 
 
 def _print_group(group: FindingGroup) -> None:
     example, n = group.example, group.count
     times = "" if n == 1 else f", {n} times"
-    fact("finding", f"{group.kind}{times}: {in_options(example.message, example.remedy)}")
+    print_fact("finding", f"{group.kind}{times}: {in_options(example.message, example.remedy)}")
     if n > 1 and group.indices:
         more = f" and {n - len(group.indices)} more" if n > len(group.indices) else ""
-        fact("  records", ", ".join(map(str, group.indices)) + more)
+        print_fact("  records", ", ".join(map(str, group.indices)) + more)
     elif n > 1 and group.paths:
-        fact("  files", ", ".join(group.paths))
+        print_fact("  files", ", ".join(group.paths))

@@ -11,8 +11,8 @@ from typing import Annotated
 
 import typer
 
-from dataformats.cli.options import Checksums, Format, Paths, Payload, SpecTexts, one_or_all, reading
-from dataformats.cli.output import fact
+from dataformats.cli.options import Checksums, Format, Paths, Payload, SpecTexts, one_or_all, open_arguments
+from dataformats.cli.output import print_fact
 
 __all__ = ["view"]
 
@@ -38,11 +38,11 @@ def view(
     from dataformats.viewer.server import serve
 
     def ready(address: str) -> None:
-        fact("view", address)
-        fact("end", "Ctrl-C")
+        print_fact("view", address)
+        print_fact("end", "Ctrl-C")
         if browser and (sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
             threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()  # some end with the browser
 
-    dataset = ViewedDataset(one_or_all(paths), **reading(format, payload, spec, checksums=checksums))
+    dataset = ViewedDataset(one_or_all(paths), **open_arguments(format, payload, spec, checksums=checksums))
     with suppress(KeyboardInterrupt):  # which is how it ends
         serve(dataset, port, ready)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from dataformats.display.text import printable
+from dataformats.display.text import escape_text
 
 __all__ = ["warnings_in_one_line"]
 
@@ -50,4 +50,4 @@ class _Lines(logging.Handler):
     def _print_once(self, text: str) -> None:
         if text not in self._printed:
             self._printed.add(text)
-            print(f"dataformats: warning: {printable(text)}", file=sys.stderr)
+            print(f"dataformats: warning: {escape_text(text)}", file=sys.stderr)

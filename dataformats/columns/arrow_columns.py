@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dataformats.batch import Column, Ragged, RecordBatch
 from dataformats.batch.arrow import pyarrow
-from dataformats.columns.masks import spread
+from dataformats.columns.masks import insert_missing
 from dataformats.columns.numbers import offsets_of
 from dataformats.errors import SpecError
 from dataformats.spec import VALUE, Spec, Type
@@ -129,7 +129,7 @@ def column_of_arrow(array: Any, kind: Type, field: str) -> Column:
     array = _cast(array, _without_views(array.type), field)
     if not array.null_count:
         column = _column(array, kind.required, field)
-        return spread(column, np.ones(len(array), np.bool_), optional=kind.optional)
+        return insert_missing(column, np.ones(len(array), np.bool_), optional=kind.optional)
     present = np.asarray(array.is_valid())
     if not kind.optional:
         raise SpecError(f"expected {kind}, found null", field=field, index=int(present.argmin()))

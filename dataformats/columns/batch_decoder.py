@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dataformats.batch import Blobs, Column, RecordBatch
-from dataformats.batch.value_slices import SliceHints, SplitBlobs, StoredBlobs, ValueSlice, whole
+from dataformats.batch.value_slices import SliceHints, SplitBlobs, StoredBlobs, ValueSlice, join_blobs
 from dataformats.columns.field_decoder import FieldDecoder
 from dataformats.columns.masks import elements_of
 from dataformats.errors import CodecError, CorruptRecordError, SpecError
@@ -121,7 +121,7 @@ class _RecordDecoder(BatchDecoder):
             if columns is not None:
                 return columns
             self.hints.forget(tuple(mask))
-        blobs = whole(read)
+        blobs = join_blobs(read)
         columns = self._coder.decode_batch(blobs, mask)
         self.hints.learn(tuple(mask), len(blobs), lambda: self._coder.value_slice(blobs, mask))
         return columns
@@ -170,13 +170,13 @@ class _FieldwiseDecoder(BatchDecoder):
             isinstance(part, range) and counts is not None and not field.kind.optional
         ):  # the reader applied it: dims may be fewer than declared
             kind = replace(field.kind, dims=(None, *field.kind.dims[1:]))
-            return self._codecs.decode(kind, whole(read), counts, field=name)
+            return self._codecs.decode(kind, join_blobs(read), counts, field=name)
         if isinstance(read, SplitBlobs):
             split = field.decode_split(read)
             if split is not None:
                 return elements_of(split, part, name) if isinstance(part, range) else split
             self.hints.forget(name)
-        blobs = whole(read)
+        blobs = join_blobs(read)
         column = field.decode(blobs, counts, part)
         if counts is None and field.may_split and not field.kind.optional:
             self.hints.learn(name, len(blobs), lambda: field.value_slice(blobs))

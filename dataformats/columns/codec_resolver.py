@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dataformats.batch import Blobs, Column
-from dataformats.columns.exact import DTYPES, exact
+from dataformats.columns.exact import DTYPES, to_exact_array
 from dataformats.columns.field_decoder import check_dims, column_decoder, words
 from dataformats.columns.numbers import NumberCodec, NumberColumn
 from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError, UnknownNameError
@@ -197,8 +197,8 @@ class CodecResolver:
                 try:
                     return [value.to_bytes(width, "little", signed=signed)]
                 except OverflowError:
-                    pass  # `exact` raises the error of this package
-            return [exact(kind, value, field=field).tobytes()]
+                    pass  # `to_exact_array` raises the error of this package
+            return [to_exact_array(kind, value, field=field).tobytes()]
 
         check_dims(kind, field)
         return encode_number
@@ -288,7 +288,8 @@ def encode_value(codecs: FieldCodecs, kind: Type, value: Any, *, field: str | No
         field: The field's name, for errors.
 
     Raises:
-        SpecError: The value does not fit the type (numbers: see `exact`), or a sequence has other sizes than the dims.
+        SpecError: The value does not fit the type (numbers: see `to_exact_array`), or a sequence has other sizes than
+            the dims.
         CodecError: The codec refuses the value.
     """
     if value is None and kind.optional:
@@ -296,7 +297,7 @@ def encode_value(codecs: FieldCodecs, kind: Type, value: Any, *, field: str | No
     check_dims(kind, field)
     codec = codecs.codec(kind.element)
     if codec is _NUMBERS.get(kind.codec):
-        return [exact(kind, value, field=field).tobytes()]
+        return [to_exact_array(kind, value, field=field).tobytes()]
     elements = [value]
     for size in kind.dims:
         elements = [part for element in elements for part in _parts(kind, element, size, field)]

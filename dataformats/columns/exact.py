@@ -13,7 +13,7 @@ from dataformats.spec import NUMBER_TYPES, Type
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["DTYPES", "exact"]
+__all__ = ["DTYPES", "to_exact_array"]
 
 DTYPES: dict[str, np.dtype[Any]] = {
     name: np.dtype("?" if name == "bool" else name).newbyteorder("<")
@@ -23,7 +23,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
 """The dtypes of this platform: not every one has `float128`."""
 
 
-def exact(kind: Type, value: Any, *, field: str | None = None) -> NDArray[Any]:
+def to_exact_array(kind: Type, value: Any, *, field: str | None = None) -> NDArray[Any]:
     """Return a value as the array of its type: little-endian, C order, the dims' shape.
 
     Floats are rounded to the type's precision, but a finite one not to infinity. Integers must fit the range

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dataformats.batch import Blobs, Column, Ragged, StackedList
-from dataformats.batch.column_types import plain
+from dataformats.batch.column_types import to_python_number
 from dataformats.batch.value_slices import SplitBlobs, ValueSlice
-from dataformats.columns.masks import check_part, elements_of, spread
+from dataformats.columns.masks import check_part, elements_of, insert_missing
 from dataformats.columns.numbers import NumberCodec, NumberColumn, check_counts, offsets_of, record_of
 from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError
 from dataformats.interfaces import ArrayCodec, Codec, FieldCodecs
@@ -27,7 +27,7 @@ __all__ = [
     "check_dims",
     "column_decoder",
     "conform",
-    "numbered",
+    "renumber_errors",
     "value_decoder",
     "words",
 ]
@@ -70,7 +70,7 @@ def value_decoder(codec: Codec, kind: Type) -> Callable[[bytearray], Any] | None
 
     def value(blob: bytearray) -> Any:
         found = decode(bytes(blob))
-        return plain(found) if isinstance(found, np.generic) else found
+        return to_python_number(found) if isinstance(found, np.generic) else found
 
     return value
 
@@ -117,9 +117,9 @@ class FieldDecoder:
         present = np.ones(len(blobs), np.bool_) if counts is None else counts > 0
         if isinstance(part, range):
             check_part(part, np.where(present, np.iinfo(np.int64).max, 0), str(self._name))
-        with numbered(np.flatnonzero(present)):
+        with renumber_errors(np.flatnonzero(present)):
             column = _taken(self._conformed(self._decode(blobs, None, self._name)), part, self._name)
-        return spread(column, present, optional=True)
+        return insert_missing(column, present, optional=True)
 
     def value_slice(self, blobs: Blobs) -> ValueSlice | None:
         """Return the slice to read apart from blobs like these."""

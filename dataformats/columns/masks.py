@@ -13,7 +13,7 @@ from dataformats.errors import SpecError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["check_part", "elements_of", "spread"]
+__all__ = ["check_part", "elements_of", "insert_missing"]
 
 
 def elements_of(column: Any, part: range, name: str, size: int = 1) -> Column:
@@ -67,7 +67,7 @@ def check_part(part: range, available: NDArray[np.int64], name: str) -> None:
         raise IndexError(f"field {name!r}: {part} goes past the {fewest} elements of record {row} of this read")
 
 
-def spread(column: Column, present: NDArray[np.bool_], *, optional: bool) -> Column:
+def insert_missing(column: Column, present: NDArray[np.bool_], *, optional: bool) -> Column:
     """Return the column of all records, given the column of those that have the field.
 
     Args:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dataformats.batch import Blobs, Column, Ragged
-from dataformats.batch.column_types import plain
-from dataformats.columns.exact import DTYPES, exact
+from dataformats.batch.column_types import to_python_number
+from dataformats.columns.exact import DTYPES, to_exact_array
 from dataformats.errors import CodecError, SpecError
 from dataformats.interfaces import Codec
 from dataformats.spec import Type
@@ -69,7 +69,7 @@ class NumberColumn:
         values = np.frombuffer(blob, self._dtype)
         if self._inner:
             return values.reshape(-1, *self._inner) if self._sequence else values.reshape(self._inner)
-        return values if self._sequence else plain(values.reshape(1)[0])
+        return values if self._sequence else to_python_number(values.reshape(1)[0])
 
     def blobs(self, column: Column) -> Blobs | None:
         """Return the blobs of a column of this type, in place, or of a list of values.
@@ -94,7 +94,7 @@ class NumberColumn:
 
     def _packed(self, values: list[Any]) -> Blobs | None:
         if self.kind.dims:
-            arrays = [exact(self.kind, value) for value in values]
+            arrays = [to_exact_array(self.kind, value) for value in values]
             lengths = np.fromiter((array.nbytes for array in arrays), np.int64, len(arrays))
             return Blobs.back_to_back(np.concatenate(arrays), lengths)
         code = _PACKED.get(self._dtype.str)
@@ -138,8 +138,8 @@ class NumberCodec(Codec):
         self._numbers = NumberColumn(Type(name))
 
     def encode(self, value: Any) -> bytes:
-        """Return the bytes of a number, which must fit by the rules of `exact`."""
-        return exact(self._numbers.kind, value).tobytes()
+        """Return the bytes of a number, which must fit by the rules of `to_exact_array`."""
+        return to_exact_array(self._numbers.kind, value).tobytes()
 
     def decode(self, blob: bytes) -> Any:
         """Return the number as a numpy scalar."""

@@ -16,7 +16,7 @@ from dataformats.converting.plan import (
     left_out,
     plan_of,
     portable_spec,
-    selected,
+    select_fields,
     with_new_types,
 )
 from dataformats.converting.report import ConvertReport
@@ -173,7 +173,7 @@ def convert(
     read_types = wanted if map is None else None  # the spec of `map=` is about its results
     with opened_source(source, {"codecs": codecs, **(source_options or {})}, read_types, renamed) as given:
         selection = Selection(given, where, shuffle_seed, limit, on_corrupt)
-        chosen = given if fields is None else selected(given, fields, wanted)
+        chosen = given if fields is None else select_fields(given, fields, wanted)
         mapped = chosen if map is None else chosen.map(map)
         if isinstance(path, RecordWriter):
             values = (format, spec, payload, shard_records, shard_bytes, executor, part)

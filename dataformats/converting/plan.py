@@ -19,7 +19,7 @@ __all__ = [
     "copied_type",
     "left_out",
     "plan_of",
-    "selected",
+    "select_fields",
     "stores_payloads",
     "with_new_types",
 ]
@@ -173,7 +173,7 @@ def stores_payloads(source: RecordSource) -> bool:
     return True
 
 
-def selected(source: RecordSource, fields: Sequence[str], spec: Spec | None) -> RecordSource:
+def select_fields(source: RecordSource, fields: Sequence[str], spec: Spec | None) -> RecordSource:
     """Return the source with these fields alone; all of them leave it as it is, so that payloads can be copied."""
     names = declared_spec(source) or ()
     in_order = tuple(fields) == tuple(names)

@@ -24,9 +24,9 @@ from dataformats.staging.entries import ShardEntry
 from dataformats.staging.paths import area_at
 from dataformats.storage.prefetch import prefetch
 from dataformats.storage.threads import concurrent_map
-from dataformats.writing.creating import begin, writer
+from dataformats.writing.creating import begin_dataset, writer
 from dataformats.writing.dataset_writer import DatasetWriter
-from dataformats.writing.encoding import refuse
+from dataformats.writing.encoding import refuse_record
 from dataformats.writing.shard_limits import ShardLimits
 from dataformats.writing.shard_writer import publication_of
 
@@ -128,7 +128,7 @@ class Run:
         return writer(
             self.path,
             schema,
-            refuse,
+            refuse_record,
             shard_records=self.shard_records,
             shard_bytes=self.shard_bytes,
             resume=self.resume,
@@ -183,7 +183,7 @@ class Run:
     def _begun_area(self, plan: Mapping[str, Any]) -> StagingArea:
         area, shared = area_at(self.path, self.storage_options), self.part is not None
         limits = ShardLimits(self.shard_records)
-        begin(
+        begin_dataset(
             area,
             self.conversion.schema,
             limits,

@@ -24,7 +24,7 @@ from dataformats.reading.scan import as_numbers, steps
 from dataformats.spec import VALUE
 from dataformats.staging.area import StagingArea
 from dataformats.staging.entries import ShardEntry
-from dataformats.writing.encoding import Encode, Encoded, FieldsEncoder, refuse
+from dataformats.writing.encoding import Encode, Encoded, FieldsEncoder, refuse_record
 from dataformats.writing.read_back import Content, content_of
 from dataformats.writing.schema import WriteSchema
 from dataformats.writing.shard_writer import check_shards, complete_file
@@ -76,7 +76,7 @@ class Conversion(SentOnce):
             SpecError: The format or the payload cannot hold the spec.
         """
         if self.plan.copied:
-            return refuse
+            return refuse_record
         return self.schema.encoder(self.codecs, self.plan.carried, trusted=self.trusted)
 
     def encoded(self, records: Records) -> Iterator[tuple[StoredRecords, list[Failure]]]:

@@ -13,12 +13,12 @@ from dataformats.batch.column_types import Nullable, Ragged, StackedList, items_
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["differing", "is_same"]
+__all__ = ["find_differences", "is_same"]
 
 _COMPARABLE = frozenset({bytes, str, int, bool, type(None)})  # `==` alone is exact
 
 
-def differing(expected: Any, found: Any) -> NDArray[np.bool_]:
+def find_differences(expected: Any, found: Any) -> NDArray[np.bool_]:
     """Return bool[n]: True for each item in which two columns of `n` items differ.
 
     Numbers are compared bit by bit: a NaN is the same as a NaN of the same bits, and 0.0 is not -0.0.
@@ -32,7 +32,7 @@ def differing(expected: Any, found: Any) -> NDArray[np.bool_]:
     if isinstance(expected, np.ndarray) and isinstance(found, np.ndarray) and expected.dtype.kind in "biuf":
         return _differing_arrays(expected, found)
     if isinstance(expected, Nullable) and isinstance(found, Nullable):
-        in_values = differing(expected.values, found.values) & expected.present
+        in_values = find_differences(expected.values, found.values) & expected.present
         return in_values | (expected.present ^ found.present)
     if isinstance(expected, Ragged) and isinstance(found, Ragged) and expected.item == found.item:
         return _differing_ragged(expected, found)
@@ -92,7 +92,7 @@ def _differing_ragged(expected: Ragged, found: Ragged) -> NDArray[np.bool_]:
         same = np.flatnonzero(~differs)
         differs[same] = _differing_ragged(expected.take(same), found.take(same)) if len(same) else False
         return differs
-    of_values = differing(_values(expected), _values(found))
+    of_values = find_differences(_values(expected), _values(found))
     if of_values.any():
         before = np.concatenate([np.zeros(1, np.int64), np.cumsum(of_values)])
         ends = expected.offsets - expected.offsets[0]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dataformats.display.media import media_of, thumbnail
-from dataformats.display.text import printable
+from dataformats.display.text import escape_text
 from dataformats.display.value_text import as_text
 from dataformats.spec import VALUE
 
@@ -92,4 +92,4 @@ def _picture(value: Any) -> str | None:
 
 def _text(text: str, most: int = _CHARACTERS) -> str:
     """Return text cut and escaped."""
-    return html.escape(printable(text if len(text) <= most else f"{text[:most]}..."))
+    return html.escape(escape_text(text if len(text) <= most else f"{text[:most]}..."))

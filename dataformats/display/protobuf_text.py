@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from dataformats.display.text import quoted, text_of
+from dataformats.display.text import quote_text, text_of
 from dataformats.protobuf_wire import FIXED32, FIXED64, fields
 
 __all__ = ["protobuf_text"]
@@ -52,5 +52,5 @@ def _value(wire_type: int, value: int | bytes, levels: int) -> str:
         return f"fixed{8 * len(value)} {_FLOATS[wire_type].unpack(value)[0]:.6g} or {int.from_bytes(value, 'little')}"
     text = text_of(value, len(value))
     if text is not None:
-        return quoted(text, _CHARACTERS)
+        return quote_text(text, _CHARACTERS)
     return _message(value, levels - 1) or f"{len(value)} bytes"

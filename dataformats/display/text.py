@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["array_type", "printable", "quoted", "text_of"]
+__all__ = ["array_type", "escape_text", "quote_text", "text_of"]
 
 _LAYOUT = str.maketrans("", "", "\t\n\r")
 _UNUSUAL = re.compile(r"[^ -~]")
 
 
-def printable(text: str) -> str:
+def escape_text(text: str) -> str:
     """Return text with control characters, line breaks, surrogates and marks of direction as backslashes."""
     return text if text.isprintable() else _UNUSUAL.sub(_escaped, text)
 
 
-def quoted(text: str, n: int) -> str:
+def quote_text(text: str, n: int) -> str:
     """Return the `repr` of at most `n` characters, and how many there are if that is cut."""
     return repr(text) if len(text) <= n else f"{text[:n]!r}... ({len(text)} characters)"
 

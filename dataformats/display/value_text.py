@@ -10,7 +10,7 @@ import numpy as np
 
 from dataformats.display.media import media_text
 from dataformats.display.protobuf_text import protobuf_text
-from dataformats.display.text import array_type, quoted
+from dataformats.display.text import array_type, quote_text
 
 __all__ = ["as_text"]
 
@@ -28,7 +28,7 @@ def _text(value: Any, levels: int) -> str:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return _text_bytes(bytes(value))
     if isinstance(value, str):
-        return quoted(value, _CHARACTERS)
+        return quote_text(value, _CHARACTERS)
     if isinstance(value, np.ndarray):
         return _text_array(value)
     if isinstance(value, Mapping):

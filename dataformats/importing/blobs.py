@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Blobs, Column, Ragged
-from dataformats.columns.masks import spread
+from dataformats.columns.masks import insert_missing
 from dataformats.errors import CodecError
 from dataformats.importing.source import ImportedSource
 from dataformats.interfaces import Extents
@@ -108,7 +108,7 @@ class BlobSource(ImportedSource):
             column = Ragged(*blobs.contiguous(), "bytes")
         else:
             column = np.array([_number(bytes(blob), name, row) for row, blob in enumerate(blobs)], np.int64)
-        return spread(column, present, optional=self._stored[name].optional)
+        return insert_missing(column, present, optional=self._stored[name].optional)
 
     def _blobs(self, name: str, indices: NDArray[np.int64]) -> Blobs:
         """Return the bytes of the records that have the field, read at once."""

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import Blobs, Column, Nullable, Ragged, RecordBatch, concat_columns, take_column
 from dataformats.columns.codec_resolver import CodecResolver
-from dataformats.columns.masks import elements_of, spread
+from dataformats.columns.masks import elements_of, insert_missing
 from dataformats.errors import CodecError, DataFormatsError, SpecError
 from dataformats.interfaces.record_source import Fields, OnCorrupt
 from dataformats.reading.field_operations import DecodingSource
@@ -119,7 +119,7 @@ class ImportedSource(DecodingSource):
             raise SpecError(f"expected {kind}, found nothing", field=name, index=int(present.argmin()))
         if kind.element != stored.element:
             column = self._decoded(replace(column, present=None), kind, name)
-        return spread(column, present, optional=kind.optional)
+        return insert_missing(column, present, optional=kind.optional)
 
     def _decoded(self, column: Ragged, kind: Type, name: str) -> Column:
         counts = None

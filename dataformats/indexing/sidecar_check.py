@@ -11,7 +11,7 @@ from dataformats.errors import FormatError, Remedy, TruncatedError
 from dataformats.indexing.file_digest import file_digest, is_same_file
 from dataformats.indexing.sidecar import Sidecar, remedy_instead_of
 from dataformats.interfaces.stored_file import Folder, StoredFile
-from dataformats.storage.remote.names import plain
+from dataformats.storage.remote.names import unquote_path
 
 __all__ = [
     "SidecarDiff",
@@ -217,7 +217,7 @@ def _compare_folder(
 
 def _place(folder: str, file: StoredFile) -> str:
     """Return the path of a file in its folder."""
-    return file.name if folder == "." else plain(file.name).removeprefix(plain(folder).rstrip("/") + "/")
+    return file.name if folder == "." else unquote_path(file.name).removeprefix(unquote_path(folder).rstrip("/") + "/")
 
 
 def _joined(folder: str, name: str) -> str:

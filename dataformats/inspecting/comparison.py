@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dataformats.columns.codec_resolver import as_bytes
 from dataformats.converting.plan import check_names, copied_type, stores_payloads, with_new_types
-from dataformats.display.differences import differing
+from dataformats.display.differences import find_differences
 from dataformats.errors import DataFormatsError, FormatError, Remedy, SpecError
 from dataformats.inspecting.difference import difference
 from dataformats.inspecting.finding import Finding

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.display.differences import differing
+from dataformats.display.differences import find_differences
 from dataformats.display.text import array_type
 from dataformats.errors import Remedy
-from dataformats.inspecting.finding import Finding, cut
+from dataformats.inspecting.finding import Finding, shorten_text
 from dataformats.spec import Type
 
 __all__ = ["difference"]
@@ -40,7 +40,7 @@ def difference(
     where = f"record {index}" + (f" of {path!r}" if path else "") + (f", field {field!r}" if field else "")
     remedy = _remedy(expected, found, kind)
     message = f"{where}: expected {there}, found {here}" + (f". {remedy}" if remedy else "")
-    return Finding("Difference", cut(message), path, index, None, there, here, remedy, field)
+    return Finding("Difference", shorten_text(message), path, index, None, there, here, remedy, field)
 
 
 def _texts(expected: Any, found: Any) -> tuple[str, str]:
@@ -76,7 +76,7 @@ def _texts_of_arrays(expected: NDArray[Any], found: NDArray[Any]) -> tuple[str, 
         return _shape(expected), _shape(found)
     if not expected.ndim:
         return repr(expected.item()), repr(found.item())
-    places = np.flatnonzero(differing(expected.reshape(-1), found.reshape(-1)))
+    places = np.flatnonzero(find_differences(expected.reshape(-1), found.reshape(-1)))
     first = tuple(map(int, np.unravel_index(places[0], expected.shape)))
     there, here = expected[first].item(), found[first].item()
     n = f"{len(places)} of {expected.size} values differ{_most(expected, found)}"

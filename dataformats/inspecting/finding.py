@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Finding", "cut"]
+__all__ = ["Finding", "shorten_text"]
 
 _CHARACTERS = 2000  # the longest message: names and values in data may have megabytes
 
@@ -53,15 +53,15 @@ class Finding:
         names = ("path", "index", "offset_bytes", "field", "remedy")
         facts: dict[str, Any] = {name: getattr(error, name, None) for name in names}
         texts = {name: getattr(error, name, None) for name in ("expected", "found")}
-        facts |= {name: None if value is None else cut(str(value)) for name, value in texts.items()}
+        facts |= {name: None if value is None else shorten_text(str(value)) for name, value in texts.items()}
         if facts["index"] is None:
             facts["index"] = index
         message = str(error)
         if len(message) > _CHARACTERS:
             facts["remedy"] = None
-        return cls(type(error).__name__, cut(message), **facts)
+        return cls(type(error).__name__, shorten_text(message), **facts)
 
 
-def cut(text: str) -> str:
+def shorten_text(text: str) -> str:
     """Return a text of bounded length."""
     return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}..."

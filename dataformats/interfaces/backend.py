@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from dataformats.interfaces.file_writer import BlobWriter, FieldsWriter
 from dataformats.interfaces.reader import Reader
 from dataformats.interfaces.stored_file import Folder, StoredFile, natural_key
-from dataformats.near_names import instead
+from dataformats.near_names import describe_replacements
 from dataformats.spec import Spec
 
 if TYPE_CHECKING:
@@ -207,4 +207,4 @@ def check_options(backend: Backend, method: Literal["open", "create"], options: 
     unknown = ", ".join(repr(name) for name in options if name not in known)
     if unknown:
         expected = f"an argument of {method}() or an option of {backend.name} ({', '.join(known) or 'it has none'})"
-        raise TypeError(f"unknown option: expected {expected}, found {unknown}{instead(options)}")
+        raise TypeError(f"unknown option: expected {expected}, found {unknown}{describe_replacements(options)}")

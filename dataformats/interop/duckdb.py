@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dataformats.errors import MissingExtraError, UnknownNameError
 from dataformats.interfaces.record_source import RecordSource
-from dataformats.reading.arrow_stream import ArrowRows, joined, parts_of
+from dataformats.reading.arrow_stream import ArrowRows, join_batches, parts_of
 from dataformats.reading.scan import scan_sound
 from dataformats.spec import Spec
 
@@ -144,7 +144,7 @@ class _BoundCondition:
         found = scan_sound(self.rows.source, parts, self.rows.schema.names, failed)
         tables = (self._table(self.rows.arrays(batch), batch.indices) for batch in found)
         with closing(self._connection), closing(tables):
-            for table in joined(tables) if parts is None else tables:
+            for table in join_batches(tables) if parts is None else tables:
                 with self._explained():
                     rows = self._connection.from_arrow(_BatchStream(table)).filter(self._expression)
                     indices = rows.project(self._number).fetchnumpy()[self._number]

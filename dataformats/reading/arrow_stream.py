@@ -16,7 +16,7 @@ from dataformats.interfaces.record_source import Fields, RecordSource
 from dataformats.reading.scan import scan_by_reading
 from dataformats.spec import Type
 
-__all__ = ["ArrowRows", "arrow_reader", "joined", "parts_of"]
+__all__ = ["ArrowRows", "arrow_reader", "join_batches", "parts_of"]
 
 _JOINED_BYTES = 2**20
 _JOINED_RECORDS = 8000
@@ -29,7 +29,9 @@ def arrow_reader(source: RecordSource, batch_size: int | None, fields: Fields, m
     if batch_size is not None:
         found = scan_by_reading(rows.source, parts_of(len(source), batch_size), rows.schema.names)
     batches = (pyarrow().RecordBatch.from_arrays(rows.arrays(batch), schema=rows.schema) for batch in found)
-    return pyarrow().RecordBatchReader.from_batches(rows.schema, joined(batches) if batch_size is None else batches)
+    return pyarrow().RecordBatchReader.from_batches(
+        rows.schema, join_batches(batches) if batch_size is None else batches
+    )
 
 
 def parts_of(n: int, batch_size: int) -> Iterator[range]:
@@ -81,7 +83,7 @@ def _encoded(column: Any, kind: Type) -> Ragged:
     return Ragged(*Blobs.join(blobs).contiguous(), "bytes", present)
 
 
-def joined(batches: Iterator[Any]) -> Iterator[Any]:
+def join_batches(batches: Iterator[Any]) -> Iterator[Any]:
     """Yield batches of some thousand records or a megabyte: each costs other programs 0.1 ms, however small.
 
     The first ones are smaller, for queries that end after some records.

@@ -14,7 +14,7 @@ from dataformats.interfaces import Located, RecordChunk
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.reference_read import Fetched
 
-__all__ = ["BlobLocations", "RecordRun", "cut", "sound", "subset", "without"]
+__all__ = ["BlobLocations", "RecordRun", "positions_except", "sound_blobs", "split_at_problems", "subset"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +113,12 @@ def subset(
     return blobs.take(np.flatnonzero(np.repeat(keep, counts))), counts[kept]
 
 
-def sound(chunk: RecordChunk) -> Iterator[bytes]:
+def sound_blobs(chunk: RecordChunk) -> Iterator[bytes]:
     """Yield the blobs of a chunk that have no problem."""
     return (chunk.blobs[i] for i in range(len(chunk.blobs)) if i not in chunk.problems)
 
 
-def cut(chunk: RecordChunk, first: int, file: str) -> Iterator[tuple[RecordRun, FormatError | None]]:
+def split_at_problems(chunk: RecordChunk, first: int, file: str) -> Iterator[tuple[RecordRun, FormatError | None]]:
     """Yield the sound runs of a chunk, each with the problem that follows it."""
     begin = 0
     for row in sorted(chunk.problems):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.batch.value_slices import StoredBlobs, ValueSlice, whole
+from dataformats.batch.value_slices import StoredBlobs, ValueSlice, join_blobs
 from dataformats.errors import FormatError, UnknownNameError
 from dataformats.indexing.extent_table import ExtentTable
 from dataformats.interfaces import (
@@ -23,7 +23,7 @@ from dataformats.interfaces import (
     RecordChunk,
     SequentialReader,
 )
-from dataformats.reading.blob_locations import RecordRun, cut, sound
+from dataformats.reading.blob_locations import RecordRun, sound_blobs, split_at_problems
 from dataformats.spec import VALUE
 from dataformats.storage.native.fast_read import RECORD_BYTES, PinnedRows, read, read_record
 from dataformats.storage.native.file_set import FileSet, open_files
@@ -196,7 +196,7 @@ class BlobReader:
         stored = self.read(located)
         if stored is None:
             return self.read_by_reference(located)
-        return {name: Fetched(whole(blobs), {}) for name, (blobs, _) in stored.items()}
+        return {name: Fetched(join_blobs(blobs), {}) for name, (blobs, _) in stored.items()}
 
     def sound(self, records: NDArray[np.int64]) -> list[bytes]:
         """Return the blobs of these records, without those that cannot be read."""
@@ -233,7 +233,7 @@ class BlobReader:
         if isinstance(self.reader, SequentialReader):
             found: list[bytes] = []
             for chunk in self.reader.iter_chunks(file):
-                found += itertools.islice(sound(chunk), count - len(found))
+                found += itertools.islice(sound_blobs(chunk), count - len(found))
                 if len(found) >= count or sum(map(len, found)) > _SAMPLE_BYTES:
                     break
             return found
@@ -258,7 +258,7 @@ class BlobReader:
         for chunks in prefetch(_grouped(reader, len(files))):
             for number, chunk, n_before in chunks:
                 if chunk is not None:
-                    yield from cut(chunk, first, files[number].name)
+                    yield from split_at_problems(chunk, first, files[number].name)
                     first += len(chunk.blobs)
                 elif count is not None:
                     count(number, n_before)

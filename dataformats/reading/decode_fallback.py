@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dataformats.batch import Blobs, RecordBatch
 from dataformats.columns.batch_decoder import DECODE_ERRORS, BatchDecoder, Mask
 from dataformats.errors import CodecError, CorruptRecordError, FormatError, SpecError
-from dataformats.reading.blob_locations import BlobLocations, RecordRun, subset, without
+from dataformats.reading.blob_locations import BlobLocations, RecordRun, positions_except, subset
 from dataformats.storage.threads import for_each
 
 __all__ = ["OnFailure", "decode", "decode_fetched"]
@@ -85,7 +85,7 @@ def decode(
 
     for_each(check, n)
     failed = dict(sorted(failed.items()))
-    kept = without(n, failed)
+    kept = positions_except(n, failed)
     sound = {name: subset(*part, kept, n) for name, part in stored.items()}
     by_index = {int(indices[row]): error for row, error in failed.items()}
     # A field that does not decode at all gives no columns of no records either; a list of errors needs none.

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import Blobs, RecordBatch, StoredRecords
-from dataformats.batch.value_slices import whole
+from dataformats.batch.value_slices import join_blobs
 from dataformats.columns.batch_decoder import DECODE_ERRORS, BatchDecoder, Mask
 from dataformats.errors import SpecError
 from dataformats.fork_hooks import after_fork
@@ -23,7 +23,7 @@ from dataformats.reading.blob_reader import WHOLE_RECORDS, BlobReader, IndexDoub
 from dataformats.reading.decode_fallback import OnFailure, decode, decode_fetched
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.fingerprint import files_fingerprint
-from dataformats.reading.scan import as_numbers, read_parts, scan_by_reading, until_failure, within
+from dataformats.reading.scan import as_numbers, check_bounds, read_parts, scan_by_reading, until_failure
 from dataformats.reading.schema import DatasetSchema, DeclaredSchema
 from dataformats.spec import VALUE, Spec, SpecLike, Type
 from dataformats.storage.native.fast_read import PinnedRows
@@ -273,7 +273,7 @@ class FileSource(DecodingSource):
         return self._read([index], fields, "raise")[0]
 
     def _locate(self, records: NDArray[np.int64], indices: ArrayLike, fields: Mask) -> dict[str, Located]:
-        return self._blobs.locate(within(records, indices, len(self)), fields)
+        return self._blobs.locate(check_bounds(records, indices, len(self)), fields)
 
     def read_bytes(self, indices: ArrayLike) -> list[bytes]:
         return list(self.read_blobs(indices))
@@ -304,7 +304,7 @@ class FileSource(DecodingSource):
         pinned = self._blobs.table.locate(records, fields)
         stored = None if pinned is None else self._blobs.read(pinned)
         if stored is not None:
-            return [whole(blobs) for blobs, _ in stored.values()]
+            return [join_blobs(blobs) for blobs, _ in stored.values()]
         located = self._locate(records, indices, dict.fromkeys(fields, True))
         places = BlobLocations(self._reader.files, located, self._blobs.fetch_located(located))
         for _, error in sorted(places.problems(records).items()):

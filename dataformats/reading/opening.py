@@ -23,7 +23,7 @@ from dataformats.reading.schema import declared_schema, spec_applies
 from dataformats.reading.sidecar_facts import DatasetSidecars
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike, Type
-from dataformats.storage.given_files import reopenable, sendable
+from dataformats.storage.given_files import to_picklable, to_reopenable
 from dataformats.storage.paths import resolve
 from dataformats.storage.remote.files import keep_on_disk
 
@@ -158,7 +158,7 @@ def arguments_of(path: Any, *, spec: SpecLike | None = None, **options: Any) -> 
         known["max_record_bytes"] = checked_int("max_record_bytes", known["max_record_bytes"], 0)
     if isinstance(path, RecordSource):
         raise TypeError("expected files to open, found a source, which is open: use it as it is")
-    path = reopenable(path)
+    path = to_reopenable(path)
     return OpenArguments(path=path, spec=spec, backend_options=options, **known)
 
 
@@ -274,7 +274,7 @@ class OpenArguments(ReaderOptions):
         defaults = OpenArguments(path=None)
         names = [one.name for one in fields(self) if one.name not in ("spec", "progress")]
         changed = {name: getattr(self, name) for name in names if getattr(self, name) != getattr(defaults, name)}
-        changed["path"] = sendable(self.path)
+        changed["path"] = to_picklable(self.path)
         return _arguments, (changed | ({} if self.spec is None else {"spec": self.spec.to_json()}),)
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "as_indices",
     "as_numbers",
+    "check_bounds",
     "digest_of",
     "read_parts",
     "scan_by_reading",
@@ -28,7 +29,6 @@ __all__ = [
     "scan_to_error",
     "steps",
     "until_failure",
-    "within",
 ]
 
 T = TypeVar("T")
@@ -78,10 +78,10 @@ def as_indices(indices: ArrayLike | range, length: int) -> NDArray[np.int64]:
         TypeError: Not integers, or not one-dimensional.
         IndexError: An index is out of range `[0, length)`.
     """
-    return within(as_numbers(indices), indices, length)
+    return check_bounds(as_numbers(indices), indices, length)
 
 
-def within(numbers: NDArray[np.int64], indices: ArrayLike | range, length: int) -> NDArray[np.int64]:
+def check_bounds(numbers: NDArray[np.int64], indices: ArrayLike | range, length: int) -> NDArray[np.int64]:
     """Return `numbers`, which `as_numbers` made of `indices`, after a check of their bounds.
 
     Raises:

@@ -8,7 +8,7 @@ from typing import Any
 from dataformats.display.notebook import SHOWN_RECORDS, error_html, records_html
 from dataformats.interfaces.declared_spec import declared_spec
 from dataformats.interfaces.record_source import RecordSource
-from dataformats.reading.undecoded import undecoded
+from dataformats.reading.undecoded import leave_undecoded
 
 __all__ = ["html_of", "text_of"]
 
@@ -24,7 +24,7 @@ def html_of(source: RecordSource) -> str:
     """Return a table of the first records, with pictures; damaged records show their errors."""
     try:
         spec = declared_spec(source)
-        shown = source if spec is None else undecoded(source)
+        shown = source if spec is None else leave_undecoded(source)
         first = [(index, _record_or_error(shown, index)) for index in range(min(len(source), SHOWN_RECORDS))]
         return records_html("; ".join(_headlines(source)), spec or {}, first)
     except Exception as error:  # a notebook shows what it can

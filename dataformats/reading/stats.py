@@ -154,12 +154,12 @@ def scan_stats(
         >>> done, running.snapshot()["label"].maximum
         (1.0, 9.0)
     """
-    from dataformats.reading.undecoded import undecoded  # it imports this module
+    from dataformats.reading.undecoded import leave_undecoded  # it imports this module
 
     names = list(source.mask(fields))
     running = RunningStats(names, n_largest)
     yield running
-    for batch in _sound_batches(undecoded(source), names):
+    for batch in _sound_batches(leave_undecoded(source), names):
         running.add(batch)
         yield running
 

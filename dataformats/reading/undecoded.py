@@ -6,12 +6,12 @@ from dataformats.columns.codec_resolver import as_bytes
 from dataformats.errors import SpecError
 from dataformats.interfaces.record_source import RecordSource
 
-__all__ = ["undecoded"]
+__all__ = ["leave_undecoded"]
 
 _MEDIA = ("jpg", "jpeg", "png", "webp", "mp4", "webm")
 
 
-def undecoded(source: RecordSource) -> RecordSource:
+def leave_undecoded(source: RecordSource) -> RecordSource:
     """Return the source with images, videos and fields that no codec decodes as bytes, if they are stored."""
     encoded = {name for name, kind in source.spec.items() if kind.codec in _MEDIA} | source.opaque_fields.keys()
     if not encoded:

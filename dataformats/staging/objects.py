@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dataformats.storage.remote.range_requests import patiently
+from dataformats.storage.remote.range_requests import retry_transient
 from dataformats.storage.threads import concurrent_map
 
 __all__ = ["Objects"]
@@ -42,7 +42,7 @@ class Objects:
         """Return the content; `None` if there is no such object."""
         self.fs.invalidate_cache(name)
         try:
-            return bytes(patiently(lambda: self.fs.cat_file(name)))
+            return bytes(retry_transient(lambda: self.fs.cat_file(name)))
         except FileNotFoundError:
             return None
 

@@ -26,9 +26,9 @@ from dataformats.staging.foreign_files import unrelated_object
 from dataformats.staging.objects import Objects
 from dataformats.staging.redo_log import LogObject, RedoLog
 from dataformats.storage import atomic
-from dataformats.storage.remote.errors import errors_as_os_error
+from dataformats.storage.remote.errors import raise_as_os_error
 from dataformats.storage.remote.files import FsspecFile, FsspecFolder
-from dataformats.storage.remote.range_requests import patiently
+from dataformats.storage.remote.range_requests import retry_transient
 from dataformats.storage.remote.versions import identity_of
 from dataformats.storage.threads import concurrent_map
 
@@ -75,15 +75,15 @@ class RemoteArea(StagingArea):
 
     def exists(self) -> bool:
         self._fs.invalidate_cache(self._path)
-        with errors_as_os_error(self.name):  # missing credentials are an error before anything is written
+        with raise_as_os_error(self.name):  # missing credentials are an error before anything is written
             try:
-                patiently(lambda: self._fs.info(self._path))
+                retry_transient(lambda: self._fs.info(self._path))
             except (FileNotFoundError, PermissionError):  # the latter of a role that may only write
                 return False
             return True
 
     def unrelated_entry(self) -> str | None:
-        with errors_as_os_error(self.name):
+        with raise_as_os_error(self.name):
             if not self._fs.isdir(self._path):
                 return None
             return unrelated_object(FsspecFolder(self._fs, self._path), self._fs.find(self._path))
@@ -114,7 +114,7 @@ class RemoteArea(StagingArea):
         if resume and not sharded:
             raise self._not_local()
         text = json.dumps(facts)
-        with errors_as_os_error(self.name):
+        with raise_as_os_error(self.name):
             self._id = self._resumed(json.loads(text)) if resume else secrets.token_hex(8)
             self._objects.write(f"{self._prefix}/{_FACTS}", text.encode())  # which shows that this may be done
             if self._unmoved is not None and self._unmoved.id == self._id:
@@ -161,14 +161,14 @@ class RemoteArea(StagingArea):
         return self.folder / f"{number:05d}-{secrets.token_hex(8)}.partial"  # two processes may resume one writer
 
     def send(self, shard: Path) -> None:
-        with errors_as_os_error(self.name):
+        with raise_as_os_error(self.name):
             self._objects.send(
                 {f"{self._prefix}/{path.relative_to(shard.parent).as_posix()}": path for path in _files(shard)}
             )
         atomic.remove(shard)
 
     def write_entry(self, number: int, entry: ShardEntry) -> None:
-        with errors_as_os_error(self.name):
+        with raise_as_os_error(self.name):
             self._objects.write(f"{self._prefix}/{entry_name(number)}", entry.pack())
 
     def add(self, number: int, entry: ShardEntry, shard: Path) -> None:
@@ -196,7 +196,7 @@ class RemoteArea(StagingArea):
         return ThreadPoolExecutor(1, "dataformats-send")
 
     def entries(self, numbers: Iterable[int] | None = None) -> dict[int, ShardEntry]:
-        with errors_as_os_error(self.name):
+        with raise_as_os_error(self.name):
             found = self._objects.find(self._prefix)
             self._sizes = {path.rpartition(f"{self._prefix}/")[2]: about["size"] for path, about in found.items()}
             known = [name.removesuffix(ENTRY_SUFFIX) for name in self._sizes if name.endswith(ENTRY_SUFFIX)]
@@ -212,12 +212,12 @@ class RemoteArea(StagingArea):
 
     def keep_only(self, entries: Mapping[int, ShardEntry], growing: int = -1) -> None:
         kept = {name for number, entry in entries.items() for name in (*entry.sizes, entry_name(number))}
-        with errors_as_os_error(self.name):
+        with raise_as_os_error(self.name):
             self._objects.delete(f"{self._prefix}/{name}" for name in self._sizes.keys() - kept - {_FACTS})
 
     def discard(self) -> None:
         self.release()
-        with errors_as_os_error(self.name):
+        with raise_as_os_error(self.name):
             if self._id and self._log.read(self._id) is None:  # else the next writer ends what was published in part
                 self._objects.remove(self._prefix)
 
@@ -233,7 +233,7 @@ class RemoteArea(StagingArea):
         If new objects replace others of the same names, `open` refuses the data in between.
         """
         self.settle()
-        with errors_as_os_error(self.name):
+        with raise_as_os_error(self.name):
             log = self._log.read(self._id)
             if log is None and not self._is_taken:
                 log = self._new_log(new)

@@ -14,7 +14,7 @@ from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.memory_file import MemoryFile
 
-__all__ = ["BytesFile", "OpenedFile", "is_file_object", "reopenable", "sendable"]
+__all__ = ["BytesFile", "OpenedFile", "is_file_object", "to_picklable", "to_reopenable"]
 
 _OF_ITS_PROCESS = "a file object belongs to the process that opened it: for other processes open its path, or its bytes"
 
@@ -93,10 +93,10 @@ def is_file_object(value: Any) -> bool:
     return hasattr(value, "read") and hasattr(value, "seek")
 
 
-def reopenable(path: Any) -> Any:
+def to_reopenable(path: Any) -> Any:
     """Return the name of an open file of the local disk, or the bytes of one in memory; anything else unchanged."""
     if isinstance(path, (list, tuple)):
-        return [reopenable(part) for part in path]
+        return [to_reopenable(part) for part in path]
     if isinstance(path, io.BytesIO):
         return path.getvalue()
     raw = path.raw if isinstance(path, io.BufferedReader) else path
@@ -107,14 +107,14 @@ def reopenable(path: Any) -> Any:
     return path
 
 
-def sendable(path: Any) -> Any:
+def to_picklable(path: Any) -> Any:
     """Return what a pickle holds of a path, of bytes, or of a list of them.
 
     Raises:
         TypeError: It is a file object that no other process can open.
     """
     if isinstance(path, (list, tuple)):
-        return [sendable(part) for part in path]
+        return [to_picklable(part) for part in path]
     if is_file_object(path) and not hasattr(path, "fs"):
         raise TypeError(_OF_ITS_PROCESS)
     return bytes(path) if isinstance(path, memoryview) else path

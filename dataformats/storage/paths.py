@@ -14,11 +14,11 @@ from dataformats.interfaces import natural_key
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.files import LocalFile, LocalFolder
 from dataformats.storage.folders import GlobFolder, is_data
-from dataformats.storage.given_files import BytesFile, OpenedFile, is_file_object, reopenable
+from dataformats.storage.given_files import BytesFile, OpenedFile, is_file_object, to_reopenable
 from dataformats.storage.path_objects import ObjectFile, ObjectFolder
-from dataformats.storage.remote.errors import errors_as_os_error
-from dataformats.storage.remote.files import FsspecFile, FsspecFolder, matching
-from dataformats.storage.remote.range_requests import patiently
+from dataformats.storage.remote.errors import raise_as_os_error
+from dataformats.storage.remote.files import FsspecFile, FsspecFolder, match_files
+from dataformats.storage.remote.range_requests import retry_transient
 from dataformats.storage.remote.systems import file_system, is_local_system, is_url
 from dataformats.storage.threads import concurrent_map
 
@@ -45,7 +45,7 @@ def resolve(
     """
     if isinstance(path, (bytes, bytearray, memoryview)):
         return [BytesFile(path)]
-    path = reopenable(path)
+    path = to_reopenable(path)
     if hasattr(path, "fs") and hasattr(path, "path"):
         return _from_fsspec(path, is_folder)
     if isinstance(path, (str, os.PathLike)):
@@ -128,17 +128,17 @@ def _from_fsspec(file: Any, is_folder: Callable[[str], bool]) -> list[StoredFile
 def _from_system(fs: Any, path: str, text: str, is_folder: Callable[[str], bool]) -> list[StoredFile | Folder]:
     if is_local_system(fs):
         return _from_local(path)
-    with errors_as_os_error(text):
+    with raise_as_os_error(text):
         fs.invalidate_cache()  # another process may have written since it, or a folder in it, was listed
         if _MAGIC & set(path) and not fs.exists(path):
-            return _glob_entries(text, *matching(fs, path))
+            return _glob_entries(text, *match_files(fs, path))
         if text.endswith("/"):  # an HTTP server knows no folders, but has pages that list files
             return [FsspecFolder(fs, path)]
         if is_folder(path):
             with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
                 if (folder := FsspecFolder(fs, path)).listing:
                     return [folder]
-        about = patiently(lambda: fs.info(path))
+        about = retry_transient(lambda: fs.info(path))
         return [FsspecFolder(fs, path) if about["type"] == "directory" else FsspecFile(fs, path, about)]
 
 

@@ -24,7 +24,7 @@ from dataformats.errors import CodecError, CorruptRecordError, SpecError
 from dataformats.interfaces import RecordCodec
 from dataformats.reading.opening import open as open_dataset
 from dataformats.spec import Spec, Type
-from dataformats.testing.records import same
+from dataformats.testing.records import is_same_value
 from dataformats.writing.creating import create
 
 __all__ = ["CodecCase", "CodecConformance"]
@@ -80,7 +80,7 @@ class CodecCase:
     def check(self, found: Any, value: Any) -> None:
         """Fail unless a value was read back."""
         if self.lossless:
-            assert same(found, value), f"{found!r} is not {value!r}"
+            assert is_same_value(found, value), f"{found!r} is not {value!r}"
         elif isinstance(value, np.ndarray):
             assert (found.dtype, found.shape) == (value.dtype, value.shape)
         else:
@@ -155,7 +155,7 @@ class CodecConformance:
             blob = case.coder.encode(value)
             (batch,) = case.coder.decode([blob])
             alone = case.coder.decode_alone(blob)
-            assert alone is None or same(alone[0], batch)
+            assert alone is None or is_same_value(alone[0], batch)
 
     def test_frozen_bytes(self, case: CodecCase) -> None:
         """Values have the bytes that they had in the first version, and these are read."""
@@ -170,18 +170,18 @@ class CodecConformance:
         single = [case.coder.decode([blob])[0] for blob in blobs]
         for chosen in (slice(0), slice(1), slice(None), slice(None, None, -1), slice(1, None)):
             found = case.coder.decode(blobs[chosen])
-            assert all(map(same, found, single[chosen]))
+            assert all(map(is_same_value, found, single[chosen]))
             assert len(found) == len(blobs[chosen])
         inside = Blobs.join([b"before", *blobs, b"behind"]).take(slice(1, -1))
         found = case.coder.decode(bytes(blob) for blob in inside)
-        assert all(map(same, found, single))
+        assert all(map(is_same_value, found, single))
 
     def test_encoding_is_deterministic(self, case: CodecCase) -> None:
         """The same bytes each time, also from an equal value; values are not changed."""
         for value in case.values:
             before = copy.deepcopy(value)
             blob = case.coder.encode(value)
-            assert same(value, before)
+            assert is_same_value(value, before)
             assert case.coder.encode(before) == case.coder.encode(value) == blob
 
     def test_a_column_has_the_bytes_of_its_values(self, case: CodecCase) -> None:
@@ -206,7 +206,7 @@ class CodecConformance:
         before = [copy.deepcopy(value) for value in found]
         for array in _arrays(found[0]):
             array[...] = 0
-        assert all(map(same, found[1:], before[1:]))
+        assert all(map(is_same_value, found[1:], before[1:]))
 
     def test_cut_at_every_byte(self, case: CodecCase) -> None:
         """A blob that is cut short raises an error of this package, with its place, or has a value."""
@@ -265,7 +265,7 @@ class CodecConformance:
 
         def work(_: int) -> bool:
             again = [case.coder.encode(value) for value in case.values]
-            return (again == blobs or not case.lossless) and all(map(same, case.coder.decode(blobs), single))
+            return (again == blobs or not case.lossless) and all(map(is_same_value, case.coder.decode(blobs), single))
 
         with ThreadPoolExecutor(8) as threads:
             assert all(threads.map(work, range(24)))

@@ -11,7 +11,7 @@ import dataformats.converting
 from dataformats.batch import Nullable, Ragged
 from dataformats.errors import SpecError
 from dataformats.testing.dataset_fixture import DatasetFixture
-from dataformats.testing.records import KINDS, same, values
+from dataformats.testing.records import KINDS, is_same_value, values
 
 __all__ = ["ColumnConformance"]
 
@@ -27,7 +27,9 @@ class ColumnConformance:
         batch = src.read(range(17))
         for i, (record, streamed) in enumerate(zip(records, src, strict=True)):
             for found in (src[i], batch[i], streamed):
-                wrong = {spec[name]: found.get(name) for name in spec if not same(found.get(name), record.get(name))}
+                wrong = {
+                    spec[name]: found.get(name) for name in spec if not is_same_value(found.get(name), record.get(name))
+                }
                 assert wrong == {}, f"record {i}: {record}"
                 assert found.keys() == record.keys()
 
@@ -71,13 +73,13 @@ class ColumnConformance:
         for found, expected in ((src, records), (data.open(data.path("copy")), records[1:])):
             assert found.spec == spec
             for chosen in (list(found), list(found.read(range(len(expected))))):
-                assert all(same(one, record) for one, record in zip(chosen, expected, strict=True))
+                assert all(is_same_value(one, record) for one, record in zip(chosen, expected, strict=True))
         pytest.importorskip("pyarrow", reason="tables need pyarrow")
         table = src.to_arrow()
         assert table.column("maybe").to_pylist() == [None, 1, None, 3, 4, 5]
         with data.create(data.path("table"), spec=spec) as writer:
             writer.extend(table)
-        assert all(same(*pair) for pair in zip(data.open(data.path("table")), records, strict=True))
+        assert all(is_same_value(*pair) for pair in zip(data.open(data.path("table")), records, strict=True))
 
     def test_refused_types(self, data: DatasetFixture) -> None:
         """A type that the format cannot hold is refused before anything is written."""

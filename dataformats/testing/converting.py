@@ -12,7 +12,7 @@ from dataformats.errors import ChecksumError, DataFormatsError
 from dataformats.interfaces import BlobBackend
 from dataformats.registry import backends
 from dataformats.testing.dataset_fixture import DatasetFixture
-from dataformats.testing.records import same, values
+from dataformats.testing.records import is_same_value, values
 
 __all__ = ["ConvertingConformance"]
 
@@ -115,4 +115,4 @@ class ConvertingConformance:
 def _check(found: Any, records: list[dict[str, Any]]) -> None:
     assert len(found) == len(records)
     for i, record in enumerate(records):
-        assert same(found[i], record), f"record {i}: {found[i]} is not {record}"
+        assert is_same_value(found[i], record), f"record {i}: {found[i]} is not {record}"

@@ -22,7 +22,7 @@ from dataformats.interfaces.record_source import RecordSource
 from dataformats.registry import backends
 from dataformats.repairing import RepairReport, repair
 from dataformats.testing.dataset_fixture import DatasetFixture
-from dataformats.testing.records import same
+from dataformats.testing.records import is_same_value
 
 __all__ = ["DamageConformance", "DamageDurability"]
 
@@ -112,7 +112,7 @@ class DamageConformance:
         assert raised.value.path == str(path)
         assert raised.value.offset_bytes is not None
         batch = src.read([2, 0, 1, 0], on_corrupt="omit")
-        assert all(same(found, _records(data)[i]) for found, i in zip(batch, (2, 1), strict=True))
+        assert all(is_same_value(found, _records(data)[i]) for found, i in zip(batch, (2, 1), strict=True))
         assert batch.indices.tolist() == [2, 1]
         assert list(batch.failed) == [0]
         view = src[::-1].read([0, 2, 1], on_corrupt="omit")
@@ -189,7 +189,7 @@ def _check_middle(data: DatasetFixture, paths: list[Path], cut: Path) -> None:
     src = _open(data, paths)
     n = len(src)
     found = [_one(data, src, i) for i in range(n)]
-    last = [same(src[i - 3], _records(data)[i]) for i in range(3)]
+    last = [is_same_value(src[i - 3], _records(data)[i]) for i in range(3)]
     assert found[:3] == last == [True] * 3
     assert n in (9, 10)  # a rest that cannot be read is one more
     assert None in found[3:-3]
@@ -209,7 +209,7 @@ def _check_repair(data: DatasetFixture, path: Path) -> RepairReport | None:
     if data.case.verifies_records:
         found, left = list(_open(data, new)), iter(_records(data))
         assert len(found) == report.kept
-        assert all(any(same(record, right) for right in left) for record in found), f"a wrong record: {report}"
+        assert all(any(is_same_value(record, right) for right in left) for record in found), f"a wrong record: {report}"
     return report
 
 
@@ -289,7 +289,7 @@ def _read(
     try:
         for streamed, record in enumerate(_open(data, path, **options), 1):
             if data.case.verifies_records and options.get("verify_checksums", True) and not whole:
-                assert same(record, _records(data)[streamed - 1])
+                assert is_same_value(record, _records(data)[streamed - 1])
         ended = True
     except DataFormatsError:
         ended = False
@@ -309,7 +309,7 @@ def _read(
 
 def _one(data: DatasetFixture, src: RecordSource, index: int) -> bool | None:
     try:
-        return same(src[index], _records(data)[index % 3])
+        return is_same_value(src[index], _records(data)[index % 3])
     except DataFormatsError:
         return None
 

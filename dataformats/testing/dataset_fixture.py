@@ -35,7 +35,7 @@ class DatasetFixture:
 
     def record(self, index: int) -> dict[str, Any]:
         """Return plain record `index`."""
-        return plain(self.case, index)
+        return plain_record(self.case, index)
 
     def index(self, record: Mapping[str, Any]) -> int:
         """Return the index of a plain record."""

@@ -12,7 +12,7 @@ import pytest
 
 from dataformats.errors import DataFormatsError
 from dataformats.testing.dataset_fixture import DatasetFixture
-from dataformats.testing.records import same
+from dataformats.testing.records import is_same_value
 
 __all__ = ["IoModeConformance", "IoModeDurability"]
 
@@ -35,9 +35,9 @@ class IoModeConformance:
         path = data.write(200)
         expected, found = data.open(path), _open(data, path, mode)
         for numbers in ([], [7], range(200), [*range(199, 0, -3), 5, 5, 5]):
-            assert same(list(found.read(numbers)), list(expected.read(numbers)))
-        assert same(found[17], expected[17])
-        assert same(list(found), list(expected))
+            assert is_same_value(list(found.read(numbers)), list(expected.read(numbers)))
+        assert is_same_value(found[17], expected[17])
+        assert is_same_value(list(found), list(expected))
         assert found.fingerprint == expected.fingerprint
 
     def test_unknown_modes(self, data: DatasetFixture) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from dataformats.errors import DataFormatsError, FormatError, UnknownNameError
 from dataformats.testing.dataset_fixture import DatasetFixture, fail_after
-from dataformats.testing.records import same
+from dataformats.testing.records import is_same_value
 from dataformats.testing.subprocess_entry import digest, in_fork
 
 __all__ = ["BarePath", "LocationConformance", "MemoryPath"]
@@ -310,7 +310,7 @@ def _read_changed(data: DatasetFixture, src: Any, path: str, numbers: range) -> 
         except (DataFormatsError, FileNotFoundError) as error:
             failures.append(error)
         else:
-            assert same(found, data.record(index))
+            assert is_same_value(found, data.record(index))
     n_failures = len(failures)
     streamed: list[Any] = []
     try:

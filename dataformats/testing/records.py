@@ -42,7 +42,7 @@ def plain_spec(case: FormatCase) -> dict[str, str] | None:
     return None if case.documents else {"id": "int64", "data": "utf8" if "bytes" in case.refuses else "bytes"}
 
 
-def plain(case: FormatCase, index: int) -> dict[str, Any]:
+def plain_record(case: FormatCase, index: int) -> dict[str, Any]:
     """Return record `index` of the spec `plain_spec`."""
     if case.spec is not None:
         return {name: _fixed(kind, int(index)) for name, kind in case.spec.items()}
@@ -94,15 +94,15 @@ def _has_empty(held: Any) -> bool:
     return any(map(_has_empty, held)) if isinstance(held, list) else isinstance(held, str | bytes) and not held
 
 
-def same(left: Any, right: Any) -> bool:
+def is_same_value(left: Any, right: Any) -> bool:
     """True if two values are the same: types, dtypes, shapes, bits; all NaNs are equal."""
     if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
         alike = left.dtype == right.dtype and left.shape == right.shape
         return alike and np.array_equal(left, right, equal_nan=left.dtype.kind == "f")
     if isinstance(left, Mapping) and isinstance(right, Mapping):
-        return left.keys() == right.keys() and all(same(left[name], right[name]) for name in left)
+        return left.keys() == right.keys() and all(is_same_value(left[name], right[name]) for name in left)
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        return len(left) == len(right) and all(map(same, left, right))
+        return len(left) == len(right) and all(map(is_same_value, left, right))
     if isinstance(left, float) and isinstance(right, float) and math.isnan(left):
         return math.isnan(right)
     return type(left) is type(right) and bool(left == right)

@@ -156,9 +156,9 @@ def write_until_killed(case: FormatCase, path: str, options: dict[str, Any], n_s
     """Write records, sync, write more, print that this is ready, and wait to be killed."""
     writer = create(path, case.format, resume=True, **options)
     first = len(writer)
-    writer.extend(plain(case, i) for i in range(first, first + n_safe))
+    writer.extend(plain_record(case, i) for i in range(first, first + n_safe))
     writer.flush(sync=True)
-    writer.extend(plain(case, i) for i in range(first + n_safe, first + n_safe + n_more))
+    writer.extend(plain_record(case, i) for i in range(first + n_safe, first + n_safe + n_more))
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     time.sleep(600)

@@ -18,7 +18,7 @@ from dataformats.interfaces import natural_key
 from dataformats.reading.concat import concat
 from dataformats.storage import atomic
 from dataformats.testing.dataset_fixture import DatasetFixture, fail_after
-from dataformats.testing.records import blob, same
+from dataformats.testing.records import blob, is_same_value
 
 __all__ = ["WritingConformance"]
 
@@ -252,7 +252,7 @@ class WritingConformance:
             writer.append(good)
         found = data.open(data.path())[0]
         expected = {"f": float(np.float32(0.1)), "h": np.array([1, 2.5], np.float16), "i": 255, "b": True}
-        assert same(found, expected)
+        assert is_same_value(found, expected)
 
     @pytest.mark.parametrize("spec", [{"x": "float32[][]"}, {"x": "nothing-like-it"}, {"x": "float32[]]"}, {"x": 3}])
     def test_specs_are_refused(self, data: DatasetFixture, spec: dict[str, Any]) -> None:

@@ -15,14 +15,14 @@ import numpy as np
 from dataformats.batch import RecordBatch
 from dataformats.cli.exit_codes import in_lines
 from dataformats.display.cells import Cell, CellLimits, cell
-from dataformats.display.text import printable
+from dataformats.display.text import escape_text
 from dataformats.errors import DataFormatsError
 from dataformats.inspecting.description import shown_path
 from dataformats.interfaces import SequentialReader
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.opening import arguments_of
 from dataformats.reading.scan import steps
-from dataformats.reading.undecoded import undecoded
+from dataformats.reading.undecoded import leave_undecoded
 
 __all__ = ["ViewedDataset", "in_words"]
 
@@ -35,7 +35,7 @@ _PREVIEW = 500  # records that are shown while the index is built
 def in_words(error: BaseException) -> Cell:
     """Return an error as the page shows it; a plain `ValueError` or `LookupError` is about the request."""
     is_of_request = isinstance(error, (ValueError, LookupError)) and not isinstance(error, DataFormatsError)
-    text = in_lines(error) if isinstance(error, Exception) and not is_of_request else printable(str(error))
+    text = in_lines(error) if isinstance(error, Exception) and not is_of_request else escape_text(str(error))
     return {"type": type(error).__name__, "text": text[:2000]}
 
 
@@ -60,7 +60,7 @@ class ViewedDataset:
         opened = arguments_of(path, progress=self._report, **options).open()
         self._opaque = opened.opaque_fields
         self._types = {name: str(kind) for name, kind in opened.spec.items()}
-        self.source: RecordSource = undecoded(opened)
+        self.source: RecordSource = leave_undecoded(opened)
         self._reader = opened.reader
         self.fields: tuple[str, ...] = tuple(opened.spec)
         self._is_inferred = opened.spec_is_inferred

@@ -24,7 +24,7 @@ from dataformats.writing.schema import WriteSchema, format_of
 from dataformats.writing.shard_limits import ShardLimits
 from dataformats.writing.shard_writer import ShardWriter, is_sharded
 
-__all__ = ["begin", "create", "writer"]
+__all__ = ["begin_dataset", "create", "writer"]
 
 
 def create(
@@ -171,7 +171,7 @@ def writer(
         may_grow = limits == ShardLimits() and not overwrite and plan is None
         area = _growing(area, schema, append=append, may_grow=may_grow)
     resume |= isinstance(area, InPlaceArea)
-    finished = begin(area, schema, limits, append=append, resume=resume, overwrite=overwrite, plan=plan)
+    finished = begin_dataset(area, schema, limits, append=append, resume=resume, overwrite=overwrite, plan=plan)
     try:
         shards = ShardWriter(area, schema, limits, finished=finished, resume=resume, verify=verify)
     except BaseException as error:
@@ -186,7 +186,7 @@ def writer(
     return DatasetWriter(area, schema, encode, shards, resumable=resumable, workers=workers, facts=more, codecs=codecs)
 
 
-def begin(
+def begin_dataset(
     area: StagingArea,
     schema: WriteSchema,
     limits: ShardLimits,

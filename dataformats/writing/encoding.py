@@ -15,7 +15,7 @@ from dataformats.batch import Blobs, Column, StoredRecords
 from dataformats.batch.column_types import items_of
 from dataformats.batch.stored_records import join_values
 from dataformats.columns.codec_resolver import CodecResolver
-from dataformats.columns.exact import exact
+from dataformats.columns.exact import to_exact_array
 from dataformats.columns.numbers import NumberColumn
 from dataformats.errors import CodecError, Remedy, SpecError
 from dataformats.interfaces import Codec
@@ -30,7 +30,7 @@ __all__ = [
     "encode_chunks",
     "encode_in_threads",
     "mapping_encoder",
-    "refuse",
+    "refuse_record",
     "value_encoder",
 ]
 
@@ -138,7 +138,7 @@ def _field_encoder(name: str, given: Type, stored: Type, codecs: CodecResolver) 
     if given == stored or given.dtype is None:
         return codecs.encoder(given, name)
     encode = codecs.encoder(stored, name)
-    return lambda value: encode(None if value is None and given.optional else exact(given, value, field=name))
+    return lambda value: encode(None if value is None and given.optional else to_exact_array(given, value, field=name))
 
 
 def _batch_encoder(given: Type, stored: Type, codecs: CodecResolver) -> Callable[[Column], Blobs | None]:
@@ -150,7 +150,7 @@ def _batch_encoder(given: Type, stored: Type, codecs: CodecResolver) -> Callable
 
     def encode_exact(column: Column) -> Blobs | None:
         if isinstance(column, list) and given.dims:
-            return encode([exact(given, value) for value in column])
+            return encode([to_exact_array(given, value) for value in column])
         blobs = numbers.blobs(column) if given.fixed else None
         return None if blobs is None else encode(blobs.buffer.view(dtype).reshape(len(column), *given.dims))
 
@@ -205,7 +205,7 @@ def _result(future: Future[Encoded]) -> Chunk:
         return [], error
 
 
-def refuse(_record: Any) -> bytes:
+def refuse_record(_record: Any) -> bytes:
     """Raise `TypeError`: a writer that copies stored bytes encodes no records."""
     raise TypeError("this writer copies stored bytes")
 

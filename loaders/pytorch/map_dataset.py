@@ -12,7 +12,7 @@ import torch.utils.data
 from dataformats.batch import RecordBatch
 from dataformats.errors import StateMismatchError
 from dataformats.loaders.adapters import as_readable
-from dataformats.loaders.collate import plain, stacked
+from dataformats.loaders.collate import stack_columns, stack_records
 from dataformats.loaders.processes.pickling import by_value
 from dataformats.loaders.pytorch.device import to_torch
 from dataformats.storage.threads import declare_readers
@@ -128,11 +128,11 @@ def collate(records: Sequence[Any]) -> dict[str, Any]:
         SpecError: Values of a field without a declared shape do not stack.
     """
     if isinstance(records, Records):
-        columns: dict[str, Any] = to_torch(plain(records.batch.columns, records.batch.indices))
+        columns: dict[str, Any] = to_torch(stack_columns(records.batch.columns, records.batch.indices))
         return columns
     before = records.batch if isinstance(records, _Transformed) else None
     like, indices = (None, None) if before is None else (before.columns, before.indices)
-    batch: dict[str, Any] = to_torch(stacked(records, indices, like))
+    batch: dict[str, Any] = to_torch(stack_records(records, indices, like))
     return batch
 
 

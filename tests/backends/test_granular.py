@@ -1181,7 +1181,7 @@ def test_generation_2_killed_while_it_closes(tmp_path: Path, monkeypatch: pytest
         from dataformats.backends.granular.bag_appender import BagAppender
 
         with monkeypatch.context() as patch:
-            patch.setattr(BagAppender, "seal", step(BagAppender.seal))
+            patch.setattr(BagAppender, "append_index", step(BagAppender.append_index))
             patch.setattr(BagAppender, "drop_index", step(BagAppender.drop_index))
             writer: Any = BACKEND.create(path, stored=spec)
             for row in rows:

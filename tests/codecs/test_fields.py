@@ -13,9 +13,9 @@ from dataformats.batch import Blobs, Nullable, Ragged
 from dataformats.codecs.arrays import ARRAY
 from dataformats.codecs.documents import PICKLE
 from dataformats.columns.codec_resolver import CodecResolver, encode_value, register_codec
-from dataformats.columns.exact import exact
+from dataformats.columns.exact import to_exact_array
 from dataformats.columns.field_decoder import FieldDecoder
-from dataformats.columns.masks import spread
+from dataformats.columns.masks import insert_missing
 from dataformats.errors import CodecError, SpecError, UnknownNameError
 from dataformats.interfaces import Codec
 from dataformats.registry import codecs as registered
@@ -165,14 +165,14 @@ def test_array_of_undeclared_shape_names_its_index() -> None:
 
 def test_spread() -> None:
     present = np.array([True, False, True])
-    numbers = spread(np.array([1, 2]), present, optional=True)
+    numbers = insert_missing(np.array([1, 2]), present, optional=True)
     assert isinstance(numbers, Nullable)
     assert list(numbers) == [1, None, 2]
-    texts = spread(decode("utf8", [b"a", b"bc"]), present, optional=True)
+    texts = insert_missing(decode("utf8", [b"a", b"bc"]), present, optional=True)
     assert isinstance(texts, Ragged)
     assert list(texts) == ["a", "", "bc"]
     assert texts.present is present
-    objects = spread([{}, []], present, optional=True)
+    objects = insert_missing([{}, []], present, optional=True)
     assert list(objects) == [{}, None, []]
 
 
@@ -283,10 +283,10 @@ def test_encoder_keeps_fitting_values_exactly() -> None:
     assert encode_value(CODECS, Type.parse("uint64[]"), [2**63, 1])[0] == np.array([2**63, 1], "<u8").tobytes()
     assert encode_value(CODECS, Type.parse("int16[2]"), np.array([1, -2], ">i4"))[0] == b"\x01\0\xfe\xff"
     assert encode_value(CODECS, Type.parse("float32"), 0.1)[0] == np.float32(0.1).tobytes()
-    assert exact(Type.parse("float32[]"), [np.inf, -np.inf, np.nan]).tolist()[:2] == [np.inf, -np.inf]
-    assert exact(Type.parse("float32[][3]"), []).shape == (0, 3)
-    assert exact(Type.parse("bool[2]"), [True, False]).tolist() == [True, False]
-    assert exact(Type.parse("float64"), 2**53).item() == 2.0**53
+    assert to_exact_array(Type.parse("float32[]"), [np.inf, -np.inf, np.nan]).tolist()[:2] == [np.inf, -np.inf]
+    assert to_exact_array(Type.parse("float32[][3]"), []).shape == (0, 3)
+    assert to_exact_array(Type.parse("bool[2]"), [True, False]).tolist() == [True, False]
+    assert to_exact_array(Type.parse("float64"), 2**53).item() == 2.0**53
     assert encode_value(CODECS, Type.parse("int8?"), None) == []
 
 

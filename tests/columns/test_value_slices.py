@@ -14,7 +14,7 @@ import dataformats
 from dataformats import Type
 from dataformats.batch import Blobs
 from dataformats.batch import value_slices as windows
-from dataformats.batch.value_slices import SliceHints, SplitBlobs, ValueSlice, common_slice, whole
+from dataformats.batch.value_slices import SliceHints, SplitBlobs, ValueSlice, common_slice, join_blobs
 from dataformats.errors import ChecksumError, SpecError
 from dataformats.kernels import reads_batches
 
@@ -190,7 +190,7 @@ def test_whole_restores_split_values() -> None:
         rows = np.array([list(b"bcd"), list(b"???"), list(b"vwx")], np.uint8)
         for start in (1, 9):
             blobs.buffer[start : start + 3] = 0
-        assert list(whole(SplitBlobs(blobs, window, rows))) == texts
+        assert list(join_blobs(SplitBlobs(blobs, window, rows))) == texts
 
 
 def test_learning_ends() -> None:

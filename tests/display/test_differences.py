@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dataformats.batch import Nullable, Ragged, StackedList
-from dataformats.display.differences import differing, is_same
+from dataformats.display.differences import find_differences, is_same
 
 NAN, OTHER_NAN = np.array([0x7FC00000, 0x7FC00001], np.uint32).view(np.float32)
 
@@ -76,10 +76,10 @@ CASES: dict[str, tuple[Any, Any, list[bool]]] = {
 
 @pytest.mark.parametrize(("expected", "found", "differs"), CASES.values(), ids=CASES.keys())
 def test_differing(expected: Any, found: Any, differs: list[bool]) -> None:
-    assert differing(expected, found).tolist() == differs
-    assert differing(found, expected).tolist() == differs
+    assert find_differences(expected, found).tolist() == differs
+    assert find_differences(found, expected).tolist() == differs
     for column in (expected, found):
-        assert not differing(column, column).any()
+        assert not find_differences(column, column).any()
 
 
 def test_floats_of_python_are_compared_by_their_bits() -> None:

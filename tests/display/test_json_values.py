@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from dataformats.display.json_values import as_json
-from dataformats.display.text import printable
+from dataformats.display.text import escape_text
 from dataformats.display.value_text import as_text
 
 
@@ -90,5 +90,5 @@ def test_as_json(value: Any, expected: Any) -> None:
 
 
 def test_printable() -> None:
-    assert printable("naïve 漢字") == "naïve 漢字"
-    assert printable("a\x1b[31m\r\n\u202e\udc80") == "a\\x1b[31m\\r\\n\\u202e\\udc80"
+    assert escape_text("naïve 漢字") == "naïve 漢字"
+    assert escape_text("a\x1b[31m\r\n\u202e\udc80") == "a\\x1b[31m\\r\\n\\u202e\\udc80"

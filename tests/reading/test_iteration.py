@@ -15,7 +15,7 @@ import dataformats
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading import scan
 from dataformats.storage.files import LocalFile
-from dataformats.testing.records import same
+from dataformats.testing.records import is_same_value
 
 N = 12
 BLOBS = ("tfrecord", "tfrecord.gz", "ofrecord", "ffrecord")
@@ -105,7 +105,7 @@ def check(source: Any, bad: int) -> None:
         streamed.extend(source)
     assert str(found.value) == str(wanted.value)
     assert len(streamed) == bad
-    assert all(same(record, source[i]) for i, record in enumerate(streamed))
+    assert all(is_same_value(record, source[i]) for i, record in enumerate(streamed))
 
 
 @pytest.mark.parametrize("bad", [0, 1, 7, N - 1])

@@ -21,7 +21,7 @@ from dataformats.indexing import extent_table
 from dataformats.kernels import reads_batches
 from dataformats.reading import blob_reader
 from dataformats.reading.file_source import FileSource
-from dataformats.testing.records import same
+from dataformats.testing.records import is_same_value
 from tests.cases import GOLDEN
 
 native = pytest.mark.skipif(not reads_batches(), reason="without compiled kernels each record is a batch of one")
@@ -63,7 +63,7 @@ def agree(source: Any, index: int, *fields: Any) -> None:
     """Fail unless a record is that of a batch of one."""
     alone = outcome(lambda: source[(index, *fields)] if fields else source[index])
     batch = outcome(lambda: source.read([index], *fields)[0])
-    assert same(alone, batch) or alone == batch, f"record {index}: {alone!r} and {batch!r}"
+    assert is_same_value(alone, batch) or alone == batch, f"record {index}: {alone!r} and {batch!r}"
     assert not isinstance(alone, dict) or list(alone) == list(batch)
 
 
@@ -137,14 +137,14 @@ def test_any_kind_of_index_and_view(many: Path) -> None:
         for view, numbers in views.values():
             for position, number in enumerate(numbers):
                 for index in (position, position - len(view), np.int32(position), np.uint64(position)):
-                    assert same(view[index], source.read([number])[0])
-                    assert same(view.select("n", "text")[index], source.read([number], ["n", "text"])[0])
-                    assert same(view[index, {"tokens": range(0)}]["tokens"], np.zeros(0, np.int32))
+                    assert is_same_value(view[index], source.read([number])[0])
+                    assert is_same_value(view.select("n", "text")[index], source.read([number], ["n", "text"])[0])
+                    assert is_same_value(view[index, {"tokens": range(0)}]["tokens"], np.zeros(0, np.int32))
             for index in (len(view), -len(view) - 1, 2**70):
                 with pytest.raises(IndexError, match=f"index {index} is out of range for {len(view)} records"):
                     view[index]
             mapped = view.map(lambda found: {"n": np.int64(found["n"]), "more": found.get("text")})
-            assert [same(mapped[i], mapped.read([i])[0]) for i in range(len(view))] == [True] * len(view)
+            assert [is_same_value(mapped[i], mapped.read([i])[0]) for i in range(len(view))] == [True] * len(view)
     wrong: Any
     for wrong in ("n", 1.0, None, [1], np.bool_(True)):
         with pytest.raises(TypeError, match="expected an index or a slice"):
@@ -160,7 +160,7 @@ def test_arrays_belong_to_the_caller(many: Path) -> None:
         for name in ("tokens", "image"):
             assert found[name].flags.writeable
             found[name][:] = 9
-        assert same(source[7], source.read([7])[0])
+        assert is_same_value(source[7], source.read([7])[0])
         assert pickle.loads(pickle.dumps(found))["image"].tolist() == [[9, 9], [9, 9]]
 
 
@@ -218,7 +218,7 @@ def test_closed_sources_threads_and_forks(options: dict[str, Any], many: Path) -
     expected = list(source)
 
     def read(_: Any) -> bool:
-        return all(same(source[i], expected[i]) for i in range(-30, 30))
+        return all(is_same_value(source[i], expected[i]) for i in range(-30, 30))
 
     assert read(0)
     source.close()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import dataformats
 from dataformats.errors import CodecError, DataFormatsError, SpecError
-from dataformats.testing.records import same
+from dataformats.testing.records import is_same_value
 
 NUMBERS = [
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -105,9 +105,9 @@ def check(spec: dict[str, str], found: dict[str, Any], record: dict[str, Any]) -
             assert found[name].size == 0
             assert found[name].dtype == wanted.dtype
         elif "json" in kind:
-            assert same(found[name], wanted) or found[name] == wanted
+            assert is_same_value(found[name], wanted) or found[name] == wanted
         else:
-            assert same(found[name], wanted), f"{kind}: {record[name]!r} came back as {found[name]!r}"
+            assert is_same_value(found[name], wanted), f"{kind}: {record[name]!r} came back as {found[name]!r}"
 
 
 def test_the_limits() -> None:

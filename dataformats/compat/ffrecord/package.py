@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.backends.ffrecord.packed import scan_folder, walk
-from dataformats.backends.ffrecord.packed_tree import MAGIC, Tree, build_structure, ordered, parse_structure
+from dataformats.backends.ffrecord.packed_tree import MAGIC, Tree, build_structure, parse_structure, to_ordered_dict
 from dataformats.compat.ffrecord.fileio import FileReader, FileWriter, MissingFileError
 
 __all__ = ["MAGIC_BYTES", "PackedFolder", "dump_files", "dump_structure", "pack_folder"]
@@ -43,7 +43,7 @@ class PackedFolder:
 
     def __init__(self, ffr_file: Any, check_data: bool = True) -> None:
         self.reader: FileReader = FileReader(ffr_file, check_data)
-        self.structure: OrderedDict[str, Any] = ordered(_read_structure(self.reader))
+        self.structure: OrderedDict[str, Any] = to_ordered_dict(_read_structure(self.reader))
 
     def num_files(self) -> int:
         """Return the number of files."""
@@ -138,7 +138,7 @@ def pack_folder(folder: str | os.PathLike[str], out_file: str | os.PathLike[str]
 def dump_structure(folder: str | os.PathLike[str], structure: dict[str, Any], counter: int) -> int:
     """Add the files of a folder to a structure, numbered from `counter` on; return the number of the next file."""
     tree, files = scan_folder(Path(folder), counter)
-    structure.update(ordered(tree))
+    structure.update(to_ordered_dict(tree))
     return counter + len(files)
 
 

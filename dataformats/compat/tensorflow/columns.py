@@ -11,7 +11,7 @@ import numpy as np
 
 from dataformats.codecs.features.feature_column import NO_KIND, FeatureColumn
 from dataformats.codecs.features.list_kinds import BYTES, FLOATS, INTEGERS, MISSING
-from dataformats.columns.field_decoder import numbered
+from dataformats.columns.field_decoder import renumber_errors
 from dataformats.compat.tensorflow.dtypes import convert, string_array
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
 from dataformats.compat.tensorflow.features import (
@@ -89,17 +89,17 @@ class ParsedFeature(ABC):
         kind = self.kind if kind is None else kind
         if stored.held & ~(NO_KIND | 1 << kind + 1):
             row = int(((stored.kinds != kind) & (stored.kinds > MISSING)).argmax())
-            self.refuse(row, f"{KIND_NAMES[kind]} values", f"{KIND_NAMES[int(stored.kinds[row])]} values")
+            self.raise_misfit(row, f"{KIND_NAMES[kind]} values", f"{KIND_NAMES[int(stored.kinds[row])]} values")
         if kind == BYTES:
             return string_array(list(stored.blobs())), stored.counts
         return stored.numbers(kind), stored.counts
 
     def values_of_steps(self, lists: FeatureColumn) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return the values of all steps of feature lists, and how many each step has."""
-        with numbered(_records(lists)):
+        with renumber_errors(_records(lists)):
             return self.values(lists.steps())
 
-    def refuse(self, row: int, expected: str, found: str, remedy: str = "") -> NoReturn:
+    def raise_misfit(self, row: int, expected: str, found: str, remedy: str = "") -> NoReturn:
         """Raise the error of a record."""
         raise InvalidArgumentError(
             f"expected {expected}, found {found}", field=self.name, index=row, remedy=remedy or None
@@ -131,10 +131,10 @@ class Dense(ParsedFeature):
         if wrong.any():
             row = int(wrong.argmax())
             remedy = "Use tf.io.VarLenFeature or tf.io.RaggedFeature if records differ in their number of values"
-            self.refuse(row, f"{self._size} values for the shape {self._shape}", f"{int(counts[row])}", remedy)
+            self.raise_misfit(row, f"{self._size} values for the shape {self._shape}", f"{int(counts[row])}", remedy)
         if self._default is None:
             remedy = "Check the name, or pass default_value= to FixedLenFeature if records may lack it"
-            self.refuse(int(present.argmin()), f"{self.dtype!r} of shape {self._shape}", "nothing", remedy)
+            self.raise_misfit(int(present.argmin()), f"{self.dtype!r} of shape {self._shape}", "nothing", remedy)
         filled = np.empty((len(stored), self._size), values.dtype)
         filled[:] = self._default.reshape(-1)
         filled[present] = values.reshape(-1, self._size)
@@ -196,7 +196,9 @@ class Padded(ParsedFeature):
         wrong = counts % self._size != 0
         if wrong.any():
             row = int(wrong.argmax())
-            self.refuse(row, f"a multiple of {self._size} values for the shape {self._shape}", f"{int(counts[row])}")
+            self.raise_misfit(
+                row, f"a multiple of {self._size} values for the shape {self._shape}", f"{int(counts[row])}"
+            )
         return values.reshape(-1, *self._shape), counts // self._size
 
     def steps(self, lists: FeatureColumn) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -208,13 +210,13 @@ class Padded(ParsedFeature):
         lacks = lists.kinds < 0
         if lacks.any() and not self._may_lack:
             remedy = "Pass allow_missing=True to FixedLenSequenceFeature if records may lack it"
-            self.refuse(int(lacks.argmax()), "a feature list", "none", remedy)
-        with numbered(_records(lists)):
+            self.raise_misfit(int(lacks.argmax()), "a feature list", "none", remedy)
+        with renumber_errors(_records(lists)):
             values, sizes = self.values(lists.steps())
             wrong = sizes != self._size
             if wrong.any():
                 row = int(wrong.argmax())
-                self.refuse(row, f"{self._size} values in each step", f"{int(sizes[row])}")
+                self.raise_misfit(row, f"{self._size} values in each step", f"{int(sizes[row])}")
         return values.reshape(-1, *self._shape), lists.counts
 
     def padded(self, items: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[Any]:

@@ -79,14 +79,16 @@ class Rows(ParsedFeature):
             else:
                 lengths = self._lengths(part, self._numbers(found[part.key], row), len(values))
             if (lengths < 0).any() or lengths.sum() != len(values):
-                self.refuse(row, f"rows that divide {len(values)} values", f"{part} with lengths {lengths.tolist()}")
+                self.raise_misfit(
+                    row, f"rows that divide {len(values)} values", f"{part} with lengths {lengths.tolist()}"
+                )
             values = self.ragged(values, lengths)
         return values
 
     def _numbers(self, stored: FeatureColumn, row: int) -> NDArray[np.int64]:
         kind = int(stored.kinds[row])
         if kind not in (INTEGERS, MISSING, -1):
-            self.refuse(row, "tf.int64 values as a partition", f"{KIND_NAMES[kind]} values")
+            self.raise_misfit(row, "tf.int64 values as a partition", f"{KIND_NAMES[kind]} values")
         numbers: NDArray[np.int64] = stored.take(np.array([row])).numbers(INTEGERS)
         return numbers
 

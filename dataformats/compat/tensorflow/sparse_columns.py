@@ -79,11 +79,11 @@ class Indexed(ParsedFeature):
         wrong = n_indices != counts
         if wrong.any():
             row = int(wrong.argmax())
-            self.refuse(row, f"{counts[row]} indices in {key!r}, one for each value", f"{n_indices[row]}")
+            self.raise_misfit(row, f"{counts[row]} indices in {key!r}, one for each value", f"{n_indices[row]}")
         outside = (indices < 0) | (indices >= size)
         if outside.any():
             at = int(outside.argmax())
-            self.refuse(int(records[at]), f"indices in {key!r} within [0, {size})", f"{indices[at]}")
+            self.raise_misfit(int(records[at]), f"indices in {key!r} within [0, {size})", f"{indices[at]}")
         return indices
 
 

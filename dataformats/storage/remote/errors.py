@@ -10,7 +10,7 @@ from typing import Any
 
 from dataformats.errors import DataFormatsError
 
-__all__ = ["errors_as_os_error", "explained", "is_transient"]
+__all__ = ["as_os_error", "is_transient", "raise_as_os_error"]
 
 _CREDENTIALS = {
     "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE, or pass storage_options={'key': ..., "
@@ -40,7 +40,7 @@ def is_transient(error: BaseException) -> bool:
     return not (isinstance(error, OSError) and error.errno in _FINAL_NUMBERS)
 
 
-def explained(error: Exception, url: str) -> Exception:
+def as_os_error(error: Exception, url: str) -> Exception:
     """Return the error to raise for one of a file system: the same, or an `OSError` that names URL and remedy."""
     error = _root(error)
     if isinstance(error, FileNotFoundError) or _status(error) == 404:
@@ -68,7 +68,7 @@ def errors_as_os_error(name: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        better = explained(error, name)
+        better = as_os_error(error, name)
         if better is error:
             raise
         raise better from error

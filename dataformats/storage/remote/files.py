@@ -14,14 +14,14 @@ from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.folders import is_data
 from dataformats.storage.remote.block_cache import BlockCache, FileRange
 from dataformats.storage.remote.disk_blocks import DiskBlocks
-from dataformats.storage.remote.errors import errors_as_os_error
-from dataformats.storage.remote.names import beside, entry_name, is_http, parent_of
-from dataformats.storage.remote.range_requests import RangeRequest, get_ranges, patiently
+from dataformats.storage.remote.errors import raise_as_os_error
+from dataformats.storage.remote.names import entry_name, is_http, parent_of, path_beside
+from dataformats.storage.remote.range_requests import RangeRequest, get_ranges, retry_transient
 from dataformats.storage.remote.systems import CurrentSystem, is_copy
 from dataformats.storage.remote.versions import Versions, has_tag, identity_of
 from dataformats.storage.threads import concurrent_map
 
-__all__ = ["FsspecFile", "FsspecFolder", "keep_on_disk", "matching"]
+__all__ = ["FsspecFile", "FsspecFolder", "keep_on_disk", "match_files"]
 
 _UNVERSIONED = itertools.count()
 _DISK_BLOCK_BYTES = 256 * 2**10
@@ -146,8 +146,8 @@ class FsspecFile(StoredFile):
     def _info(self, *, again: bool = False) -> Mapping[str, Any]:
         if again:
             self.fs.invalidate_cache(parent_of(self.fs, self.path))
-        with errors_as_os_error(self.name):
-            return dict(patiently(lambda: self.fs.info(self.path)))
+        with raise_as_os_error(self.name):
+            return dict(retry_transient(lambda: self.fs.info(self.path)))
 
     def folder(self) -> Folder:
         """Return the folder that the file lies in."""
@@ -156,12 +156,12 @@ class FsspecFile(StoredFile):
     def file_beside(self, name: str) -> StoredFile | None:
         if self._folder is not None and name not in self._folder.listing:
             return None
-        return _file_or_none(self.fs, beside(self.fs, self.path, name))
+        return _file_or_none(self.fs, path_beside(self.fs, self.path, name))
 
     def bytes_beside(self, name: str, limit: int) -> tuple[str, bytes] | None:
         if self._folder is not None and name not in self._folder.listing:
             return None
-        return _bytes_or_none(self.fs, beside(self.fs, self.path, name), limit)
+        return _bytes_or_none(self.fs, path_beside(self.fs, self.path, name), limit)
 
 
 def keep_on_disk(files: Iterable[StoredFile], folder: str, limit_bytes: int) -> None:
@@ -192,8 +192,8 @@ def _bytes_or_none(fs: Any, path: str, limit: int) -> tuple[str, bytes] | None:
     """Return name and content of a small file, by one request; `None` as `_file_or_none`."""
     name = str(fs.unstrip_protocol(path))
     try:
-        with errors_as_os_error(name):
-            content = bytes(patiently(lambda: fs.cat_file(path, start=0, end=limit + 1)))
+        with raise_as_os_error(name):
+            content = bytes(retry_transient(lambda: fs.cat_file(path, start=0, end=limit + 1)))
     except (FileNotFoundError, PermissionError, IsADirectoryError):
         return None
     except OSError:  # S3 sends no range of an empty object
@@ -232,7 +232,7 @@ class FsspecFolder(Folder):
         path = f"{self._path}/" if is_http(self._path) else self._path  # servers redirect a path without the slash
         with errors_as_os_error(self.name):
             fs.invalidate_cache(self._path)
-            entries = patiently(lambda: fs.ls(path, detail=True))
+            entries = retry_transient(lambda: fs.ls(path, detail=True))
         named = {entry_name(self._path, entry["name"]): entry for entry in entries}
         return {name: named[name] for name in sorted(filter(None, named))}
 
@@ -244,7 +244,7 @@ class FsspecFolder(Folder):
         return FsspecFile(self._system.current, self._inside(name), info, self, self._versions)
 
     def _inside(self, name: str) -> str:
-        return beside(self._system.current, f"{self._path}/_", name)
+        return path_beside(self._system.current, f"{self._path}/_", name)
 
     def files(self, names: Sequence[str]) -> list[StoredFile]:
         return _all_of(self.file, names, [self.listing.get(name, {}) for name in names])
@@ -260,14 +260,14 @@ class FsspecFolder(Folder):
 
     def file_beside(self, name: str) -> StoredFile | None:
         fs = self._system.current
-        return _file_or_none(fs, beside(fs, self._path, name))
+        return _file_or_none(fs, path_beside(fs, self._path, name))
 
     def bytes_beside(self, name: str, limit: int) -> tuple[str, bytes] | None:
         fs = self._system.current
-        return _bytes_or_none(fs, beside(fs, self._path, name), limit)
+        return _bytes_or_none(fs, path_beside(fs, self._path, name), limit)
 
 
-def matching(fs: Any, pattern: str) -> tuple[dict[str, StoredFile], list[Folder]]:
+def match_files(fs: Any, pattern: str) -> tuple[dict[str, StoredFile], list[Folder]]:
     """Return path to file of the files that match a glob, and the folders that do."""
     system = CurrentSystem(fs)
     begin = time.monotonic()
@@ -292,8 +292,8 @@ def _glob_identities(system: CurrentSystem, pattern: str, paths: Sequence[str]) 
 
 def _glob(system: CurrentSystem, pattern: str) -> dict[str, Mapping[str, Any]]:
     fs = system.current
-    with errors_as_os_error(str(fs.unstrip_protocol(pattern))):
-        return dict(patiently(lambda: fs.glob(pattern, detail=True)))
+    with raise_as_os_error(str(fs.unstrip_protocol(pattern))):
+        return dict(retry_transient(lambda: fs.glob(pattern, detail=True)))
 
 
 def _all_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
-__all__ = ["beside", "entry_name", "is_http", "parent_of", "plain"]
+__all__ = ["entry_name", "is_http", "parent_of", "path_beside", "unquote_path"]
 
 
 def is_http(path: str) -> bool:
@@ -21,7 +21,7 @@ def parent_of(fs: Any, path: str) -> str:
     return urlunsplit((url.scheme, url.netloc, url.path.rstrip("/").rpartition("/")[0], "", ""))
 
 
-def beside(fs: Any, path: str, name: str) -> str:
+def path_beside(fs: Any, path: str, name: str) -> str:
     """Return the path of `name` in the same folder; of a URL with the same query, which may hold a token."""
     if not is_http(path):
         return f"{fs._parent(path)}/{name}"
@@ -41,5 +41,5 @@ def entry_name(folder: str, path: str) -> str:
     Some object stores list an object `NAME/` that stands for an empty folder, and the pages of HTTP servers have links
     that sort them.
     """
-    inside = plain(path).strip("/")
-    return "" if inside == plain(folder).strip("/") else inside.rsplit("/", 1)[-1]
+    inside = unquote_path(path).strip("/")
+    return "" if inside == unquote_path(folder).strip("/") else inside.rsplit("/", 1)[-1]

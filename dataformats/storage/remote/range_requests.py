@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dataformats.errors import FormatError, TruncatedError
-from dataformats.storage.remote.errors import explained, is_transient
+from dataformats.storage.remote.errors import as_os_error, is_transient
 
-__all__ = ["RangeRequest", "get_ranges", "patiently"]
+__all__ = ["RangeRequest", "get_ranges", "retry_transient"]
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ def get_ranges(fs: Any, requests: Sequence[RangeRequest]) -> list[bytes | Except
     return answers
 
 
-def patiently(ask: Callable[[], T]) -> T:
+def retry_transient(ask: Callable[[], T]) -> T:
     """Return the answer to a request that is made again, at the same times, if it fails by an error that passes."""
     for wait_s in _WAITS_S:
         try:
@@ -83,7 +83,7 @@ def _pause(seconds: float) -> None:
 def _checked(request: RangeRequest, answer: Any) -> bytes | Exception:
     """Return an answer if it has the length of the request, else the error."""
     if isinstance(answer, Exception):
-        error = explained(answer, request.url)
+        error = as_os_error(answer, request.url)
         if error is not answer:
             error.__cause__ = answer
         error.add_note(f"while {request.length} bytes of {request.url!r} were read from byte {request.offset} on")

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from dataformats.errors import MissingExtraError, UnknownNameError
-from dataformats.storage.remote.errors import errors_as_os_error
+from dataformats.storage.remote.errors import raise_as_os_error
 
 __all__ = ["CurrentSystem", "file_system", "is_copy", "is_local_system", "is_url"]
 
@@ -55,7 +55,7 @@ def file_system(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     if {*schemes} & {"s3", "s3a"} and "config_kwargs" not in options:
         options = {**options, "config_kwargs": {"max_pool_connections": _CONNECTIONS}}  # else only ten at a time
     try:
-        with errors_as_os_error(url):
+        with raise_as_os_error(url):
             fs, path = url_to_fs(url, **options)
     except ImportError as error:
         extra = next((_EXTRAS[scheme] for scheme in schemes if scheme in _EXTRAS), "")

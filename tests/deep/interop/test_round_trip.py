@@ -11,7 +11,7 @@ import dataformats
 from dataformats.batch.arrow_types import arrow_type
 from dataformats.errors import SpecError
 from dataformats.spec import Type
-from dataformats.testing.records import KINDS, same, value
+from dataformats.testing.records import KINDS, is_same_value, value
 
 pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
 
@@ -49,5 +49,5 @@ def test_types(format: str, tmp_path: Path) -> None:
                 out.extend(part)
             found = list(opened(tmp_path / "copy", format, kind))
             assert len(found) == len(expected), kind
-            assert all(map(same, found, expected)), kind
+            assert all(map(is_same_value, found, expected)), kind
     assert n_kinds > 20

@@ -31,7 +31,7 @@ def _bson(files: Files) -> None:
     if len(data) < 5:
         return  # the header says so before anything is parsed
     for table in metadata.parse_metadata(data, "held", 22).values():
-        metadata.unsound(table, 1000)
+        metadata.find_unsound(table, 1000)
 
 
 def _bson_seeds() -> list[Files]:

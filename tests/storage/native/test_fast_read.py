@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dataformats
-from dataformats.batch.value_slices import SplitBlobs, ValueSlice, whole
+from dataformats.batch.value_slices import SplitBlobs, ValueSlice, join_blobs
 from dataformats.errors import FormatError
 from dataformats.interfaces import Extents, KernelCheck, Located
 from dataformats.interfaces.stored_file import StoredFile
@@ -68,7 +68,7 @@ def extents(rows: list[tuple[int, int, int]], **more: Any) -> Extents:
 
 def gathered(files: FileSet, *requests: Extents, window: ValueSlice | None = None) -> list[list[bytes]] | None:
     found = read(files, requests, windows=[window] * len(requests))
-    return None if found is None else [list(whole(blobs)) for blobs in found]
+    return None if found is None else [list(join_blobs(blobs)) for blobs in found]
 
 
 def read(files: FileSet, requests: Sequence[Extents], limit: int = 2**31, windows: Any = ()) -> list[Any] | None:
@@ -109,7 +109,7 @@ def test_blobs_are_slices(way: str, data: Any, tmp_path: Path) -> None:
     found = read(files, requests, 2**31, windows)
     assert found is not None
     for request, window, blobs_read in zip(requests, windows, found, strict=True):
-        blobs = whole(blobs_read)
+        blobs = join_blobs(blobs_read)
         where = zip(request.file.tolist(), request.offset.tolist(), request.length.tolist(), strict=True)
         assert list(blobs) == [contents[number][offset : offset + length] for number, offset, length in where]
         values, offsets = blobs.contiguous()
@@ -290,7 +290,7 @@ def test_large_arrays_are_reused_after_their_last_reference(tmp_path: Path, monk
     def values() -> Any:
         found = read(files, [request])
         assert found is not None
-        return whole(found[0]).contiguous()[0]
+        return join_blobs(found[0]).contiguous()[0]
 
     first = values()
     part = first.view(np.uint64)[5:10]
@@ -420,4 +420,4 @@ def test_file_loaded_by_another_thread_is_not_opened(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(fast_read, "lay_out", overtaken)
     found: Any = fast_read.read(files, fast_read.PinnedRows(table, np.zeros(1, np.int64)), 2**31)
-    assert list(whole(found["x"][0])) == [b""]
+    assert list(join_blobs(found["x"][0])) == [b""]

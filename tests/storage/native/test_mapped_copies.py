@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dataformats.batch.value_slices import whole
+from dataformats.batch.value_slices import join_blobs
 from dataformats.errors import FormatError
 from dataformats.interfaces import Extents, Located
 from dataformats.kernels import reads_batches
@@ -46,7 +46,7 @@ def extents(rows: list[tuple[int, int, int]], **more: Any) -> Extents:
 def read(files: FileSet, *requests: Extents) -> list[list[bytes]] | None:
     located = {str(number): Located(request) for number, request in enumerate(requests)}
     stored = fast_read.read(files, located, 2**31)
-    return None if stored is None else [list(whole(blobs)) for blobs, _ in stored.values()]
+    return None if stored is None else [list(join_blobs(blobs)) for blobs, _ in stored.values()]
 
 
 def maps(path: Path) -> int:

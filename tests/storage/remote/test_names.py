@@ -6,7 +6,7 @@ import fsspec
 import pytest
 
 from dataformats.storage.remote.files import FsspecFile
-from dataformats.storage.remote.names import beside, entry_name, parent_of
+from dataformats.storage.remote.names import entry_name, parent_of, path_beside
 
 MEMORY = fsspec.filesystem("memory")
 INFO = {"size": 1, "type": "file"}

@@ -10,7 +10,7 @@ import pytest
 
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.storage.remote import range_requests
-from dataformats.storage.remote.errors import errors_as_os_error, is_transient
+from dataformats.storage.remote.errors import is_transient, raise_as_os_error
 from dataformats.storage.remote.range_requests import RangeRequest, get_ranges
 from tests.storage.remote.counting_store import CountingStore
 
@@ -87,7 +87,7 @@ def test_bodies_of_another_length(store: CountingStore) -> None:
 
 def test_a_missing_object_is_named_by_its_url() -> None:
     for error in (FileNotFoundError("b/a"), FileNotFoundError(2, "No such file or blob", "b/a"), StatusError(404)):
-        with pytest.raises(FileNotFoundError, match="No such file") as caught, errors_as_os_error("az://b/a"):
+        with pytest.raises(FileNotFoundError, match="No such file") as caught, raise_as_os_error("az://b/a"):
             raise error
         assert caught.value.filename == "az://b/a"
 
@@ -105,6 +105,6 @@ def test_a_missing_object_is_named_by_its_url() -> None:
 )
 def test_refused_access_states_the_remedy(url: str, remedy: str) -> None:
     for error in (NoCredentialsError("none"), PermissionError("Forbidden"), StatusError(403)):
-        with pytest.raises(PermissionError, match=remedy) as caught, errors_as_os_error(url):
+        with pytest.raises(PermissionError, match=remedy) as caught, raise_as_os_error(url):
             raise error
         assert (caught.value.errno, caught.value.filename) == (errno.EACCES, url)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import dataformats
-from dataformats.testing.records import same
+from dataformats.testing.records import is_same_value
 from tests.deep.durability.faults.scenarios import Scenario
 from tests.deep.durability.faults.shim import Action, Fault, Operation
 
@@ -83,7 +83,7 @@ def _state(scenario: Scenario, folder: Path) -> str:
         rows = [source[i] for i in range(len(source))]
     except Exception as error:
         return f"unreadable: {type(error).__name__}: {error}"
-    if not same(rows, found):
+    if not is_same_value(rows, found):
         return f"of {len(rows)} records by index, and {len(found)} by iteration"
     for name, contents in (("old", scenario.old), ("new", scenario.new)):
         if contents.is_in(source, found):

@@ -12,7 +12,7 @@ import numpy as np
 
 import dataformats
 from dataformats.testing import FormatCase
-from dataformats.testing.records import blob, same
+from dataformats.testing.records import blob, is_same_value
 from dataformats.writing.dataset_writer import DatasetWriter
 from tests.cases import FORMATS
 
@@ -39,7 +39,7 @@ class Contents:
     def is_in(self, source: dataformats.RecordSource, found: list[Any]) -> bool:
         """True if a source has these records, under their own spec and payload."""
         declared = all(self._same_argument(source, name, value) for name, value in self.arguments.items())
-        return declared and same(found, self.records())
+        return declared and is_same_value(found, self.records())
 
     @staticmethod
     def _same_argument(source: dataformats.RecordSource, name: str, value: Any) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import dataformats
-from dataformats.testing.records import same
+from dataformats.testing.records import is_same_value
 from tests.deep.durability.faults.scenarios import Contents
 from tests.deep.durability.power_loss.jobs import Job, Notes, Place, Target
 from tests.deep.durability.power_loss.recording import Progress
@@ -96,7 +96,9 @@ def _rows_after_crash(target: Target, place: Place, progress: Progress) -> list[
         rows = [source[i] for i in range(n)]
     except Exception as error:
         return [f"lost: after the crash, {n} rows are not readable: {_text(error)}"]
-    return [] if same(rows, target.new.records()[:n]) else [f"torn: after the crash, of {n} rows some are others"]
+    return (
+        [] if is_same_value(rows, target.new.records()[:n]) else [f"torn: after the crash, of {n} rows some are others"]
+    )
 
 
 def _shards_after_crash(target: Target, place: Place, progress: Progress, state: str) -> list[str]:
@@ -110,7 +112,9 @@ def _shards_after_crash(target: Target, place: Place, progress: Progress, state:
     except Exception as error:
         is_empty = isinstance(error, (FileNotFoundError, dataformats.FormatError)) and not finished
         return [] if is_empty else [f"torn: after the crash: {_text(error)}"]
-    numbers = [next((i for i, record in enumerate(target.new.records()) if same(record, one)), -1) for one in records]
+    numbers = [
+        next((i for i, record in enumerate(target.new.records()) if is_same_value(record, one)), -1) for one in records
+    ]
     if -1 in numbers or numbers != sorted({*numbers}):
         return [f"torn: after the crash, there are the records {numbers}"]
     return [f"lost: after the crash, {sorted(finished - {*numbers})}"] if finished - {*numbers} else []
@@ -163,7 +167,7 @@ def _state(target: Target, place: Place) -> str:
         rows = [source[i] for i in range(len(source))]
     except Exception as error:
         return f"an error: {_text(error)}"
-    if not same(rows, found):
+    if not is_same_value(rows, found):
         return f"records {len(rows)} by index, and {len(found)} by iteration"
     for name, held in (("old", target.old), ("new", target.new)):
         if held is not None and held.is_in(source, found):
@@ -173,7 +177,7 @@ def _state(target: Target, place: Place) -> str:
 
 
 def _common(found: Sequence[Any], held: Contents) -> int:
-    return sum(any(same(one, record) for record in held.records()) for one in found)
+    return sum(any(is_same_value(one, record) for record in held.records()) for one in found)
 
 
 def _findings(target: Target, place: Place, when: str) -> list[str]:
