@@ -119,8 +119,8 @@ def _named(name: str, part: str, others: Mapping[str, Any]) -> str:
     return part + name if name in others or _place(name).part else name
 
 
-def _begins_with_steps(kind: Type) -> bool:
-    return kind.dims[:1] == (None,)
+def _begins_with_steps(type_: Type) -> bool:
+    return type_.dims[:1] == (None,)
 
 
 class _SequenceCoder(RecordCoder):

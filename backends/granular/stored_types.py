@@ -26,9 +26,9 @@ _MOST_NAME_BYTES = 255 - len(".bag")  # the longest file name on every common fi
 _PLAIN = ("bytes", "utf8")  # blobs that a declared type may decode otherwise
 
 
-def is_sequence(kind: Type) -> bool:
+def is_sequence(type_: Type) -> bool:
     """True if `refs.bag` has `[first, count]` for a stored type."""
-    return kind.dims[:1] == (None,)
+    return type_.dims[:1] == (None,)
 
 
 def stored_type(text: str) -> Type:
@@ -43,22 +43,22 @@ def _element(text: str) -> Type:
     return Type(text) if kind.dims or kind.optional else kind
 
 
-def record_bytes(kind: Type) -> int | None:
+def record_bytes(type_: Type) -> int | None:
     """Return the size of every record of a stored type; `None` if they differ, or if the codec is not ours."""
-    if not codecs.shipped(kind.codec):
+    if not codecs.shipped(type_.codec):
         return None
     try:
-        return codecs.get(kind.codec).with_args(kind.args).blob_bytes
+        return codecs.get(type_.codec).with_args(type_.args).blob_bytes
     except SpecError:
         return None
 
 
-def may_be_empty(kind: Type) -> bool:
+def may_be_empty(type_: Type) -> bool:
     """Return False if a record of no bytes is no value of a stored type; True also for a codec that is not ours."""
-    if not codecs.shipped(kind.codec):
+    if not codecs.shipped(type_.codec):
         return True
     try:
-        codecs.get(kind.codec).with_args(kind.args).decode(b"")
+        codecs.get(type_.codec).with_args(type_.args).decode(b"")
     except Exception:  # a decoder may raise anything for bytes that are not its own
         return False
     return True
@@ -133,13 +133,13 @@ def _same_shape(declared: Type, stored: Type) -> bool:
     return len(declared.dims) == len(stored.dims)
 
 
-def _stored(kind: Type) -> Type:
-    if kind.codec in NUMBER_TYPES:
-        return Type(_SCALARS.get(kind.codec, "array") if not kind.dims else "array")
-    return replace(kind, dims=(None,)) if kind.dims else kind
+def _stored(type_: Type) -> Type:
+    if type_.codec in NUMBER_TYPES:
+        return Type(_SCALARS.get(type_.codec, "array") if not type_.dims else "array")
+    return replace(type_, dims=(None,)) if type_.dims else type_
 
 
-def _misfits(name: str, kind: Type, generation: int | None) -> Iterator[tuple[str, str | None]]:
+def _misfits(name: str, type_: Type, generation: int | None) -> Iterator[tuple[str, str | None]]:
     """Yield (problem, remedy) for each property of a field that the format cannot hold."""
     if len(name.encode("utf-8", "replace")) > _MOST_NAME_BYTES:
         remedy = Remedy("To convert, pass {rename} with a shorter name.", rename=...)
@@ -147,17 +147,17 @@ def _misfits(name: str, kind: Type, generation: int | None) -> Iterator[tuple[st
     elif name == "refs" or not _NAME.fullmatch(name):
         why = "is the name of the format's own file" if name == "refs" else "is not a valid file name in this format"
         yield f"{name!r} {why}", Remedy("To convert, pass {rename}.", rename={name: _proposed(name)})
-    if kind.optional:
-        yield f"{str(kind)!r} may be missing, but every row has every field", "Drop the '?'."
-    if kind.codec in NUMBER_TYPES:
-        if None in kind.dims[1:]:
-            yield f"{str(kind)!r} has [] after the first dimension", None
-    elif len(kind.dims) > 1 or kind.dims == (0,):
-        nested = bool(kind.dims[1:])
-        yield f"{str(kind)!r} {'nests sequences: only codec[] exists' if nested else 'is empty'}", None
-    elif kind.dims and generation == 3:
+    if type_.optional:
+        yield f"{str(type_)!r} may be missing, but every row has every field", "Drop the '?'."
+    if type_.codec in NUMBER_TYPES:
+        if None in type_.dims[1:]:
+            yield f"{str(type_)!r} has [] after the first dimension", None
+    elif len(type_.dims) > 1 or type_.dims == (0,):
+        nested = bool(type_.dims[1:])
+        yield f"{str(type_)!r} {'nests sequences: only codec[] exists' if nested else 'is empty'}", None
+    elif type_.dims and generation == 3:
         remedy = Remedy("Pass {generation}, or leave it out.", generation=2)
-        yield f"{str(kind)!r} is a sequence, which generation 3 does not have", remedy
+        yield f"{str(type_)!r} is a sequence, which generation 3 does not have", remedy
 
 
 def _proposed(name: str) -> str:

@@ -32,28 +32,28 @@ def dtypes_of(stored: Spec) -> dict[str, str]:
     return {name: kind.codec for name, kind in stored.items()}
 
 
-def _stored(kind: Type) -> Type:
-    if kind.codec in NUMBER_TYPES:
-        return kind
-    return Type("str") if kind.codec == "utf8" else Type("uint8", dims=(None,))
+def _stored(type_: Type) -> Type:
+    if type_.codec in NUMBER_TYPES:
+        return type_
+    return Type("str") if type_.codec == "utf8" else Type("uint8", dims=(None,))
 
 
-def _objection(name: str, kind: Type) -> str | None:
+def _objection(name: str, type_: Type) -> str | None:
     """Return the reason why an item cannot hold a field, or `None`."""
     if "\0" in name:
         return "a name with a zero byte"
     if not _is_text(name):
         return "a name that is not UTF-8"
-    if kind.optional:
-        return f"{kind}: every item has every array"
-    if kind.codec not in NUMBER_TYPES or kind.args:
-        return f"{kind}: an item has one array of a name, so one value of a codec" if kind.dims else None
+    if type_.optional:
+        return f"{type_}: every item has every array"
+    if type_.codec not in NUMBER_TYPES or type_.args:
+        return f"{type_}: an item has one array of a name, so one value of a codec" if type_.dims else None
     try:
-        kind.dtype  # noqa: B018  # raises if this platform has no such dtype
-        check_dims(kind, None)
+        type_.dtype  # noqa: B018  # raises if this platform has no such dtype
+        check_dims(type_, None)
     except SpecError as error:
         return error.what
-    return None if kind.codec in ITEM_BYTES else f"{kind}, which is not one of its dtypes"
+    return None if type_.codec in ITEM_BYTES else f"{type_}, which is not one of its dtypes"
 
 
 def _is_text(name: str) -> bool:

@@ -109,26 +109,26 @@ class RecordEncoder:
             return b"".join(maps[0])
         return b"".join(delimited(part + 1, b"".join(entries)) for part, entries in maps.items() if entries)
 
-    def _feature(self, name: str, kind: Type, normalized: NDArray[Any] | list[bytes] | bytes) -> bytes:
+    def _feature(self, name: str, type_: Type, normalized: NDArray[Any] | list[bytes] | bytes) -> bytes:
         if isinstance(normalized, bytes):
             return normalized
         if isinstance(normalized, list):
             return bytes_feature(self._lists, normalized)
-        return number_feature(self._lists, kind, normalized, name)
+        return number_feature(self._lists, type_, normalized, name)
 
-    def _field(self, name: str, kind: Type) -> Field:
+    def _field(self, name: str, type_: Type) -> Field:
         part, key = self._places[name]
-        stored, item, letter, width = self._storage(kind) if part == 0 else (MESSAGE, OTHER_ITEM, "b", 1)
-        dims = tuple(-1 if size is None else size for size in kind.dims)
-        return Field(key.encode(), part, stored, not may_lack(kind), item, letter, width, dims)
+        stored, item, letter, width = self._storage(type_) if part == 0 else (MESSAGE, OTHER_ITEM, "b", 1)
+        dims = tuple(-1 if size is None else size for size in type_.dims)
+        return Field(key.encode(), part, stored, not may_lack(type_), item, letter, width, dims)
 
-    def _storage(self, kind: Type) -> tuple[int, int, str, int]:
+    def _storage(self, type_: Type) -> tuple[int, int, str, int]:
         """Return the list for values of a type, which values need no conversion, and their dtype's kind and width."""
         try:
-            dtype = kind.dtype if holds_numbers(self._codecs, kind) else None
+            dtype = type_.dtype if holds_numbers(self._codecs, type_) else None
             if dtype is not None and dtype.itemsize <= _MAX_WIDTH:
-                return stored_as(self._lists, kind), NUMBERS_ITEM, dtype.kind, dtype.itemsize
-            codec = self._codecs.codec(kind.element)
+                return stored_as(self._lists, type_), NUMBERS_ITEM, dtype.kind, dtype.itemsize
+            codec = self._codecs.codec(type_.element)
         except (SpecError, UnknownNameError):
             codec = None  # raised again when there is a value to encode
         if codec is FEATURE:

@@ -140,7 +140,7 @@ def _checked_bytes(value: Any) -> bytes:
     return value
 
 
-def encode_feature(lists: Lists, codecs: FieldCodecs, kind: Type, value: Any, *, name: str) -> bytes:
+def encode_feature(lists: Lists, codecs: FieldCodecs, type_: Type, value: Any, *, name: str) -> bytes:
     """Return the `Feature` message of a value.
 
     Numbers go to the list that `lists` has for them; other numbers and shapes are one bytes value, little-endian in C
@@ -150,11 +150,11 @@ def encode_feature(lists: Lists, codecs: FieldCodecs, kind: Type, value: Any, *,
         SpecError: The value does not fit the type, or the list cannot hold it.
         CodecError: The codec refuses the value.
     """
-    if holds_numbers(codecs, kind):
-        return number_feature(lists, kind, to_exact_array(kind, value, field=name), name)
-    if codecs.codec(kind.element) is FEATURE:
+    if holds_numbers(codecs, type_):
+        return number_feature(lists, type_, to_exact_array(type_, value, field=name), name)
+    if codecs.codec(type_.element) is FEATURE:
         return any_feature(lists, value, name)
-    return bytes_feature(lists, encode_value(codecs, kind, value, field=name))
+    return bytes_feature(lists, encode_value(codecs, type_, value, field=name))
 
 
 def any_feature(lists: Lists, value: Any, name: str) -> bytes:
@@ -169,24 +169,24 @@ def any_feature(lists: Lists, value: Any, name: str) -> bytes:
         raise CodecError(words(error), codec=FEATURE.name, field=name) from error
 
 
-def stored_as(lists: Lists, kind: Type) -> int:
+def stored_as(lists: Lists, type_: Type) -> int:
     """Return the list for values of a number type."""
-    of_scalars = not (kind.item if kind.dims[:1] == (None,) else kind).dims
-    return lists.for_type(kind.codec, of_scalars)
+    of_scalars = not (type_.item if type_.dims[:1] == (None,) else type_).dims
+    return lists.for_type(type_.codec, of_scalars)
 
 
-def encode_blobs(kind: Type, array: NDArray[Any]) -> list[bytes]:
+def encode_blobs(type_: Type, array: NDArray[Any]) -> list[bytes]:
     """Return an array whose numbers have no list as bytes values: one, or one for each element of a sequence."""
-    return [part.tobytes() for part in (array if kind.dims[:1] == (None,) else [array])]
+    return [part.tobytes() for part in (array if type_.dims[:1] == (None,) else [array])]
 
 
-def check_listable(lists: Lists, kind: Type, array: NDArray[Any], name: str) -> None:
+def check_listable(lists: Lists, type_: Type, array: NDArray[Any], name: str) -> None:
     """Raise if a list of integers cannot hold an array of its type.
 
     Raises:
         SpecError: The array has an integer from 2^63 on.
     """
-    if array.dtype.kind == "u" and array.size and stored_as(lists, kind) != BYTES and int(array.max()) >= 2**63:
+    if array.dtype.kind == "u" and array.size and stored_as(lists, type_) != BYTES and int(array.max()) >= 2**63:
         raise SpecError(f"{int(array.max())} does not fit an Int64List", field=name)
 
 
@@ -195,12 +195,12 @@ def bytes_feature(lists: Lists, values: Iterable[bytes]) -> bytes:
     return _message(lists, BYTES, packed_bytes(values))
 
 
-def number_feature(lists: Lists, kind: Type, array: NDArray[Any], name: str) -> bytes:
-    """Return the `Feature` message of an array that fits `kind` exactly."""
-    stored = stored_as(lists, kind)
+def number_feature(lists: Lists, type_: Type, array: NDArray[Any], name: str) -> bytes:
+    """Return the `Feature` message of an array that fits `type_` exactly."""
+    stored = stored_as(lists, type_)
     if stored == BYTES:
-        return bytes_feature(lists, encode_blobs(kind, array))
-    check_listable(lists, kind, array, name)
+        return bytes_feature(lists, encode_blobs(type_, array))
+    check_listable(lists, type_, array, name)
     return _number_message(lists, stored, array.reshape(-1))
 
 

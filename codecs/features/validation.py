@@ -69,17 +69,17 @@ def check_types(spec: Spec, *, in_steps: Set[str] = frozenset()) -> None:
         )
 
 
-def _problem(name: str, kind: Type) -> str:
+def _problem(name: str, type_: Type) -> str:
     try:
         name.encode()
     except UnicodeEncodeError:
         return "the name cannot be encoded as UTF-8"
-    if None in kind.dims[1:]:
-        return f"{kind}: [] must be the first dimension"
-    if 0 in kind.dims and (kind.dims[0] is None or kind.dtype is None):
-        return f"{kind}: cannot store a variable number of zero-size elements"
-    if kind.codec == FEATURE.name and kind.dims:
-        return f"{kind}: a feature has no dims, except the steps of a feature list"
+    if None in type_.dims[1:]:
+        return f"{type_}: [] must be the first dimension"
+    if 0 in type_.dims and (type_.dims[0] is None or type_.dtype is None):
+        return f"{type_}: cannot store a variable number of zero-size elements"
+    if type_.codec == FEATURE.name and type_.dims:
+        return f"{type_}: a feature has no dims, except the steps of a feature list"
     return ""
 
 
@@ -97,19 +97,19 @@ def check_fields(record: Mapping[str, Any], spec: Spec) -> None:
         raise SpecError(f"the spec has no such field; it has {', '.join(spec) or 'none'}", field=str(extra[0]))
 
 
-def may_lack(kind: Type) -> bool:
+def may_lack(type_: Type) -> bool:
     """Return True if a record may lack a field of this type: it is optional, or a sequence."""
-    return kind.optional or kind.dims[:1] == (None,)
+    return type_.optional or type_.dims[:1] == (None,)
 
 
-def check_missing(kind: Type, name: str) -> None:
+def check_missing(type_: Type, name: str) -> None:
     """Raise if a record lacks a required field.
 
     Raises:
         SpecError: The type is neither optional nor a sequence.
     """
-    if not may_lack(kind):
-        raise SpecError(f"expected {kind}, found nothing. Give a value, or declare '{kind}?'.", field=name)
+    if not may_lack(type_):
+        raise SpecError(f"expected {type_}, found nothing. Give a value, or declare '{type_}?'.", field=name)
 
 
 def check_known(features: Mapping[str, Any], known: Set[str], index: int, prefix: str = "") -> None:

@@ -20,9 +20,9 @@ _INTEGERS = ("int", "i64", "u64")
 _READ = (*NUMBER_TYPES, *_INTEGERS, "bytes", "utf8", "array", "npy")
 
 
-def type_for_arrow(kind: Type) -> Type:
+def type_for_arrow(type_: Type) -> Type:
     """Return the type that a field is read with: `bytes` if Arrow has no type for the values."""
-    return kind if kind.codec in _READ else replace(kind, codec="bytes", args=())
+    return type_ if type_.codec in _READ else replace(type_, codec="bytes", args=())
 
 
 def arrow_schema(spec: Mapping[str, Type], *, media_structs: bool = False) -> Any:
@@ -53,17 +53,17 @@ def arrow_schema(spec: Mapping[str, Type], *, media_structs: bool = False) -> An
     return arrow.schema(fields)
 
 
-def arrow_type(kind: Type, *, media_structs: bool = False) -> Any:
+def arrow_type(type_: Type, *, media_structs: bool = False) -> Any:
     """Return the `pyarrow.DataType` of a field: see `arrow_schema`."""
     arrow = pyarrow()
-    n_lists, sizes = len(kind.dims), cast("tuple[int | None, ...]", ())
-    if kind.dtype is not None:
-        n_lists = 1 + max((depth for depth, size in enumerate(kind.dims) if size is None), default=-1)
-        value, sizes = _number_type(kind.dtype, kind.dims[n_lists:])
-    elif kind.codec == "array" and kind.args:
-        value, sizes = _number_type(np.dtype(kind.args[0]), tuple(map(int, kind.args[1:])))
+    n_lists, sizes = len(type_.dims), cast("tuple[int | None, ...]", ())
+    if type_.dtype is not None:
+        n_lists = 1 + max((depth for depth, size in enumerate(type_.dims) if size is None), default=-1)
+        value, sizes = _number_type(type_.dtype, type_.dims[n_lists:])
+    elif type_.codec == "array" and type_.args:
+        value, sizes = _number_type(np.dtype(type_.args[0]), tuple(map(int, type_.args[1:])))
     else:
-        value = _codec_type(kind, media_structs)
+        value = _codec_type(type_, media_structs)
     for size in reversed(sizes):
         value = arrow.list_(value, size) if size else arrow.large_list(value)
     for _ in range(n_lists):
@@ -82,15 +82,15 @@ def _number_type(dtype: np.dtype[Any], sizes: tuple[int | None, ...]) -> tuple[A
     ), sizes
 
 
-def _codec_type(kind: Type, media_structs: bool) -> Any:
+def _codec_type(type_: Type, media_structs: bool) -> Any:
     arrow = pyarrow()
-    if kind.codec in _INTEGERS:
-        return arrow.uint64() if kind.codec == "u64" or "unsigned" in kind.args else arrow.int64()
-    if kind.codec in ("utf8", "json"):
+    if type_.codec in _INTEGERS:
+        return arrow.uint64() if type_.codec == "u64" or "unsigned" in type_.args else arrow.int64()
+    if type_.codec in ("utf8", "json"):
         return arrow.large_string()
-    if kind.codec in ("array", "npy"):
+    if type_.codec in ("array", "npy"):
         shape = arrow.large_list(arrow.int64())
         return arrow.struct({"dtype": arrow.large_string(), "shape": shape, "data": arrow.large_binary()})
-    if media_structs and kind.codec in MEDIA:
+    if media_structs and type_.codec in MEDIA:
         return arrow.struct({"bytes": arrow.binary(), "path": arrow.string()})
     return arrow.large_binary()

@@ -194,11 +194,11 @@ def checked_payload(name: str | None, option: str = "--payload") -> str | None:
     return name
 
 
-def _check_codec(kind: Type) -> None:
+def _check_codec(type_: Type) -> None:
     """Raise an error if no codec has this name and these arguments."""
     from dataformats.columns.codec_resolver import CodecResolver
 
-    CodecResolver(None, trusted=True).codec(kind.element)
+    CodecResolver(None, trusted=True).codec(type_.element)
 
 
 def split_names(text: str | None, option: str = "--fields") -> list[str] | None:

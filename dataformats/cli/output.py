@@ -37,10 +37,10 @@ def can_print(text: str) -> bool:
     return True
 
 
-def why_opaque(kind: Type) -> str:
+def why_opaque(type_: Type) -> str:
     """Return why no codec decodes a type that a file names."""
-    name = str(kind.element)
-    known = kind.codec in codecs
+    name = str(type_.element)
+    known = type_.codec in codecs
     return f"opaque: a file may not name {name!r}, only --spec may" if known else f"opaque: no codec {name!r}"
 
 

@@ -107,7 +107,7 @@ def batch_of_arrow(batch: Any, spec: Spec, first: int = 0) -> RecordBatch:
     return RecordBatch(columns, numbers, single=tuple(spec) == (VALUE,))
 
 
-def column_of_arrow(array: Any, kind: Type, field: str) -> Column:
+def column_of_arrow(array: Any, type_: Type, field: str) -> Column:
     """Return the column of an array, in the memory of Arrow if that holds the values alike.
 
     Args:
@@ -128,8 +128,8 @@ def column_of_arrow(array: Any, kind: Type, field: str) -> Column:
         array = arrow.compute.run_end_decode(array)
     array = _cast(array, _without_views(array.type), field)
     if not array.null_count:
-        column = _column(array, kind.required, field)
-        return insert_missing(column, np.ones(len(array), np.bool_), optional=kind.optional)
+        column = _column(array, type_.required, field)
+        return insert_missing(column, np.ones(len(array), np.bool_), optional=type_.optional)
     present = np.asarray(array.is_valid())
     if not kind.optional:
         raise SpecError(f"expected {kind}, found null", field=field, index=int(present.argmin()))
@@ -141,22 +141,22 @@ def _empty(kind: Any) -> Any:
     return pyarrow().array([], kind)
 
 
-def _column(array: Any, kind: Type, field: str) -> NDArray[Any] | Ragged | list[Any]:
+def _column(array: Any, type_: Type, field: str) -> NDArray[Any] | Ragged | list[Any]:
     """Return the column of an array without nulls."""
     if array.null_count:
-        raise SpecError(f"expected {kind} in a list, found null", field=field)
+        raise SpecError(f"expected {type_} in a list, found null", field=field)
     if isinstance(array, pyarrow().FixedShapeTensorArray):
         return np.asarray(array.to_numpy_ndarray())
     if isinstance(array, pyarrow().ExtensionArray):
         array = array.storage
-    if kind.dtype is not None and kind.fixed:
-        return _numbers(array, kind, field)
-    if kind.dims:
+    if type_.dtype is not None and type_.fixed:
+        return _numbers(array, type_, field)
+    if type_.dims:
         lengths = np.asarray(pyarrow().compute.list_value_length(array), np.int64)
-        return Ragged(_column(array.flatten(), kind.item, field), offsets_of(lengths))
-    if kind.codec in ("utf8", "bytes"):
-        return _blobs(array, kind, field)
-    if kind.codec == "array":
+        return Ragged(_column(array.flatten(), type_.item, field), offsets_of(lengths))
+    if type_.codec in ("utf8", "bytes"):
+        return _blobs(array, type_, field)
+    if type_.codec == "array":
         parts = zip(*(array.field(name).to_pylist() for name in ("dtype", "shape", "data")), strict=True)
         try:
             return [np.frombuffer(data, dtype).reshape(shape) for dtype, shape, data in parts]
@@ -210,31 +210,31 @@ def _cast(array: Any, kind: Any, field: str) -> Any:
         raise SpecError(f"cannot read {array.type}: {error}", field=field, remedy=remedy) from error
 
 
-def _numbers(array: Any, kind: Type, field: str) -> NDArray[Any]:
+def _numbers(array: Any, type_: Type, field: str) -> NDArray[Any]:
     n = len(array)
-    for _ in kind.dims:
+    for _ in type_.dims:
         array = array.flatten()
         if array.null_count:
-            raise SpecError(f"expected {kind}, found a null in a list", field=field)
+            raise SpecError(f"expected {type_}, found a null in a list", field=field)
     if array.type.num_fields or pyarrow().types.is_duration(array.type):
         array = array.cast(pyarrow().int64())
     values = array.to_numpy(zero_copy_only=False)
-    return np.asarray(values.reshape(n, *(size or 0 for size in kind.dims)), kind.dtype)
+    return np.asarray(values.reshape(n, *(size or 0 for size in type_.dims)), type_.dtype)
 
 
-def _blobs(array: Any, kind: Type, field: str) -> Ragged:
+def _blobs(array: Any, type_: Type, field: str) -> Ragged:
     arrow = pyarrow()
     if arrow.types.is_struct(array.type):
         array = array.field("bytes")
         if array.null_count:
             raise SpecError("expected the bytes of a file, found only its path", field=field)
-    array = _large(array, kind)
+    array = _large(array, type_)
     _, offsets, data = array.buffers()
     bounds = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
     values = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-    return Ragged(values, bounds, kind.codec)
+    return Ragged(values, bounds, type_.codec)
 
 
-def _large(array: Any, kind: Type) -> Any:
+def _large(array: Any, type_: Type) -> Any:
     arrow = pyarrow()
-    return array.cast(arrow.large_string() if kind.codec == "utf8" else arrow.large_binary())
+    return array.cast(arrow.large_string() if type_.codec == "utf8" else arrow.large_binary())

@@ -160,37 +160,37 @@ class CodecResolver:
         """Return the fields whose codec is unknown, may not be named by a file, or does not take its arguments."""
         return {name: kind for name, kind in kinds.items() if not self._resolves(kind)}
 
-    def _resolves(self, kind: Type) -> bool:
+    def _resolves(self, type_: Type) -> bool:
         try:
-            self.codec(kind)
+            self.codec(type_)
         except (UnknownNameError, SpecError):
             return False
         return True
 
     def decode(
         self,
-        kind: Type,
+        type_: Type,
         blobs: Blobs,
         counts: NDArray[np.int64] | None = None,
         *,
         field: str | None = None,
     ) -> Column:
         """Return the column of a field stored as blobs: see `FieldCodecs.decode`."""
-        return column_decoder(self.codec(kind.element), kind, field)(blobs, counts, field)
+        return column_decoder(self.codec(type_.element), type_, field)(blobs, counts, field)
 
-    def encode(self, kind: Type, value: Any, *, field: str | None = None) -> list[bytes]:
+    def encode(self, type_: Type, value: Any, *, field: str | None = None) -> list[bytes]:
         """Return the blobs of a value: see `encode_value`."""
-        return encode_value(self, kind, value, field=field)
+        return encode_value(self, type_, value, field=field)
 
-    def encoder(self, kind: Type, field: str) -> Callable[[Any], list[bytes]]:
+    def encoder(self, type_: Type, field: str) -> Callable[[Any], list[bytes]]:
         """Return the function of the value alone that does what `encode` does, faster for common values."""
-        codec = self.codec(kind.element)
-        if kind.optional or (kind.dims and codec is not _NUMBERS.get(kind.codec)):
-            return functools.partial(self.encode, kind, field=field)
-        if codec is not _NUMBERS.get(kind.codec):
+        codec = self.codec(type_.element)
+        if type_.optional or (type_.dims and codec is not _NUMBERS.get(type_.codec)):
+            return functools.partial(self.encode, type_, field=field)
+        if codec is not _NUMBERS.get(type_.codec):
             return lambda value: [_encode_element(codec, value, field)]
-        width, signed = DTYPES[kind.codec].itemsize, DTYPES[kind.codec].kind == "i"
-        is_integer = not kind.dims and DTYPES[kind.codec].kind in "iu"
+        width, signed = DTYPES[type_.codec].itemsize, DTYPES[type_.codec].kind == "i"
+        is_integer = not type_.dims and DTYPES[type_.codec].kind in "iu"
 
         def encode_number(value: Any) -> list[bytes]:
             if is_integer and type(value) is int:
@@ -198,20 +198,20 @@ class CodecResolver:
                     return [value.to_bytes(width, "little", signed=signed)]
                 except OverflowError:
                     pass  # `to_exact_array` raises the error of this package
-            return [to_exact_array(kind, value, field=field).tobytes()]
+            return [to_exact_array(type_, value, field=field).tobytes()]
 
-        check_dims(kind, field)
+        check_dims(type_, field)
         return encode_number
 
-    def batch_encoder(self, kind: Type) -> Callable[[Column], Blobs | None]:
+    def batch_encoder(self, type_: Type) -> Callable[[Column], Blobs | None]:
         """Return the function that encodes a column, one blob a value; it returns `None` for values it cannot encode.
 
         It raises any error for values that `encoder` reports.
         """
-        codec = self.codec(kind.element)
-        if kind.optional or (kind.dims and codec is not _NUMBERS.get(kind.codec)):
+        codec = self.codec(type_.element)
+        if type_.optional or (type_.dims and codec is not _NUMBERS.get(type_.codec)):
             return lambda column: None
-        return NumberColumn(kind).blobs if codec is _NUMBERS.get(kind.codec) else codec.encode_batch
+        return NumberColumn(type_).blobs if codec is _NUMBERS.get(type_.codec) else codec.encode_batch
 
     def _trusts(self, name: str) -> bool:
         return self.trusted if isinstance(self.trusted, bool) else name in self.trusted
@@ -273,17 +273,17 @@ def as_bytes(kinds: Mapping[str, Type], fields: Collection[str]) -> Spec:
     )
 
 
-def holds_numbers(codecs: FieldCodecs, kind: Type) -> bool:
-    """Return True if the elements of `kind` are numbers, and no override replaces that number type."""
-    return kind.codec in _NUMBERS and codecs.codec(kind) is _NUMBERS[kind.codec]
+def holds_numbers(codecs: FieldCodecs, type_: Type) -> bool:
+    """Return True if the elements of `type_` are numbers, and no override replaces that number type."""
+    return type_.codec in _NUMBERS and codecs.codec(type_) is _NUMBERS[type_.codec]
 
 
-def encode_value(codecs: FieldCodecs, kind: Type, value: Any, *, field: str | None = None) -> list[bytes]:
+def encode_value(codecs: FieldCodecs, type_: Type, value: Any, *, field: str | None = None) -> list[bytes]:
     """Return the blobs of a value: one; with dims and a codec that is not a number's, one per element.
 
     Args:
         codecs: Resolves the codec of the elements.
-        kind: The field's type.
+        type_: The field's type.
         value: The value; `None` gives no blob if the type has a `?`.
         field: The field's name, for errors.
 
@@ -292,24 +292,24 @@ def encode_value(codecs: FieldCodecs, kind: Type, value: Any, *, field: str | No
             the dims.
         CodecError: The codec refuses the value.
     """
-    if value is None and kind.optional:
+    if value is None and type_.optional:
         return []
-    check_dims(kind, field)
-    codec = codecs.codec(kind.element)
-    if codec is _NUMBERS.get(kind.codec):
-        return [to_exact_array(kind, value, field=field).tobytes()]
+    check_dims(type_, field)
+    codec = codecs.codec(type_.element)
+    if codec is _NUMBERS.get(type_.codec):
+        return [to_exact_array(type_, value, field=field).tobytes()]
     elements = [value]
-    for size in kind.dims:
-        elements = [part for element in elements for part in _parts(kind, element, size, field)]
+    for size in type_.dims:
+        elements = [part for element in elements for part in _parts(type_, element, size, field)]
     return [_encode_element(codec, element, field) for element in elements]
 
 
-def _parts(kind: Type, value: Any, size: int | None, field: str | None) -> list[Any]:
+def _parts(type_: Type, value: Any, size: int | None, field: str | None) -> list[Any]:
     if isinstance(value, str | bytes | bytearray | Mapping) or not hasattr(value, "__iter__"):
-        raise SpecError(f"expected a sequence for {kind}, found {type(value).__name__}", field=field)
+        raise SpecError(f"expected a sequence for {type_}, found {type(value).__name__}", field=field)
     parts = list(value)
     if size is not None and len(parts) != size:
-        raise SpecError(f"expected {size} elements for {kind}, found {len(parts)}", field=field)
+        raise SpecError(f"expected {size} elements for {type_}, found {len(parts)}", field=field)
     return parts
 
 

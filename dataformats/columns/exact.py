@@ -23,7 +23,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
 """The dtypes of this platform: not every one has `float128`."""
 
 
-def to_exact_array(kind: Type, value: Any, *, field: str | None = None) -> NDArray[Any]:
+def to_exact_array(type_: Type, value: Any, *, field: str | None = None) -> NDArray[Any]:
     """Return a value as the array of its type: little-endian, C order, the dims' shape.
 
     Floats are rounded to the type's precision, but a finite one not to infinity. Integers must fit the range
@@ -31,7 +31,7 @@ def to_exact_array(kind: Type, value: Any, *, field: str | None = None) -> NDArr
     no other type takes bools. Nothing else is cast or broadcast; big-endian arrays are swapped.
 
     Args:
-        kind: A number type; each `[]` of its dims takes any length.
+        type_: A number type; each `[]` of its dims takes any length.
         value: A number, an array, or nested sequences of numbers.
         field: The field's name, for errors.
 
@@ -41,9 +41,9 @@ def to_exact_array(kind: Type, value: Any, *, field: str | None = None) -> NDArr
     declared: np.dtype[Any] = DTYPES[kind.codec]
     if type(value) is np.ndarray and value.shape == kind.dims and value.dtype == declared and value.flags.c_contiguous:
         return value  # the common case
-    array = _as_array(kind, value, field)
-    if array.ndim != len(kind.dims) or any(
-        want not in (None, size) for want, size in zip(kind.dims, array.shape, strict=True)
+    array = _as_array(type_, value, field)
+    if array.ndim != len(type_.dims) or any(
+        want not in (None, size) for want, size in zip(type_.dims, array.shape, strict=True)
     ):
         raise _misfit(kind, f"an array of shape {array.shape}", field)
     if array.dtype != declared:
@@ -56,27 +56,27 @@ def to_exact_array(kind: Type, value: Any, *, field: str | None = None) -> NDArr
     return np.asarray(array, order="C")
 
 
-def _as_array(kind: Type, value: Any, field: str | None) -> NDArray[Any]:
+def _as_array(type_: Type, value: Any, field: str | None) -> NDArray[Any]:
     if isinstance(value, np.ma.MaskedArray):
-        raise _misfit(kind, "a masked array", field)
+        raise _misfit(type_, "a masked array", field)
     try:
         array = np.asarray(value)
     except Exception as error:
-        raise _misfit(kind, f"{type(value).__name__} ({error})", field) from error
+        raise _misfit(type_, f"{type(value).__name__} ({error})", field) from error
     if not hasattr(value, "dtype") and array.size == 0:
-        return _empty(kind, array)
+        return _empty(type_, array)
     if array.dtype.kind in "fO" and not hasattr(value, "dtype"):
         array = _as_integers(array, value)
     if array.dtype.kind not in "biuf":
         found = f"{type(value).__name__} of dtype {array.dtype}"
-        raise _misfit(kind, f"one of {value.bit_length()} bits" if isinstance(value, int) else found, field)
+        raise _misfit(type_, f"one of {value.bit_length()} bits" if isinstance(value, int) else found, field)
     return array
 
 
-def _empty(kind: Type, array: NDArray[Any]) -> NDArray[Any]:
+def _empty(type_: Type, array: NDArray[Any]) -> NDArray[Any]:
     # An empty list has no dtype and no inner dimensions.
-    inner = kind.dims[1:] if array.shape == (0,) and kind.dims[:1] == (None,) else ()
-    return np.empty(array.shape + tuple(size or 0 for size in inner), kind.dtype)
+    inner = type_.dims[1:] if array.shape == (0,) and type_.dims[:1] == (None,) else ()
+    return np.empty(array.shape + tuple(size or 0 for size in inner), type_.dtype)
 
 
 def _as_integers(array: NDArray[Any], value: Any) -> NDArray[Any]:
@@ -98,10 +98,10 @@ def _check_cast(kind: Type, array: NDArray[Any], declared: np.dtype[Any], field:
         limits = np.iinfo(declared)
         lowest, highest = int(array.min()), int(array.max())
         if lowest < limits.min or highest > limits.max:
-            raise _misfit(kind, f"{lowest if lowest < limits.min else highest}, which is out of range", field)
+            raise _misfit(type_, f"{lowest if lowest < limits.min else highest}, which is out of range", field)
 
 
-def _check_rounding(kind: Type, array: NDArray[Any], rounded: NDArray[Any], field: str | None) -> None:
+def _check_rounding(type_: Type, array: NDArray[Any], rounded: NDArray[Any], field: str | None) -> None:
     if array.dtype.kind == "f":
         lost = np.isinf(rounded) & np.isfinite(array)
         why = "which would become infinite"
@@ -109,7 +109,7 @@ def _check_rounding(kind: Type, array: NDArray[Any], rounded: NDArray[Any], fiel
         lost = _inexact(array, rounded)
         why = "an integer that this type does not hold exactly"
     if lost.any():
-        raise _misfit(kind, f"{array[lost].flat[0]}, {why}", field)
+        raise _misfit(type_, f"{array[lost].flat[0]}, {why}", field)
 
 
 def _inexact(integers: NDArray[Any], rounded: NDArray[Any]) -> NDArray[np.bool_]:
@@ -124,5 +124,5 @@ def _inexact(integers: NDArray[Any], rounded: NDArray[Any]) -> NDArray[np.bool_]
     return lost
 
 
-def _misfit(kind: Type, found: str, field: str | None) -> SpecError:
-    return SpecError(f"expected {kind}, found {found}", field=field)
+def _misfit(type_: Type, found: str, field: str | None) -> SpecError:
+    return SpecError(f"expected {type_}, found {found}", field=field)

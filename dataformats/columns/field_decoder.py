@@ -36,35 +36,35 @@ ColumnDecoder = Callable[[Blobs, "NDArray[np.int64] | None", "str | None"], Colu
 """Takes blobs, the blobs of each record (`None`: one), and the field's name for errors; returns the column."""
 
 
-def column_decoder(codec: Codec, kind: Type, field: str | None) -> ColumnDecoder:
+def column_decoder(codec: Codec, type_: Type, field: str | None) -> ColumnDecoder:
     """Return the function that decodes batches of a field stored as blobs: see `FieldCodecs.decode`.
 
     Args:
         codec: Decodes the elements.
-        kind: The field's type.
+        type_: The field's type.
         field: The field's name, for errors.
 
     Raises:
         SpecError: `[]` is not the first of the dims.
     """
-    check_dims(kind, field)
+    check_dims(type_, field)
     if isinstance(codec, NumberCodec):
-        return NumberColumn(kind).column
-    return functools.partial(_decode_nested if kind.dims else _decode_single, codec, kind)
+        return NumberColumn(type_).column
+    return functools.partial(_decode_nested if type_.dims else _decode_single, codec, type_)
 
 
-def value_decoder(codec: Codec, kind: Type) -> Callable[[bytearray], Any] | None:
+def value_decoder(codec: Codec, type_: Type) -> Callable[[bytearray], Any] | None:
     """Return a function that decodes one blob as the item of its column; `None` if only a column can tell.
 
     The function may raise any error. Decoding the blob as a batch of one then reports it.
 
     Args:
         codec: Decodes the elements.
-        kind: The field's type.
+        type_: The field's type.
     """
     if isinstance(codec, NumberCodec):
-        return NumberColumn(kind).value
-    if kind.dims or not (codec.decodes_alike or type(codec).decode_batch is Codec.decode_batch):
+        return NumberColumn(type_).value
+    if type_.dims or not (codec.decodes_alike or type(codec).decode_batch is Codec.decode_batch):
         return None
     decode = codec.decode
 
@@ -80,7 +80,7 @@ class FieldDecoder:
 
     Args:
         codecs: Resolves the codec of the elements.
-        kind: The type that decodes the stored blobs.
+        type_: The type that decodes the stored blobs.
         declared: The type that the spec gives the field.
         name: The field's name, for errors; `None`: a single value.
 
@@ -90,19 +90,19 @@ class FieldDecoder:
         value: Decodes the blob of one record: see `value_decoder`.
     """
 
-    def __init__(self, codecs: FieldCodecs, kind: Type, declared: Type, name: str | None) -> None:
-        codec = codecs.codec(kind.element)
-        self._declared = None if kind == declared else declared
-        if isinstance(codec, ArrayCodec) and not kind.dims and self._declared is not None:
+    def __init__(self, codecs: FieldCodecs, type_: Type, declared: Type, name: str | None) -> None:
+        codec = codecs.codec(type_.element)
+        self._declared = None if type_ == declared else declared
+        if isinstance(codec, ArrayCodec) and not type_.dims and self._declared is not None:
             codec = codec.specialized_for(declared)
-        self.kind: Type = kind
+        self.kind: Type = type_
         self._name = name
         self._codec = codec
-        self.may_split: bool = isinstance(codec, ArrayCodec) and not kind.dims
-        self._decode = column_decoder(codec, kind.required, name)
+        self.may_split: bool = isinstance(codec, ArrayCodec) and not type_.dims
+        self._decode = column_decoder(codec, type_.required, name)
         self.value: Callable[[bytearray], Any] | None = None
         if self._declared is None:
-            self.value = value_decoder(codec, kind)
+            self.value = value_decoder(codec, type_)
 
     def decode(self, blobs: Blobs, counts: NDArray[np.int64] | None, part: bool | range = True) -> Column:
         """Return the column of these blobs: see `FieldCodecs.decode` and `conform`.
@@ -146,22 +146,22 @@ def _taken(column: Column, part: bool | range, field: str | None) -> Column:
 
 
 def _decode_single(
-    codec: Codec, kind: Type, blobs: Blobs, counts: NDArray[np.int64] | None, field: str | None
+    codec: Codec, type_: Type, blobs: Blobs, counts: NDArray[np.int64] | None, field: str | None
 ) -> Column:
     if counts is not None:
-        check_counts(kind, counts, field)
+        check_counts(type_, counts, field)
     return _decode_elements(codec, blobs, None, field)
 
 
 def _decode_nested(
-    codec: Codec, kind: Type, blobs: Blobs, counts: NDArray[np.int64] | None, field: str | None
+    codec: Codec, type_: Type, blobs: Blobs, counts: NDArray[np.int64] | None, field: str | None
 ) -> Column:
     if counts is None:
         counts = np.ones(len(blobs), np.int64)
-    per_element = check_counts(kind, counts, field)
+    per_element = check_counts(type_, counts, field)
     values: Any = _decode_elements(codec, blobs, counts, field)
     n_values = len(blobs)
-    for size in reversed(kind.dims[1:]):
+    for size in reversed(type_.dims[1:]):
         n_values //= cast(int, size)
         values = Ragged(values, np.arange(n_values + 1, dtype=np.int64) * cast(int, size))
     return Ragged(values, offsets_of(counts // per_element))
@@ -209,16 +209,16 @@ def _first_failure(codec: Codec, blobs: Blobs) -> tuple[int | None, Exception | 
     return None, None
 
 
-def check_dims(kind: Type, field: str | None) -> None:
+def check_dims(type_: Type, field: str | None) -> None:
     """Raise if values of a type cannot be stored as blobs.
 
     Raises:
         SpecError: `[]` is not the first of the dims, or elements have size 0.
     """
-    if None in kind.dims[1:]:
-        raise SpecError(f"{str(kind)!r} cannot be stored as blobs: [] may only be the first of the dims", field=field)
-    if kind.dims[:1] == (None,) and 0 in kind.dims:
-        raise SpecError(f"{str(kind)!r}: cannot store a variable number of zero-size elements", field=field)
+    if None in type_.dims[1:]:
+        raise SpecError(f"{str(type_)!r} cannot be stored as blobs: [] may only be the first of the dims", field=field)
+    if type_.dims[:1] == (None,) and 0 in type_.dims:
+        raise SpecError(f"{str(type_)!r}: cannot store a variable number of zero-size elements", field=field)
 
 
 def words(error: Exception) -> str:

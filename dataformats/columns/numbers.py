@@ -29,14 +29,14 @@ class NumberColumn:
     """Decodes blobs into the column of a number type, and encodes columns; constants are computed once.
 
     Args:
-        kind: A number type; `[]` may stand only first.
+        type_: A number type; `[]` may stand only first.
     """
 
-    def __init__(self, kind: Type) -> None:
-        self.kind = kind
-        self._sequence = kind.dims[:1] == (None,)
-        self._inner = cast("tuple[int, ...]", kind.dims[1:] if self._sequence else kind.dims)
-        self._dtype: np.dtype[Any] = DTYPES[kind.codec]
+    def __init__(self, type_: Type) -> None:
+        self.kind = type_
+        self._sequence = type_.dims[:1] == (None,)
+        self._inner = cast("tuple[int, ...]", type_.dims[1:] if self._sequence else type_.dims)
+        self._dtype: np.dtype[Any] = DTYPES[type_.codec]
         self._width = self._dtype.itemsize * math.prod(self._inner)
 
     def column(
@@ -161,20 +161,20 @@ def offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     return offsets
 
 
-def check_counts(kind: Type, counts: NDArray[np.int64] | None, field: str | None) -> int:
+def check_counts(type_: Type, counts: NDArray[np.int64] | None, field: str | None) -> int:
     """Return the blobs of one element along the first dimension."""
-    per_element = math.prod(cast("tuple[int, ...]", kind.dims[1:]))
+    per_element = math.prod(cast("tuple[int, ...]", type_.dims[1:]))
     if per_element == 0:
-        raise SpecError(f"{str(kind)!r}: cannot store a variable number of zero-size elements", field=field)
+        raise SpecError(f"{str(type_)!r}: cannot store a variable number of zero-size elements", field=field)
     if counts is None:
         return per_element
-    first = kind.dims[0] if kind.dims else 1
+    first = type_.dims[0] if type_.dims else 1
     wrong = counts % per_element if first is None else counts != first * per_element
     for index in np.flatnonzero(wrong)[:1].tolist():
         expected = f"a multiple of {per_element}" if first is None else str(first * per_element)
         raise CodecError(
-            f"expected {expected} blobs for {kind.required}, found {int(counts[index])}",
-            codec=kind.codec,
+            f"expected {expected} blobs for {type_.required}, found {int(counts[index])}",
+            codec=type_.codec,
             field=field,
             index=index,
         )

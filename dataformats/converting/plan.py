@@ -110,10 +110,10 @@ def portable_spec(spec: Mapping[str, Type], backend: Backend) -> Spec:
     )
 
 
-def _portable(kind: Type) -> Type:
+def _portable(type_: Type) -> Type:
     """Return the type of a field in other formats: Granular's integers become numbers."""
     numbers = {"int": "int64", "i64": "int64", "u64": "uint64"}
-    return replace(kind, codec=numbers[kind.codec]) if kind.codec in numbers and not kind.args else kind
+    return replace(type_, codec=numbers[type_.codec]) if type_.codec in numbers and not type_.args else type_
 
 
 def check_names(source: RecordSource, rename: Mapping[str, str]) -> None:
@@ -205,5 +205,5 @@ def _is_guess(inferred: Type, wanted: Type | None) -> bool:
     return inferred.dtype is None or wanted.dtype is None or inferred.dims != wanted.dims
 
 
-def _is_plain_bytes(kind: Type) -> bool:
-    return kind.codec == "bytes" or (kind.codec == "uint8" and len(kind.dims) == 1)
+def _is_plain_bytes(type_: Type) -> bool:
+    return type_.codec == "bytes" or (type_.codec == "uint8" and len(type_.dims) == 1)

@@ -121,15 +121,17 @@ class ImportedSource(DecodingSource):
             column = self._decoded(replace(column, present=None), kind, name)
         return insert_missing(column, present, optional=kind.optional)
 
-    def _decoded(self, column: Ragged, kind: Type, name: str) -> Column:
+    def _decoded(self, column: Ragged, type_: Type, name: str) -> Column:
         counts = None
-        if kind.dims:
+        if type_.dims:
             counts, column = column.lengths, column.values  # type: ignore[assignment]
         values = np.asarray(column.values)
-        return self.codecs.decode(kind.required, Blobs(values, column.offsets[:-1], column.lengths), counts, field=name)
+        return self.codecs.decode(
+            type_.required, Blobs(values, column.offsets[:-1], column.lengths), counts, field=name
+        )
 
 
-def _can_be(stored: Type, kind: Type) -> bool:
+def _can_be(stored: Type, type_: Type) -> bool:
     """True if stored values can be read as a type: as the same one, or if a codec decodes their bytes."""
-    decodes = kind.codec in ("bytes", "json") if stored.codec == "utf8" else stored.codec == "bytes"
-    return stored.dims == kind.dims and (stored.element == kind.element or (decodes and kind.dtype is None))
+    decodes = type_.codec in ("bytes", "json") if stored.codec == "utf8" else stored.codec == "bytes"
+    return stored.dims == type_.dims and (stored.element == type_.element or (decodes and type_.dtype is None))

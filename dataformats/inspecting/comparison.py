@@ -268,8 +268,8 @@ def _typed(source: RecordSource, types: Mapping[str, Type], rename: Mapping[str,
     return typed.with_spec({**typed.spec, **integers})
 
 
-def _is_integer(kind: Type) -> bool:
-    return kind.dtype is not None and kind.dtype.kind in "iu"
+def _is_integer(type_: Type) -> bool:
+    return type_.dtype is not None and type_.dtype.kind in "iu"
 
 
 def _with_bytes(source: RecordSource, fields: set[str]) -> RecordSource:

@@ -24,7 +24,7 @@ _LOSSY_REMEDY = (
 
 
 def difference(
-    expected: Any, found: Any, *, path: str | None, index: int, field: str | None, kind: Type | None
+    expected: Any, found: Any, *, path: str | None, index: int, field: str | None, type_: Type | None
 ) -> Finding:
     """Return the finding for a value that differs.
 
@@ -34,11 +34,11 @@ def difference(
         path: The file of the dataset.
         index: The index of the record in the dataset.
         field: The field; `None` if records are single values.
-        kind: The type of the field in the dataset; `None` if stored bytes are compared.
+        type_: The type of the field in the dataset; `None` if stored bytes are compared.
     """
     there, here = _texts(expected, found)
     where = f"record {index}" + (f" of {path!r}" if path else "") + (f", field {field!r}" if field else "")
-    remedy = _remedy(expected, found, kind)
+    remedy = _remedy(expected, found, type_)
     message = f"{where}: expected {there}, found {here}" + (f". {remedy}" if remedy else "")
     return Finding("Difference", shorten_text(message), path, index, None, there, here, remedy, field)
 
@@ -107,11 +107,11 @@ def _cut(text: str, begin: int) -> str:
     return f"{'...' if begin else ''}{part}{'...' if begin + _CHARACTERS < len(text) else ''}"
 
 
-def _remedy(expected: Any, found: Any, kind: Type | None) -> Remedy | None:
-    if not _are(np.ndarray | np.generic, expected, found) or kind is None:
+def _remedy(expected: Any, found: Any, type_: Type | None) -> Remedy | None:
+    if not _are(np.ndarray | np.generic, expected, found) or type_ is None:
         return None
     if expected.dtype != found.dtype:
         return _TYPES_REMEDY
-    if kind.codec in _LOSSY and expected.shape == found.shape:
-        return Remedy(_LOSSY_REMEDY.format(codec=kind.codec), fields=...)
+    if type_.codec in _LOSSY and expected.shape == found.shape:
+        return Remedy(_LOSSY_REMEDY.format(codec=type_.codec), fields=...)
     return None

@@ -108,12 +108,12 @@ class FieldCodecs(Protocol):
         ...
 
     def decode(
-        self, kind: Type, blobs: Blobs, counts: NDArray[np.int64] | None = None, *, field: str | None = None
+        self, type_: Type, blobs: Blobs, counts: NDArray[np.int64] | None = None, *, field: str | None = None
     ) -> Column:
-        """Return the column of a field stored as blobs; `kind.optional` is left to the caller.
+        """Return the column of a field stored as blobs; `type_.optional` is left to the caller.
 
         Args:
-            kind: The field's type. Numbers are one blob a record or, if dims start with `[]` and counts are given,
+            type_: The field's type. Numbers are one blob a record or, if dims start with `[]` and counts are given,
                 any number of blobs of whole elements. Other codecs with dims have one blob an element.
             blobs: All blobs, record after record.
             counts: int64[n], blobs of each record; `None`: one each.
@@ -131,7 +131,7 @@ class FieldCodecs(Protocol):
         """
         ...
 
-    def encode(self, kind: Type, value: Any, *, field: str | None = None) -> list[bytes]:
+    def encode(self, type_: Type, value: Any, *, field: str | None = None) -> list[bytes]:
         """Return the blobs of a value: one; with dims and a codec that is not a number's, one per element."""
         ...
 

@@ -75,10 +75,10 @@ class ArrowRows:
         return [to_arrow(columns[field.name], field.type) for field in self.schema]
 
 
-def _encoded(column: Any, kind: Type) -> Ragged:
+def _encoded(column: Any, type_: Type) -> Ragged:
     """Return the bytes of values that no file stores."""
     codecs = CodecResolver(trusted=True)
-    blobs = [b"" if value is None else codecs.encode(kind.required, value)[0] for value in column]
+    blobs = [b"" if value is None else codecs.encode(type_.required, value)[0] for value in column]
     present = np.array([value is not None for value in column], np.bool_)
     return Ragged(*Blobs.join(blobs).contiguous(), "bytes", present)
 

@@ -195,10 +195,10 @@ def _blobs(column: Any, name: str) -> Blobs:
     raise SpecError(f"an operation decodes bytes, one value for each record; found {found}", field=name)
 
 
-def _check_type(kind: Type, name: str) -> None:
-    if kind.dims or kind.optional or kind.codec in NUMBER_TYPES:
+def _check_type(type_: Type, name: str) -> None:
+    if type_.dims or type_.optional or type_.codec in NUMBER_TYPES:
         raise SpecError(
-            f"an operation decodes bytes, one value for each record; found the type {kind}",
+            f"an operation decodes bytes, one value for each record; found the type {type_}",
             field=name,
             remedy=Remedy("Pass {spec} if each record has one value of bytes there.", spec={name: "bytes"}),
         )
