@@ -37,7 +37,7 @@ class _Json(Codec):
         """Return compact UTF-8."""
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         check_document(value, str)  # must follow dumps, which refuses lists that contain themselves
-        return bounded(text.encode())
+        return check_size(text.encode())
 
     def decode(self, blob: bytes) -> Any:
         """Return the value. The last of duplicate keys counts."""

@@ -192,8 +192,8 @@ def _divide(
     is_ours = announced is not None and area_at(rest, storage_options).holds(announced)
     rest_options: dict[str, Any] = {**options, "overwrite": True} if is_ours else options
     with (
-        writer(path, schema, refuse, **options) as out,
-        writer(rest, schema, refuse, **rest_options) as others,
+        writer(path, schema, refuse_record, **options) as out,
+        writer(rest, schema, refuse_record, **rest_options) as others,
     ):
         mask = evaluate(source, where)  # which may take long: not before both names are known to be free
         for records in _stored(sources, progress):

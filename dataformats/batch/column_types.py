@@ -231,8 +231,8 @@ class Nullable:
         try:
             present = f"{int(self.present.sum())} of {len(self)} present"
         except (AttributeError, TypeError):  # JAX traces a function, or a tree has objects that are no arrays
-            present = f"present: {described(self.present)}"
-        return f"Nullable({described(self.values)}, {present})"
+            present = f"present: {describe_value(self.present)}"
+        return f"Nullable({describe_value(self.values)}, {present})"
 
 
 Column = np.ndarray[Any, np.dtype[Any]] | Ragged | Nullable | list[Any]

@@ -92,8 +92,8 @@ class RecordBatch:
                 'slice or index a column, as batch["label"][:2]'
             ) from None
         if self.single:
-            return plain(self.columns[VALUE][row])
-        return {name: plain(column[row]) for name, column in self.columns.items() if _has(column, row)}
+            return to_python_number(self.columns[VALUE][row])
+        return {name: to_python_number(column[row]) for name, column in self.columns.items() if _has(column, row)}
 
     def __iter__(self) -> Iterator[Any]:
         if self.single:

@@ -77,7 +77,7 @@ NewFormat = Annotated[
     typer.Option(
         "--format",
         metavar="NAME",
-        autocompletion=completed(backends),
+        autocompletion=complete_names(backends),
         help="The new format, if the name of DESTINATION does not show it.",
     ),
 ]
@@ -200,7 +200,7 @@ def convert(
     functions = {name: options[name] for name in ("where", "map")}
     with (
         _interruptible(destination, resume or part is not None or commit),
-        calls(**functions),
+        report_failures_of(**functions),
         bar("converting") as progress,
     ):
         report = converted(paths, destination, chosen, progress=progress, **options)

@@ -40,7 +40,7 @@ def merge(
 
     if not sources:  # `convert` does the same
         raise typer.BadParameter(f"missing; found only {destination!r}", param_hint="DESTINATION")
-    options = reading(from_format, from_payload, None)
+    options = open_arguments(from_format, from_payload, None)
     with bar("merging") as progress:
         counts = merged(
             sources, destination, shards=shards, overwrite=overwrite, progress=progress, source_options=options

@@ -110,7 +110,7 @@ def opened_records(
         yield ShownRecords(source, shown if fields is None else shown.select(*fields), source.opaque_fields)
 
 
-def numbered(batches: Iterable[RecordBatch]) -> Iterator[tuple[int, Any]]:
+def number_records(batches: Iterable[RecordBatch]) -> Iterator[tuple[int, Any]]:
     """Yield the index of each record, and the record."""
     for batch in batches:
         yield from zip(batch.indices.tolist(), batch, strict=True)
@@ -137,7 +137,7 @@ def print_records(records: ShownRecords, found: Iterable[tuple[int, Any]], image
     picture = terminal_pictures(os.environ if images and in_terminal else {})
     for index, record in found:
         if not records.fields:
-            fact(f"record {index}", as_text(record))
+            print_fact(f"record {index}", as_text(record))
             _print_lines(picture(record))
             continue
         print(f"record {index}")

@@ -67,10 +67,10 @@ def _print_report(report: RepairReport) -> None:
     for loss in report.losses:
         print_fact("loss", _described(loss))
     if report.n_losses > len(report.losses):
-        fact("loss", f"and {report.n_losses - len(report.losses)} more")
-    fact("records kept", report.kept)
-    fact("records lost", f"{report.lost}, and an unknown number" if report.n_unknown else report.lost)
-    fact("seconds", f"{report.seconds:.2f}")
+        print_fact("loss", f"and {report.n_losses - len(report.losses)} more")
+    print_fact("records kept", report.kept)
+    print_fact("records lost", f"{report.lost}, and an unknown number" if report.n_unknown else report.lost)
+    print_fact("seconds", f"{report.seconds:.2f}")
 
 
 def _described(loss: Loss) -> str:

@@ -63,8 +63,8 @@ def sample(
     check_images(images, as_json)
     options, failures = open_arguments(format, payload, spec, checksums=checksums), Failures()
     chosen = condition(where)
-    with opened_records(one_or_all(paths), options, split_names(fields)) as records, calls(where=chosen):
-        found = numbered(records.read(_indices(records, chosen, seed, n, failures), failures))
+    with opened_records(one_or_all(paths), options, split_names(fields)) as records, report_failures_of(where=chosen):
+        found = number_records(records.read(_indices(records, chosen, seed, n, failures), failures))
         print_records_as_json(records, found) if as_json else print_records(records, found, images)
     failures.end()
 

@@ -56,6 +56,6 @@ def split(
         "overwrite": overwrite,
         "source_options": open_arguments(from_format, from_payload, None),
     }
-    with calls(where=options["where"]), bar("splitting") as progress:
+    with report_failures_of(where=options["where"]), bar("splitting") as progress:
         counts = divided(one_or_all(sources), destination, progress=progress, **options)
     print_counts(counts, as_json)

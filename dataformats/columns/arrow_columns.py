@@ -131,10 +131,10 @@ def column_of_arrow(array: Any, type_: Type, field: str) -> Column:
         column = _column(array, type_.required, field)
         return insert_missing(column, np.ones(len(array), np.bool_), optional=type_.optional)
     present = np.asarray(array.is_valid())
-    if not kind.optional:
-        raise SpecError(f"expected {kind}, found null", field=field, index=int(present.argmin()))
+    if not type_.optional:
+        raise SpecError(f"expected {type_}, found null", field=field, index=int(present.argmin()))
     whole = arrow.concat_arrays([array])  # pyarrow 26 takes the wrong lists within fixed-size lists from a slice
-    return spread(_column(whole.drop_null(), kind.required, field), present, optional=True)
+    return insert_missing(_column(whole.drop_null(), type_.required, field), present, optional=True)
 
 
 def _empty(kind: Any) -> Any:

@@ -38,20 +38,20 @@ def to_exact_array(type_: Type, value: Any, *, field: str | None = None) -> NDAr
     Raises:
         SpecError: The value does not fit, with the reason.
     """
-    declared: np.dtype[Any] = DTYPES[kind.codec]
-    if type(value) is np.ndarray and value.shape == kind.dims and value.dtype == declared and value.flags.c_contiguous:
+    declared: np.dtype[Any] = DTYPES[type_.codec]
+    if type(value) is np.ndarray and value.shape == type_.dims and value.dtype == declared and value.flags.c_contiguous:
         return value  # the common case
     array = _as_array(type_, value, field)
     if array.ndim != len(type_.dims) or any(
         want not in (None, size) for want, size in zip(type_.dims, array.shape, strict=True)
     ):
-        raise _misfit(kind, f"an array of shape {array.shape}", field)
+        raise _misfit(type_, f"an array of shape {array.shape}", field)
     if array.dtype != declared:
-        _check_cast(kind, array, declared, field)
+        _check_cast(type_, array, declared, field)
         with np.errstate(over="ignore", under="ignore"):
             rounded = array.astype(declared)
         if declared.kind == "f":
-            _check_rounding(kind, array, rounded, field)
+            _check_rounding(type_, array, rounded, field)
         array = rounded
     return np.asarray(array, order="C")
 
@@ -90,10 +90,10 @@ def _as_integers(array: NDArray[Any], value: Any) -> NDArray[Any]:
         return objects
 
 
-def _check_cast(kind: Type, array: NDArray[Any], declared: np.dtype[Any], field: str | None) -> None:
+def _check_cast(type_: Type, array: NDArray[Any], declared: np.dtype[Any], field: str | None) -> None:
     source = array.dtype.kind
     if (source == "b") != (declared.kind == "b") or (source == "f" and declared.kind in "iu"):
-        raise _misfit(kind, f"{array.dtype}; convert it first, nothing is cast", field)
+        raise _misfit(type_, f"{array.dtype}; convert it first, nothing is cast", field)
     if declared.kind in "iu" and array.size:
         limits = np.iinfo(declared)
         lowest, highest = int(array.min()), int(array.max())

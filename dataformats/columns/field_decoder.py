@@ -85,7 +85,7 @@ class FieldDecoder:
         name: The field's name, for errors; `None`: a single value.
 
     Attributes:
-        kind: The type that decodes the stored blobs.
+        type_: The type that decodes the stored blobs.
         may_split: True if the codec may find a large value in the blobs to read apart.
         value: Decodes the blob of one record: see `value_decoder`.
     """
@@ -168,7 +168,7 @@ def _decode_nested(
 
 
 @contextmanager
-def numbered(owners: NDArray[np.int64] | Sequence[int]) -> Iterator[None]:
+def renumber_errors(owners: NDArray[np.int64] | Sequence[int]) -> Iterator[None]:
     """Change the index of a `SpecError` or `CodecError` raised inside: row i becomes `owners[i]`."""
     try:
         yield

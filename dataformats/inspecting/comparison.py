@@ -184,7 +184,7 @@ class DatasetDiff:
             result.findings += [Finding.of(errors[index], index) for index in sorted(errors)]
             if expected.errors:
                 found = _read(read_dataset, expected.rows)
-            differs = {name: differing(column, found.columns[name]) for name, column in expected.columns.items()}
+            differs = {name: find_differences(column, found.columns[name]) for name, column in expected.columns.items()}
             wrong = np.flatnonzero(np.logical_or.reduce([np.zeros(len(found.rows), np.bool_), *differs.values()]))
             if not len(wrong):
                 return result
@@ -207,7 +207,7 @@ class DatasetDiff:
             path=None if place is None else place[0],
             index=index,
             field=None if self._dataset.single or name not in spec else name,
-            kind=spec.get(name),
+            type_=spec.get(name),
         )
 
 

@@ -93,7 +93,7 @@ class BlobLocations:
         return self.files[extents.file[blob]].name, int(extents.offset[blob])
 
 
-def without(n: int, left_out: Mapping[int, object]) -> NDArray[np.int64]:
+def positions_except(n: int, left_out: Mapping[int, object]) -> NDArray[np.int64]:
     """Return [0, n) without these rows."""
     keep = np.ones(n, bool)
     keep[list(left_out)] = False

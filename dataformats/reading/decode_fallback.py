@@ -45,7 +45,7 @@ def decode_fetched(
         raise damaged[min(damaged)]
     if not damaged:
         return decode(decoder, places.stored(), indices, mask, on_failure, places=places)
-    kept = without(n, damaged)
+    kept = positions_except(n, damaged)
     stored = {name: subset(*part, kept, n) for name, part in places.stored().items()}
     batch = decode(decoder, stored, indices[kept], mask, on_failure, places=places.of(kept))
     failed: dict[int, Exception] = {int(indices[row]): error for row, error in damaged.items()}

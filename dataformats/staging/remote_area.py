@@ -90,7 +90,7 @@ class RemoteArea(StagingArea):
 
     def lock(self, backend: Backend, *, overwrite: bool, resume: bool, shared: bool = False) -> None:
         self._overwrite = overwrite
-        with errors_as_os_error(self.name), suppress(PermissionError):  # the role may only write
+        with raise_as_os_error(self.name), suppress(PermissionError):  # the role may only write
             self._finish_other(keeps_unmoved=resume)
 
     def extend(self) -> None:

@@ -15,7 +15,7 @@ from dataformats.interfaces.record_source import RecordSource
 from dataformats.interfaces.record_writer import RecordWriter
 from dataformats.reading.opening import open as open_dataset
 from dataformats.testing.case import FormatCase
-from dataformats.testing.records import index_of, plain, plain_spec, same
+from dataformats.testing.records import index_of, is_same_value, plain_record, plain_spec
 from dataformats.writing.creating import create
 
 __all__ = ["DatasetFixture", "fail_after"]
@@ -111,7 +111,7 @@ class DatasetFixture:
         found, expected = list(records), self.records(indices)
         assert len(found) == len(expected)
         for row, (left, right) in enumerate(zip(found, expected, strict=True)):
-            assert same(left, right), f"record {row}: {left} is not {right}"
+            assert is_same_value(left, right), f"record {row}: {left} is not {right}"
 
     def check_resumed(self, writer: RecordWriter, done: int) -> int:
         """Return the number of records that a writer has after `done` were interrupted; fail if it lost some."""

@@ -13,7 +13,7 @@ import numpy as np
 from dataformats.spec import NUMBER_TYPES
 from dataformats.testing.case import FormatCase
 
-__all__ = ["KINDS", "blob", "index_of", "plain", "plain_spec", "same", "value", "values"]
+__all__ = ["KINDS", "blob", "index_of", "is_same_value", "plain_record", "plain_spec", "value", "values"]
 
 KINDS = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),

@@ -20,7 +20,7 @@ from typing import Any
 
 from dataformats.reading.opening import open as open_dataset
 from dataformats.testing.case import FormatCase
-from dataformats.testing.records import index_of, plain
+from dataformats.testing.records import index_of, plain_record
 from dataformats.writing.creating import create
 
 __all__ = [

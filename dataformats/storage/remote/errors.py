@@ -63,8 +63,8 @@ def as_os_error(error: Exception, url: str) -> Exception:
 
 
 @contextmanager
-def errors_as_os_error(name: str) -> Iterator[None]:
-    """Raise the errors of a file system as `explained`: HTTP clients and archives have error types of their own."""
+def raise_as_os_error(name: str) -> Iterator[None]:
+    """Raise the errors of a file system as `as_os_error`: HTTP clients and archives have error types of their own."""
     try:
         yield
     except Exception as error:

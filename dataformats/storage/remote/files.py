@@ -230,7 +230,7 @@ class FsspecFolder(Folder):
     def _list(self) -> dict[str, Mapping[str, Any]]:
         fs = self._system.current
         path = f"{self._path}/" if is_http(self._path) else self._path  # servers redirect a path without the slash
-        with errors_as_os_error(self.name):
+        with raise_as_os_error(self.name):
             fs.invalidate_cache(self._path)
             entries = retry_transient(lambda: fs.ls(path, detail=True))
         named = {entry_name(self._path, entry["name"]): entry for entry in entries}

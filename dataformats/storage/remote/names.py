@@ -30,7 +30,7 @@ def path_beside(fs: Any, path: str, name: str) -> str:
     return urlunsplit((url.scheme, url.netloc, f"{folder}/{quote(name)}", url.query, ""))
 
 
-def plain(path: str) -> str:
+def unquote_path(path: str) -> str:
     """Return a path as it is, or the unquoted path of a URL."""
     return unquote(urlsplit(path).path) if is_http(path) else path
 

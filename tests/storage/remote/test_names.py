@@ -24,7 +24,7 @@ INFO = {"size": 1, "type": "file"}
 def test_names_beside_a_file(path: str, basename: str, parent: str, other: str) -> None:
     file = FsspecFile(MEMORY, path, INFO)
     file.name = path  # the name of a file behind HTTP is its path
-    assert (file.basename, parent_of(MEMORY, path), beside(MEMORY, path, "n #1")) == (basename, parent, other)
+    assert (file.basename, parent_of(MEMORY, path), path_beside(MEMORY, path, "n #1")) == (basename, parent, other)
 
 
 @pytest.mark.parametrize(
