@@ -15,12 +15,12 @@ class FormatCase:
 
     Attributes:
         name: Name of the case, unique among the cases of a test class.
-        format: The name for `dataformats.create` and `open(format=...)`.
+        format: The name that `dataformats.create` and `open(format=...)` take.
         suffix: The file ending, dot included.
         setup: `"module:function"`, called without arguments in every new process before it reads or writes. Needed if
             the backend is registered by a call of `register_backend`, which a new process does not repeat.
-        create_options: The arguments of `create` besides spec and payload.
-        open_options: The arguments of `open`.
+        create_options: Arguments of `create` besides spec and payload.
+        open_options: Arguments of `open`.
         payload: The codec of whole records; `None` if the format stores fields apart.
         records: `"fields"` if records have a spec. `"documents"` if each record is one JSON document, for formats that
             hold no arbitrary bytes, such as lines of text: `payload` must then be `"json"`.
@@ -35,14 +35,14 @@ class FormatCase:
         grows: True if `resume=True` appends to a finished dataset under its name.
         survives_kill: True if records that `flush(sync=True)` confirmed are there after `kill -9`.
         pending_may_be_lost: True if the format writes records in blocks, so that an interrupted writer may lose the
-            last ones, even if `flush(sync=True)` confirmed them.
+            last ones, even after `flush(sync=True)` confirmed them.
         verifies_records: True if each record is verified: no damage to a file can go unnoticed.
-        fingerprints_records: True if the fingerprint covers the content of each record, as stored checksums do; else it
-            covers all lengths and a sample of the records.
+        fingerprints_records: True if the fingerprint covers the content of each record, such as stored checksums; else
+            it covers all lengths and a sample of the records.
         indexed: True if random access needs an index that is kept in a sidecar.
         shard_names: The names of three shards of a dataset called `train`.
-        ends: Converts the lengths of the stored records to the bytes that a file must have for each of them to be
-            whole; `None` if these are not known beforehand (compression). If fields are stored apart, the length counts
+        ends: Maps the lengths of the stored records to the bytes that a file must have for each of them to be whole;
+            `None` if these are not known beforehand (compression). If fields are stored apart, the length counts
             all blobs of a record.
         cut_refused: Endings of the files that must be whole for the data to be opened, or counted.
         read_once: Endings of the files that are read whole at the first use, and not again.

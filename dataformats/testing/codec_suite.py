@@ -38,14 +38,14 @@ class CodecCase:
     """One codec, with its arguments, as the suite sees it.
 
     Attributes:
-        kind: The type as in a spec, such as `"png"` or `"int(8)"`; of a payload of records, its name.
+        kind: The type in a spec, such as `"png"` or `"int(8)"`; the name, if the codec is a payload of records.
         values: Values that are read back as they were written; at least two, which differ.
         spec: The spec of the records; `None` if the codec is of single values.
         frozen: Pairs of a value and its bytes in hex, which stay the same in every version.
         refuses: Values that `encode` refuses.
         damaged: Blobs that `decode` refuses.
-        bad_args: Arguments that the codec refuses, as in `kind` between the parentheses.
-        codecs: The `codecs` argument with which `open` and `create` find the codec; `None` if it is registered.
+        bad_args: Arguments that the codec refuses; `kind` has them between the parentheses.
+        codecs: The `codecs=` of `open` and `create`; `None` if the codec is registered.
         lossless: False if values are read back nearly as they were written: only type, dtype and shape are compared.
         cuts: True if no blob that is cut short decodes.
         flips: True if no blob with a flipped bit decodes.
@@ -150,7 +150,7 @@ class CodecConformance:
             assert not case.lossless or case.coder.encode(found) == blob
 
     def test_a_blob_alone_is_a_batch_of_one(self, case: CodecCase) -> None:
-        """Decoding one record without a batch gives the same value, of the same type."""
+        """Single-record decoding gives the same value, of the same type, as batch decoding."""
         for value in case.values:
             blob = case.coder.encode(value)
             (batch,) = case.coder.decode([blob])
@@ -213,7 +213,7 @@ class CodecConformance:
         _need_safe(case)
         for value in case.values:
             blob = case.coder.encode(value)
-            for n in range(0, len(blob), 1 + len(blob) // 500):  # a large one is cut at 250 to 500 places
+            for n in range(0, len(blob), 1 + len(blob) // 500):  # a large blob is cut at 250 to 500 places
                 assert not _decodes(case, blob[:n], blob) or not case.cuts, f"{value!r}, cut at byte {n}"
 
     def test_every_bit_flipped(self, case: CodecCase) -> None:

@@ -34,7 +34,7 @@ class ColumnConformance:
                 assert found.keys() == record.keys()
 
     def test_columns_follow_the_spec(self, data: DatasetFixture) -> None:
-        """The columns of a batch have the shape and dtype of their type, also in an empty batch."""
+        """The columns of a batch have the shape and dtype of their type; so do the columns of an empty batch."""
         spec, records = _all_kinds(data, 12)
         src = data.open(data.write_records(records, spec))
         for asked in ([], [0], [1], [4], [1, 4, 7], range(12)):

@@ -83,7 +83,7 @@ class ConvertingConformance:
         data.check(data.open(path, **data.declared()), range(5))
 
     def test_shards_and_progress(self, data: DatasetFixture) -> None:
-        """Into a folder of shards, with progress."""
+        """A conversion writes a folder of shards and reports progress."""
         data.need_shards()
         steps: list[tuple[int, int]] = []
         path = data.folder / "shards"

@@ -38,7 +38,7 @@ class DamageDurability:
         _check_cuts(data, step=data.case.cut_every)
 
     def test_every_bit_flipped(self, data: DatasetFixture) -> None:
-        """With checksums, never a wrong record."""
+        """Checksums prevent every wrong record."""
         _check_flips(data, every=data.case.flip_every)
 
     def test_without_checksums(self, data: DatasetFixture) -> None:
@@ -53,8 +53,8 @@ class DamageDurability:
             file.write_bytes(whole)
 
     def test_repair(self, data: DatasetFixture) -> None:
-        """A repaired file has the right records, in order, and the report counts what is kept."""
-        if not isinstance(backends.get(data.case.format), SupportsRepair):
+        """A repaired file has the right records, in order, and the report counts them."""
+        if not isinstance(backends.get(data.case.format), Salvages):
             pytest.skip("the backend cannot repair")
         path = _write(data)
         for file in data.files(path):
@@ -102,7 +102,7 @@ class DamageConformance:
         path = _write(data)
         whole = path.read_bytes()
         damaged = bytearray(whole)
-        damaged[ends[0] - 6] ^= 1  # inside the first record: in its last bytes but its checksum
+        damaged[ends[0] - 6] ^= 1  # the last bytes of the first record, before its checksum
         path.write_bytes(damaged)
         src = _open(data, path)
         assert len(src) == 3
@@ -200,7 +200,7 @@ def _check_middle(data: DatasetFixture, paths: list[Path], cut: Path) -> None:
 
 
 def _check_repair(data: DatasetFixture, path: Path) -> RepairReport | None:
-    """Repair a damaged dataset, and compare what is kept; `None` if nothing locates its records."""
+    """Repair a damaged dataset, and compare the kept records; `None` if nothing locates its records."""
     new = data.path("repaired")
     try:
         report = repair(path, new, overwrite=True, source_options={"format": data.case.format})

@@ -18,7 +18,7 @@ class IndexConformance:
     """Indexes change the speed of a read and nothing else."""
 
     def test_where_they_are_kept(self, data: DatasetFixture, tmp_path: Path) -> None:
-        """In the cache, beside the data, or in a folder; always used the next time."""
+        """An index in the cache, beside the data or in a folder is used the next time."""
         path = data.write(20)
         os.utime(path, ns=(10**18, 10**18))  # a new file may yet change within a tick of the clock
         chosen = tmp_path / "chosen"
@@ -46,7 +46,7 @@ class IndexConformance:
         data.check(data.open(path, index=str(tmp_path / "file" / "x")).read([3, 5]), [3, 5])
 
     def test_stale_ones(self, data: DatasetFixture) -> None:
-        """The index of a file is not used for another file that replaced it, even one of the same size."""
+        """An index is not used after another file replaced its file, even one of the same size."""
         path = data.write(20)
         data.check([data.open(path, index="beside")[3]], [3])
         with data.create(path, overwrite=True) as writer:

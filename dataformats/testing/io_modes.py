@@ -27,11 +27,11 @@ _N = 12
 
 
 class IoModeConformance:
-    """Every mode gives what the default gives, which the rest of the suite checks."""
+    """Every mode gives the records of the default mode, which the rest of the suite checks."""
 
     @pytest.mark.parametrize("mode", MODES)
     def test_the_same_records(self, data: DatasetFixture, mode: str) -> None:
-        """In batches of any order, with repeats, one by one, and streamed."""
+        """Records are the same in batches of any order, with repeats, one by one, and streamed."""
         path = data.write(200)
         expected, found = data.open(path), _open(data, path, mode)
         for numbers in ([], [7], range(200), [*range(199, 0, -3), 5, 5, 5]):

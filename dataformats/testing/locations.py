@@ -87,7 +87,7 @@ class LocationConformance:
     """The same records from everywhere."""
 
     def test_lists_keep_their_order(self, data: DatasetFixture) -> None:
-        """A list of paths, as str or PathLike, keeps its order and its repeats."""
+        """A list of paths, each a str or PathLike, may repeat a path."""
         a, b = data.write(3, "a"), data.write(4, "b", first=3)
         for declared in ({}, data.declared()):
             src = data.open([b, str(a), b], **declared)
@@ -116,7 +116,7 @@ class LocationConformance:
             data.check_spec(data.open(path))
             data.check(data.open(path), range(12))
         data.check(data.open(f"{folder}/*"), range(12))
-        declared = data.declared() if data.case.folder else {}  # the sidecar belongs to the outer folder
+        declared = data.declared() if data.case.folder else {}  # only the outer folder has a sidecar
         data.check(data.open([f"{folder}/*", folder], **declared), [*range(12), *range(12)])
         data.folder.joinpath("train.dataformats.json").unlink(missing_ok=True)
         for found in (folder, f"{folder}/*"):
@@ -243,13 +243,13 @@ class LocationConformance:
 
     @pytest.mark.parametrize("cache", ["memory", ("data",)], ids=str)
     def test_caches(self, data: DatasetFixture, cache: Any) -> None:
-        """All files, or the files of some fields, are held in memory: the same records, in other processes too."""
+        """Files held in memory, all or only some fields' files, give the same records, in other processes too."""
         if cache != "memory" and data.spec:
             cache = tuple(data.spec)[-1:]
         path = data.write(30)
         source = data.open(path, cache=cache)
         expected = digest(data.open(path))
-        assert in_fork(lambda: digest(source)) == expected  # not read before
+        assert in_fork(lambda: digest(source)) == expected  # the parent process has not read it
         assert digest(source) == expected
         assert source.fingerprint == data.open(path).fingerprint
         assert in_fork(lambda: digest(source)) == expected

@@ -136,7 +136,7 @@ class ReadingConformance:
             src.read_bytes([10])
 
     def test_protocols(self, data: DatasetFixture) -> None:
-        """A Sequence, with PyTorch's `__getitems__` and what Grain's `RandomAccessDataSource` asks."""
+        """A source is a Sequence, with PyTorch's `__getitems__` and the methods of Grain's `RandomAccessDataSource`."""
         src = data.source(12)
         assert isinstance(src, Sequence)
         assert isinstance(src[2:4], Sequence)
@@ -257,7 +257,7 @@ class ReadingConformance:
         assert verify(data.open(path)).ok
 
     def test_wrong_spec_raises_despite_omit(self, data: DatasetFixture) -> None:
-        """Only an error of this package is raised, and `omit` does not hide it."""
+        """Every read raises an error of this package, and `omit` does not hide it."""
         if not data.case.blobs or not data.case.plain:
             pytest.skip("the format stores its types, or no types")
         src = data.open(data.write(5), **data.declared({"id": "float64[3]", "data": "utf8"}))

@@ -72,7 +72,7 @@ def _fixed(kind: str, index: int) -> Any:
 
 
 def value(kind: str, index: int) -> Any:
-    """Return what record `index` holds under a field of type `kind`; `None`: missing."""
+    """Return the value of record `index` in a field of type `kind`; `None`: missing."""
     if kind.endswith("?"):
         return None if index % 3 == 1 else value(kind[:-1], index)
     codec, bracket, dims = kind.partition("[")

@@ -44,7 +44,7 @@ _START_S = 120.0  # a new process imports numpy, and the machine may be busy
 
 
 def in_fork(function: Callable[[], Any]) -> Any:
-    """Return what a function returns in a forked child, through JSON; `None` if the child died of an error."""
+    """Return the result of a function in a forked child, through JSON; `None` if the child died of an error."""
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: a fork of a process with threads
@@ -64,7 +64,7 @@ def in_fork(function: Callable[[], Any]) -> Any:
 
 
 def map_in_processes(case: FormatCase, method: str, function: Callable[..., Any], calls: Sequence[Any]) -> list[Any]:
-    """Return what a function of this module returns for each argument, in processes started by `method`.
+    """Return the results of a function of this module, one per argument, in processes started by `method`.
 
     A process that dies raises `BrokenProcessPool` here: a `multiprocessing.Pool` would start another one for ever.
     """
@@ -77,7 +77,7 @@ def map_in_processes(case: FormatCase, method: str, function: Callable[..., Any]
 
 
 def run_command(case: FormatCase, function: str, *arguments: Any) -> None:
-    """Call a function of this module in a new interpreter; fail with what that prints if it fails."""
+    """Call a function of this module in a new interpreter; if it fails, fail with its output."""
     done = subprocess.run(
         _command(case, function, arguments),
         env=_environment(),
@@ -111,7 +111,7 @@ def _command(case: FormatCase, function: str, arguments: Sequence[Any]) -> list[
 
 
 def _environment() -> dict[str, str]:
-    """Let a new interpreter find the modules that this one finds, including the module of `FormatCase.setup`."""
+    """Let a new interpreter find the modules that this one finds, including `FormatCase.setup`."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 

@@ -187,7 +187,7 @@ class ViewConformance:
         assert not data.case.plain or src[1:].select("id").fingerprint == src[1:].fingerprint
 
     def test_fingerprints_cover_every_record(self, data: DatasetFixture) -> None:
-        """With checksums, a fingerprint differs if one of many records differs, also by nothing but its content."""
+        """A fingerprint over checksums differs if one of many records differs, even if only by its content."""
         if not data.case.fingerprints_records:
             pytest.skip("without checksums, a fingerprint is of all lengths and of a sample of the records")
         records = data.records(range(1000))

@@ -27,7 +27,7 @@ class WritingConformance:
     """Files appear complete or not at all."""
 
     def test_names_appear_at_close(self, data: DatasetFixture) -> None:
-        """Before that, only a partial file exists; afterwards, only the data and their sidecar."""
+        """Only a partial file exists before `close`; only the data and their sidecar exist afterwards."""
         path = data.path()
         writer = data.create(path)
         writer.append(data.record(0))
@@ -77,7 +77,7 @@ class WritingConformance:
         data.check(data.open(data.path()), range(2))
 
     def test_resume(self, data: DatasetFixture) -> None:
-        """With `resume=True` an exception keeps the records; the next writer starts at `len(writer)`."""
+        """An exception keeps the records if `resume=True`; the next writer starts at `len(writer)`."""
         path = data.path()
         done = 0
         for stop in (5, 5, 12):
@@ -122,7 +122,7 @@ class WritingConformance:
         assert disk.renamed_unsynced == []
 
     def test_starting_anew(self, data: DatasetFixture) -> None:
-        """Without `resume=True`, the partial data of an interrupted writer are replaced."""
+        """A writer without `resume=True` replaces the partial data of an interrupted writer."""
         with pytest.raises(ZeroDivisionError):
             fail_after(data.create(data.path(), resume=True), data.records(range(5)))
         with data.create(data.path()) as writer:
@@ -153,7 +153,7 @@ class WritingConformance:
         assert sum(entry["records"] for entry in facts["files"]) == 10
 
     def test_shards_of_nothing(self, data: DatasetFixture) -> None:
-        """Without records, one empty shard is written."""
+        """A writer without records writes one empty shard."""
         with data.create(data.folder / "train", shard_records=4):
             pass
         assert len(data.open(data.folder / "train", format=data.case.format)) == 0
@@ -263,7 +263,7 @@ class WritingConformance:
         assert list(data.folder.iterdir()) == []
 
     def test_payloads(self, data: DatasetFixture) -> None:
-        """Payloads other than the case's; a spec that the payload cannot hold is refused."""
+        """Other payloads than the payload of the case are written; a spec that a payload cannot hold is refused."""
         data.need_bytes()
         documents = [{"n": i, "list": [1, None, "é"]} for i in range(5)]
         for payload in ("msgpack", "json"):
@@ -344,7 +344,7 @@ class _Disk:
         monkeypatch.setattr(atomic, "publish", self._watched_rename(atomic.publish))
 
     def unsynced(self, path: Path) -> list[str]:
-        """Return the files, or those in a folder, with bytes that were written after their last sync."""
+        """Return the files, including files in a folder, with bytes written after their last sync."""
         files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
         return [str(file) for file in files if self.synced.get(file.stat().st_ino, 0) < file.stat().st_size]
 
