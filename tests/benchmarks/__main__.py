@@ -85,7 +85,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--profile", metavar="CASE", help=f"run our side of a case for {PROFILE_S:g} s")
     parser.add_argument("--side", default=OURS, help="another side to run with --profile, as the table names it")
     parser.add_argument("--together", action="store_true", help="all cases in this process, to test the harness")
-    parser.add_argument("--alone", metavar="CASE", help=argparse.SUPPRESS)  # for the separate process of a case
+    parser.add_argument("--alone", metavar="CASE", help=argparse.SUPPRESS)  # the separate process of a case gets it
     options = parser.parse_args(arguments)
     if options.scale is None:
         options.scale = QUICK_SCALE if options.quick else 1.0
@@ -105,7 +105,7 @@ def case_named(name: str) -> Case:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what the command line says; return 1 if a case failed, regardless of the times."""
+    """Run the cases of the command line; return 1 if a case failed, regardless of the times."""
     options = parsed(arguments)
     if options.list:
         print("\n".join([*(case.name for case in CASES), costs.NAME]))
@@ -149,7 +149,7 @@ def _all(options: argparse.Namespace, cases: Sequence[Case]) -> int:
 
 
 def _costs(data: Data) -> list[tables.Row]:
-    """Print and return the rows of what the loader costs."""
+    """Print and return the rows of the loader's costs."""
     print(f"{costs.NAME} ...", file=sys.stderr, flush=True)
     rows = tables.cost_rows(costs.measured(data))
     print(tables.terminal(rows), flush=True)

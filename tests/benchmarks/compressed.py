@@ -27,12 +27,12 @@ class Content:
     """The content of the records.
 
     Attributes:
-        name: For the file and the case.
-        what: In words, for the table.
-        full: How many records.
-        options: For `create`.
+        name: Name of the file and the case.
+        what: Description in the table.
+        full: Number of records.
+        options: Arguments of `create`.
         make: Yields n records, the same ones every time.
-        features: For TensorFlow's parser; `None` if records are bytes.
+        features: Features of TensorFlow's parser; `None` if records are bytes.
     """
 
     name: str

@@ -33,10 +33,10 @@ def converting(
     """Return the work of converting into the shared memory, so that no side waits for a disk.
 
     Args:
-        data: Where the sources lie.
+        data: The folder of the sources.
         title: The first column of the table.
-        sides: Name to a function that writes to a path, and returns the number of records.
-        prepare: Leaves something at that path, outside the timing.
+        sides: Maps a name to a function that writes to a path and returns the number of records.
+        prepare: Creates something at that path, outside the timing.
         needs: The modules that all sides but ours need.
     """
     shared = Path("/dev/shm")

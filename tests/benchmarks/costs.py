@@ -1,4 +1,4 @@
-"""What the loader costs without a peer to compare with: first batch, memory, lookup in the plan, state.
+"""Costs of the loader without a peer to compare with: first batch, memory, lookup in the plan, state.
 
 `python -m tests.benchmarks.costs FOLDER SCALE` prints them as JSON; it runs in a separate process.
 """
@@ -127,7 +127,7 @@ def _seconds(seconds: float) -> str:
 
 
 def memory(data: Data) -> Iterator[Cost]:
-    """Yield the peak memory of an epoch, less that of an interpreter with the same imports."""
+    """Yield the peak memory of an epoch, less the memory of an interpreter with the same imports."""
     stored(data, "tfrecord", "tfrecord")  # otherwise the measured process would write it
     for kind in ("thread", "process"):
         idle, busy = (_peak_of_process(data, work) for work in ("idle", kind))

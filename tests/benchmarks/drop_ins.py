@@ -120,7 +120,7 @@ def load_photos(tf: Any, path: Path) -> Iterator[dict[str, Any]]:
 
 
 def copy_records(tf: Any, path: Path) -> Iterator[dict[str, Any]]:
-    """Write what was read, into shared memory."""
+    """Write the records that were read into shared memory."""
     shared = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else path.parent) as folder:
         with tf.io.TFRecordWriter(f"{folder}/a.tfrecord") as writer:

@@ -23,11 +23,11 @@ class Content:
     """The content of the records.
 
     Attributes:
-        what: In words, for the table.
-        spec: Fields, as `create` takes them.
-        full: How many records.
-        batch: How many of them at a time.
-        floats: The field of floats, and how many there are.
+        what: Description in the table.
+        spec: The spec of `create`.
+        full: Number of records.
+        batch: Number of records per batch.
+        floats: The field of floats, and its length.
     """
 
     what: str

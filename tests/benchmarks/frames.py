@@ -11,11 +11,11 @@ _LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")
 TFRECORD_HEAD, TFRECORD_TAIL = 12, 4  # length and its checksum; the checksum of the data
 OFRECORD_HEAD, OFRECORD_TAIL = 8, 0
-_DELTA, _UINT32 = 0xA282EAD8, 0xFFFFFFFF  # of TFRecord's masked checksums
+_DELTA, _UINT32 = 0xA282EAD8, 0xFFFFFFFF  # constants of TFRecord's masked checksums
 
 
 class Frames:
-    """Where the records of one file are. Like ours, this index is made before the clock runs."""
+    """Offsets of the records of one file. This index, like ours, is built before the timing starts."""
 
     def __init__(self, path: Path, head: int, tail: int) -> None:
         self.file = os.open(path, os.O_RDONLY)

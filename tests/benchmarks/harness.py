@@ -78,7 +78,7 @@ class Work:
 
     Attributes:
         title: The first column of the table, with the actual numbers.
-        sides: Name to a function that opens the side, in the order in which they run; may raise `UnavailableError`.
+        sides: Maps a name to a function that opens the side, in running order; it may raise `UnavailableError`.
         before: Runs before each step of each side, outside the timing.
     """
 
@@ -141,7 +141,7 @@ class Result:
 
     @property
     def counted(self) -> list[int]:
-        """The rounds in which the machine really had two cores."""
+        """The rounds that really had two cores."""
         return [n for n, speedup in enumerate(self.scaling) if self.one_thread or speedup >= LEAST_SCALING]
 
     @property

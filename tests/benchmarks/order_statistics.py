@@ -102,7 +102,7 @@ def window_rows(shuffle: Shuffle) -> Iterator[tuple[str, str]]:
 
 def inside(orders: Mapping[Walk, Order], block: int, size: int) -> Iterator[float]:
     """Yield the figures of records within the first group of each order, numbered as they are stored."""
-    lacking = -N % block  # of the last block
+    lacking = -N % block  # records missing in the last block
     short = [(N - 1) // block in found[: size - lacking] // block for found in orders.values()]
     cut = [found[: size - lacking * is_short] for found, is_short in zip(orders.values(), short, strict=True)]
     groups = [np.argsort(np.argsort(group)) for group in cut]

@@ -35,10 +35,10 @@ class Content:
     """The content of the records.
 
     Attributes:
-        name: Of the case and the file.
-        what: In words, for the table.
-        spec: Fields, as `create` takes them.
-        full: How many records.
+        name: Name of the case and the file.
+        what: Description in the table.
+        spec: The spec of `create`.
+        full: Number of records.
     """
 
     name: str
@@ -229,7 +229,7 @@ def epoch_side(batches: Callable[[], Iterator[Any]], facts: Callable[[Any], Mapp
         else:
             held = None
             for batch in batches():
-                held = batch  # until the next one is there
+                held = batch  # kept until the next batch arrives
             del held
         yield sums
 

@@ -20,7 +20,7 @@ from tests.benchmarks.pictures import Batch
 
 BATCH = 64
 _SCENES = 4
-_ROUGHNESS = 1.25  # of the spectrum 1/f^x: photos have about 1.1 to 1.3
+_ROUGHNESS = 1.25  # the x of the spectrum 1/f^x: photos have about 1.1 to 1.3
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,14 @@ class Photos:
     """A dataset of images.
 
     Attributes:
-        name: In the names of files and cases.
-        what: In words, for the table.
-        full: How many.
-        height: In pixels.
-        width: In pixels.
-        kind: Pillow's name of the format.
+        name: Part of the names of files and cases.
+        what: Description in the table.
+        full: Number of images.
+        height: Height in pixels.
+        width: Width in pixels.
+        kind: The format's name in Pillow.
         mode: `"RGB"` or `"L"`.
-        options: For Pillow's encoder.
+        options: Options of Pillow's encoder.
     """
 
     name: str
@@ -114,7 +114,7 @@ def blobs(path: Path) -> tuple[list[bytes], NDArray[np.int64]]:
 def checker(photos: Photos, path: Path, tolerance: int) -> Callable[[Batch], dict[str, Any]]:
     """Return a function of a batch that returns facts that must be equal on all sides.
 
-    These are the number of records, and if some of the images are those that Pillow decodes, up to `tolerance`: the
+    The facts are the number of records, and if some of the images equal Pillow's, up to `tolerance`: the
     versions of libjpeg-turbo in the programs differ.
     """
     stored, _ = blobs(path)

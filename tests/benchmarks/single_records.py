@@ -1,4 +1,4 @@
-"""Single records: `src[i]` beside `os.pread` and what plain Python needs to make the same value."""
+"""Single records: `src[i]` beside `os.pread` and the plain Python code that makes the same value."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def records(n: int) -> Iterator[dict[str, Any]]:
 
 
 def queried(path: Path, wrap: Callable[[dataformats.RecordSource], Any]) -> Side:
-    """Return a query that DuckDB runs over what `wrap` makes of the source."""
+    """Return a query that DuckDB runs over the result of `wrap(source)`."""
     duckdb, source = peer("duckdb"), dataformats.open(path, spec=SPEC)
 
     def counts() -> Iterator[dict[int, int]]:

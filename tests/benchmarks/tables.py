@@ -44,7 +44,7 @@ def failed_row(case: Case, reason: str) -> Row:
 
 
 def cost_rows(costs: Sequence[Cost]) -> list[Row]:
-    """Return the rows of what the loader costs."""
+    """Return the rows of the loader's costs."""
     return [
         Row(
             f"Loader, {cost.what}",

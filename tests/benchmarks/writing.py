@@ -30,7 +30,7 @@ Write = Callable[[Path, list[Any]], None]
 
 @dataclass(frozen=True)
 class Content:
-    """What is written.
+    """The records of a case.
 
     Attributes:
         title: The first column of the table; `{n}` is the number of records.
