@@ -39,8 +39,8 @@ TARGETS: dict[str, Sequence[str]] = {
 
 FLAGS = ["-g", "-O2", "-std=c11", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all", "-Wall", "-Wextra"]
 SANITIZERS = "-fsanitize=address,undefined"
-# Of the kernels alone, because only these are to be explored. Tracing each comparison makes inputs no better, and takes
-# a third of the time.
+# Only the kernels are instrumented, because only they are to be explored. Tracing each comparison takes a third of
+# the time, and makes inputs no better.
 TRACED = ["-fsanitize=fuzzer-no-link", "-fno-sanitize-coverage=trace-cmp"]
 MEASURED = ["-fprofile-instr-generate", "-fcoverage-mapping"]
 ENVIRONMENT = os.environ | {
@@ -52,7 +52,7 @@ REPLAY_ROUNDS = 40
 
 
 def main() -> int:
-    """Run what the command line asks for; return 1 if a target failed."""
+    """Run the targets of the command line; return 1 if a target failed."""
     arguments = parsed()
     names = arguments.targets or list(TARGETS)
     with tempfile.TemporaryDirectory(prefix="dataformats-fuzz-") as name:
@@ -122,7 +122,7 @@ def fuzz(names: Sequence[str], folder: Path, arguments: argparse.Namespace, seco
 
 
 def executions(log: str) -> int:
-    """Return how many inputs libFuzzer has run, from what it prints."""
+    """Return how many inputs libFuzzer has run, from its output."""
     for line in reversed(log.splitlines()):
         if "number_of_executed_units" in line or line.startswith("#"):
             return int(line.split()[-1] if ":" in line.split()[0] else line[1:].split()[0])
@@ -130,7 +130,7 @@ def executions(log: str) -> int:
 
 
 class Coverage:
-    """Which lines of the kernels inputs reach, as clang counts them in programs without sanitizers."""
+    """The lines of the kernels that inputs reach, counted by clang in programs without sanitizers."""
 
     def __init__(self, clang: str, folder: Path) -> None:
         self._clang, self._folder = clang, folder

@@ -113,7 +113,7 @@ def written_messages(folder: Path) -> None:
     pb = tfrecord.example_pb2
     for datum in DATA:
         theirs, mine = (pb.Example.FromString(module.TFRecordWriter.serialize_tf_example(datum)) for module in BOTH)
-        assert str(mine.features) == str(theirs.features), datum  # not by ==, because of nan
+        assert str(mine.features) == str(theirs.features), datum  # NaN does not equal itself
     for datum, steps in itertools.product(DATA, STEPS):
         blobs = [module.TFRecordWriter.serialize_tf_sequence_example(datum, steps) for module in BOTH]
         theirs, mine = map(pb.SequenceExample.FromString, blobs)
@@ -181,7 +181,7 @@ def iterations(folder: Path) -> None:
     write(ours, folder / "few.tfrecord", *[({"index": (-number, "int")},) for number in range(1, 20)])
     tfrecord.tools.create_index(str(folder / "few.tfrecord"), str(folder / "few.tfindex"))
     for indexes, infinite in itertools.product((None, str(folder / "{}.tfindex")), (False, True)):
-        compare(  # as many records as two rounds have
+        compare(  # two rounds of records
             lambda m: list(
                 itertools.islice(m.multi_tfrecord_loader(pattern, indexes, splits, ["index"], infinite=infinite), 2100)  # noqa: B023
             )

@@ -39,7 +39,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("opens", [True, False])
 def test_a_pool_reads_the_file_of_its_parent(path: Path, opens: bool) -> None:
-    global _open_file  # as in the original's README: workers inherit it
+    global _open_file  # workers inherit it, like in the original's README
     _open_file = File(path, mode="r")
     assert read_item(3) == (3, float(ITEMS[3]["features"].sum()))
     options: dict[str, Any] = {"initializer": _open_file.open, "initargs": (path, "r")} if opens else {}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = Path(__file__).with_name("beside_tfrecord.py")
-NEEDED = ("tfrecord", "torch")  # not imported here
+NEEDED = ("tfrecord", "torch")  # only child processes import them
 
 
 @pytest.mark.skipif(not all(map(importlib.util.find_spec, NEEDED)), reason="needs tfrecord and torch")

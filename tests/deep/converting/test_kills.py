@@ -142,7 +142,7 @@ import dataformats
 @pytest.mark.parametrize("guard", ["if __name__ == '__main__':", "if True:"])
 def test_workers_of_a_script_and_of_its_forked_child(source: Path, guard: str, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SECOND.format(guard=guard))
-    other = tmp_path / "current" / "dataformats.py"  # where a fork server would look first
+    other = tmp_path / "current" / "dataformats.py"  # a fork server would look here first
     other.parent.mkdir()
     other.write_text("raise RuntimeError")
     command = [sys.executable, str(tmp_path / "script.py"), str(source), str(tmp_path / "new")]

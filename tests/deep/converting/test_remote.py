@@ -18,7 +18,7 @@ __all__ = ["remote", "source"]
 def test_faults_at_each_step(
     source: dataformats.RecordSource, old: bool, stays: bool, remote: Remote, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """After each, the old data are there, or an error; then the conversion resumes."""
+    """Each interruption leaves the old data or an error; then the conversion resumes."""
     options: dict[str, Any] = {"format": "tfrecord", "shard_records": 9}
     at, url = 0, ""
     for at in range(40):

@@ -15,7 +15,7 @@ from tests.storage.compressed.test_gzip_file import KINDS, WBITS, close, compres
 
 
 def prefix(compressed: bytes, kind: str) -> bytes:
-    """What can be had from the front: the compressed bytes one by one, the last of them byte by byte."""
+    """Return all data before the damage: feed compressed bytes, and take decompressed bytes, one by one."""
     state, out = zlib.decompressobj(WBITS[kind]), b""
     for at in range(len(compressed)):
         piece = compressed[at : at + 1]

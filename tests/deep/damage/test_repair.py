@@ -17,7 +17,7 @@ N_FILES = 60
 
 
 class Damaged:
-    """Bytes, with the number of the record that each belonged to; -1 for those of no record."""
+    """Bytes, each with the number of its record; -1 for bytes outside of records."""
 
     def __init__(self, data: bytes, sizes: list[int], rng: random.Random) -> None:
         self.data = bytearray(data)

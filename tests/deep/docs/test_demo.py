@@ -29,7 +29,7 @@ def demo(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "demo", module)
-    monkeypatch.setenv("DATAFORMATS_CACHE", "")  # so that what the demo sets is undone
+    monkeypatch.setenv("DATAFORMATS_CACHE", "")  # pytest undoes the demo's change
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "show", lambda *arguments: None)
     return module

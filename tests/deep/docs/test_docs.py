@@ -1,4 +1,4 @@
-"""The pages of docs/: their blocks run and print what the pages say, and the table of types matches the formats."""
+"""The pages of docs/: their blocks run and print the stated output, and the table of types matches the formats."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ pytestmark = pytest.mark.skipif(not DOCS.exists(), reason="reads the pages of a 
 
 
 def blocks_of(page: Path) -> list[tuple[str, str]]:
-    """Return the blocks that run, each with its language; a `text` block only if it shows what `sh` prints."""
+    """Return the blocks that run, each with its language; a `text` block only if it shows output of `sh`."""
     blocks = BLOCK.findall(page.read_text("utf-8"))
     before = ["", *(language for language, _ in blocks)]
     return [block for block, last in zip(blocks, before, strict=False) if block[0] != "text" or last == "sh"]
 
 
 def programs() -> list[tuple[Path, list[tuple[str, str]]]]:
-    """Return the blocks of each page, which run together; those of a page of codecs run one by one."""
+    """Return the blocks of each page, which run together; the blocks of a page of codecs run one by one."""
     whole = [(page, blocks_of(page)) for page in PAGES if page.parent.name != "codecs" and blocks_of(page)]
     return whole + [(page, [block]) for page in PAGES if page.parent.name == "codecs" for block in blocks_of(page)]
 
 
 def matches(line: str, expected: str) -> bool:
-    """Return True if a line is what the page says, in which `...` is anything."""
+    """Return True if a line matches the page, whose `...` stands for anything."""
     return re.fullmatch(".*".join(map(re.escape, expected.split("..."))), line, re.DOTALL) is not None
 
 
@@ -101,7 +101,7 @@ def test_blocks_of_pages_print_their_stated_output(page: Path, blocks: list[tupl
     assert [matches(*pair) for pair in zip(lines, expected, strict=True)] == [True] * len(expected), done.stdout
 
 
-# Commands run by the interpreter of the tests, each line one command; what the last one prints is returned.
+# Runs commands by the interpreter of the tests, one per line; returns the output of the last one.
 PRELUDE = """
 def _shell(text):
     import shlex, subprocess, sys
@@ -119,7 +119,7 @@ def _shell(text):
 
 
 def type_rows() -> list[tuple[Type, list[str]]]:
-    """Return each type of the table with what stands in the columns of the formats."""
+    """Return each type of the table with its cells in the columns of the formats."""
     section = (DOCS / "conversion.md").read_text("utf-8").partition("\n| type |")[2].partition("\n\n")[0]
     lines = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in section.splitlines()[2:]]
     return [(Type.parse(text), [cell.strip("| ") for cell in cells]) for _, *cells in lines for text in TYPE.findall(_)]

@@ -59,7 +59,7 @@ def test_promises_hold_after_a_fault(server: FaultServer, part: int) -> None:
 
 
 def test_every_kind_of_operation_is_seen(server: FaultServer) -> None:
-    """Without strace, at least no kind of operation has disappeared."""
+    """No kind of operation has disappeared; this check needs no strace."""
     names = [name for name in SCENARIOS if name.rpartition("/")[2] in TRACED[-3:]]
     kinds = {op.kind for name in names for op in server.operations(name)}
     expected = {"create", "open", "write", "fsync", "ftruncate", "rename", "unlink", "rmdir", "mkdir", "close", "flock"}

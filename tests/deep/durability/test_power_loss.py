@@ -23,7 +23,7 @@ from tests.deep.durability.power_loss.jobs import GROUPS, JOBS, Place
 from tests.deep.durability.power_loss.recording import events_of
 from tests.deep.durability.power_loss.tree import read_tree, same_tree
 
-N_POWER_LOSSES, N_KILLS = 11, 2  # of each group
+N_POWER_LOSSES, N_KILLS = 11, 2  # cases of each group
 SEED = int(os.environ.get("DATAFORMATS_FAULT_SEED", 0))
 PATHS = os.pathsep.join(filter(None, sys.path))
 

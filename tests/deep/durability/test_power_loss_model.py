@@ -1,4 +1,4 @@
-"""The model of a disk that loses power loses what it may lose, and nothing else."""
+"""The model of a disk that loses power loses unsynced data, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DuckDB, Polars, pandas, pyarrow and Hugging Face read sources: the values are those of `read`."""
+"""DuckDB, Polars, pandas, pyarrow and Hugging Face read sources: the values equal `read`."""
 
 from __future__ import annotations
 

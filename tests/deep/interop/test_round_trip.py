@@ -1,4 +1,4 @@
-"""Every type, as records to Arrow and back: what `extend` writes from `to_arrow` is equal."""
+"""Every type, as records to Arrow and back: `extend` writes equal records from `to_arrow`."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def segfault() -> None:
     import ctypes
     import faulthandler
 
-    faulthandler.disable()  # what pytest enabled would write pages
+    faulthandler.disable()  # pytest enabled it, and it would print pages
 
     ctypes.string_at(0)
 

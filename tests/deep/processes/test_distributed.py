@@ -72,7 +72,7 @@ def loader(batch_size: int, rank: int, world_size: int) -> dataformats.Loader:
 
 
 def in_order(steps: Iterator[tuple[tuple[list[int], list[int]], ...]]) -> tuple[list[int], list[int]]:
-    """Return positions and labels of steps, of which each has those of every rank."""
+    """Return positions and labels of steps; each step has the records of every rank."""
     parts = [part for step in steps for part in step]
     return [p for positions, _ in parts for p in positions], [x for _, labels in parts for x in labels]
 

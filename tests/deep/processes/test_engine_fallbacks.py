@@ -89,7 +89,7 @@ def run(path: Path, script: str) -> str:
 
 
 def can_be_cold(path: Path) -> bool:
-    """Return False on file systems in memory, which drop nothing, and on those that cannot tell what was dropped."""
+    """Return False on file systems in memory, which drop nothing, and if dropped pages cannot be detected."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -130,7 +130,7 @@ for name in ("uring", "auto"):
 
 
 def test_no_more_contexts(path: Path) -> None:
-    """As where fs.aio-max-nr is used up."""
+    """The system refuses a context, as if fs.aio-max-nr were used up."""
     out = run(
         path,
         f"""
@@ -146,7 +146,7 @@ print(describe()["libaio"])
 @needs_uring
 @pytest.mark.parametrize("first", [None, 256], ids=["at once", "under way"])
 def test_broken_ring_falls_back_to_other_reads(path: Path, first: int | None) -> None:
-    """Also while the kernel still writes to the caller's memory."""
+    """A ring also breaks while the kernel still writes to the caller's memory."""
     if not can_be_cold(path):
         pytest.skip("where the tests' files lie, perhaps in memory, nothing is known to be cold: auto asks no ring")
     out = run(
@@ -185,7 +185,7 @@ def test_no_submission(path: Path) -> None:
 
 @pytest.mark.parametrize("number", ["EOPNOTSUPP", "ENOSYS", "EAGAIN", "EIO"])
 def test_engines_work_without_nonblocking_reads(path: Path, number: str) -> None:
-    """As on file systems that cannot tell what is in memory."""
+    """Some file systems cannot tell which pages are in memory."""
     script = f"forbid({CALLS['preadv2']}, errno.{number})\nfor name in ('auto', 'threads'):\n    check(name)\n"
     run(path, script + "    check(name, 40)")
 
@@ -237,7 +237,7 @@ print(engine("threads").reason)
 
 
 def test_few_descriptors(path: Path) -> None:
-    """At the opening of an engine, and when it would open files again."""
+    """Descriptors are used up when an engine opens, and when it would open files again."""
     out = run(
         path,
         """
@@ -252,7 +252,7 @@ print(engine("uring").reason, "|", engine("auto").cold)
 
 
 def test_memory_file_systems(path: Path) -> None:
-    """Where O_DIRECT may be refused."""
+    """The file system may refuse O_DIRECT."""
     folder = Path("/dev/shm")
     if not os.access(folder, os.W_OK):
         pytest.skip("no file system in memory here")

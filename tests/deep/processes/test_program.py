@@ -22,7 +22,7 @@ from tests.cli.test_program import NAMES, PROGRAM, REAL, run
 environment = fast.environment  # fixtures
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "view"])  # which serves until it is ended
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "view"])  # `view` serves until it is ended
 def test_examples_of_the_help_run(name: str, environment: dict[str, str], tmp_path: Path) -> None:
     shown = run([name, "--help"], environment)
     assert shown.returncode == 0
@@ -57,7 +57,7 @@ def everything(descriptor: int) -> bytes:
     try:
         while part := os.read(descriptor, 4096):
             found += part
-    except OSError:  # what Linux says at the end of a terminal
+    except OSError:  # Linux raises it at the end of a terminal
         pass
     return found
 
@@ -89,7 +89,7 @@ def test_ctrl_c_ends_a_conversion_in_processes_with_one_line(environment: dict[s
         signs = ("waiting-*", "digits.partial/0000?.json")
         while any(len([*tmp_path.glob(sign)]) < 2 for sign in signs) and time.monotonic() < deadline:
             time.sleep(0.05)
-        os.killpg(program.pid, signal.SIGINT)  # as a terminal sends it: to all processes
+        os.killpg(program.pid, signal.SIGINT)  # a terminal sends it to all processes, too
         assert program.stderr is not None
         said = program.stderr.read()
         assert program.wait(timeout=240) == 130

@@ -261,7 +261,7 @@ def test_a_task_of_any_size(makes: Any, prefetcher: Callable[..., ProcessPrefetc
 def test_systems_without_memfd_or_pidfd(
     makes: Any, prefetcher: Callable[..., ProcessPrefetcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without memfd, pidfds and sockets of sequenced packets."""
+    """Prefetching works without memfd, pidfds and sockets of sequenced packets."""
     monkeypatch.delattr(os, "memfd_create", raising=False)
     monkeypatch.delattr(os, "pidfd_open", raising=False)
     monkeypatch.setattr(sys, "platform", "darwin")
@@ -296,7 +296,7 @@ def test_dead_worker_raises_the_record_it_read(
     with pytest.raises(WorkerError, match=f"record 42 of 'a.tfrecord'.*{said}") as caught:
         rest(subject)
     assert caught.value.worker in (0, 1)
-    assert time.monotonic() - began < 120  # and not only when what it left behind has ended
+    assert time.monotonic() - began < 120  # long before the process that it left behind ends
     held.unlink()
     assert multiprocessing.active_children() == []
     with pytest.raises(WorkerError, match="start"):
@@ -459,7 +459,7 @@ def test_fork_accepts_lambdas(makes: Any, prefetcher: Callable[..., ProcessPrefe
 def test_cloudpickle_is_used_if_installed(
     makes: Any, prefetcher: Callable[..., ProcessPrefetcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Stands:  # for cloudpickle, which the tests do not need
+    class Stands:  # stands in for cloudpickle, which the tests do not need
         @staticmethod
         def dumps(make: Any, protocol: int) -> bytes:
             del make.transform
@@ -485,7 +485,7 @@ def test_sources_in_memory_are_shared(
     assert make.source[0] == {"a": 1}
     data = bytearray(path.read_bytes())
     time_ns = path.stat().st_mtime_ns
-    data[-1] ^= 1  # the file is damaged, what is in memory is not
+    data[-1] ^= 1  # the file is damaged, the copy in memory is not
     path.write_bytes(data)
     os.utime(path, ns=(time_ns, time_ns))
     subject = prefetcher(make, 1, start_method=method)
@@ -504,7 +504,7 @@ def test_a_forked_child_of_the_parent_is_harmless(makes: Any, prefetcher: Callab
 
         try:
             os.close(writer)
-            os.read(reader, 1)  # until the parent has let go of its batch and taken others
+            os.read(reader, 1)  # waits until the parent has released its batch and taken others
             check(kept)
             del kept
             subject.close()

@@ -130,7 +130,7 @@ def small_disk(folder: Path, n_bytes: int) -> Iterator[bool]:
 
 
 def run(name: str, server: S3Server, folder: Path, arguments: argparse.Namespace) -> str:
-    """Write with one writer; return what is wrong, or an empty string."""
+    """Write with one writer; return the fault, or an empty string."""
     server.reset()
     per_shard = max(1, arguments.shard_mb * MB // RECORD_BYTES)
     n, room = per_shard * arguments.shards, arguments.room_mb * MB
@@ -166,7 +166,7 @@ def _credentials(server: S3Server) -> dict[str, str]:
 
 
 def _wrong_data(n: int, n_shards: int, server: S3Server) -> str:
-    """Read some records of each shard, and return what is wrong."""
+    """Read some records of each shard, and return the fault."""
     options: dict[str, Any] = {"endpoint_url": f"http://127.0.0.1:{server.port}", "key": "x", "secret": "y"}
     objects = [key for key in server.etags() if not key.endswith(".json")]
     if len(objects) != n_shards:
@@ -180,7 +180,7 @@ def _wrong_data(n: int, n_shards: int, server: S3Server) -> str:
 
 
 def _write_sources(folder: Path, n: int) -> None:
-    """Write what is converted: one file of all records, and it takes their room on the disk."""
+    """Write the source of the conversion: one file of all records, which takes their room on the disk."""
     with dataformats.create(folder / f"source-{PERIOD}-0.tfrecord") as writer:
         writer.extend(record(i) for i in range(n))
 

@@ -18,7 +18,7 @@ Fault = Callable[[int, str], str | None]
 
 
 class _Server(ThreadingHTTPServer):
-    request_queue_size = 256  # of five, the clients of one batch would wait seconds for a connection
+    request_queue_size = 256  # the default of 5 lets the clients of one batch wait seconds for a connection
     daemon_threads = True
 
 
@@ -26,7 +26,7 @@ class RangeServer:
     """Serves one file with ranges, and counts requests.
 
     Attributes:
-        url: Of the file.
+        url: URL of the file.
         data: Its bytes; may be replaced.
         ranges: The `Range` header of each GET of the file, without `bytes=`.
         head_status: The status of each HEAD.

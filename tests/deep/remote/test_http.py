@@ -126,7 +126,7 @@ def _read(source: Any, queue: Any) -> None:
 
 
 def test_a_forked_child_reads(server: RangeServer) -> None:
-    """With a file system of its own: the parent's has a thread that the child lacks."""
+    """A child opens its own file system: the parent's has a thread that the child lacks."""
     source = opened(server)
     expected = list(source.read([3, 1]))
     context = multiprocessing.get_context("fork")

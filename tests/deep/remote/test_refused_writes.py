@@ -1,4 +1,4 @@
-"""Buckets that are missing or refuse to be written: `create` says so, and what was built is not lost."""
+"""Buckets that are missing or refuse writes: `create` raises, and no built data are lost."""
 
 from __future__ import annotations
 

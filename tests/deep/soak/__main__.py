@@ -35,8 +35,8 @@ class Soak:
     """One run.
 
     Args:
-        folder: For all files.
-        seed: Of all choices.
+        folder: The folder of all files.
+        seed: The seed of all choices.
     """
 
     def __init__(self, folder: Path, seed: int) -> None:
@@ -98,7 +98,7 @@ def report(soak: Soak, seconds: float) -> None:
 
 
 def _temporary_folder() -> Path:
-    """Return a folder for all files, those of multiprocessing too, which are deleted at exit."""
+    """Return a folder for all files, including files of multiprocessing; it is deleted at exit."""
     folder = tempfile.tempdir = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="soak-")
     os.environ["DATAFORMATS_CACHE"] = str(Path(folder, "cache"))
     after_multiprocessing = -200  # it deletes its files at -100

@@ -32,7 +32,7 @@ class Dataset:
         path: Its file or folder.
         n: Its records.
         damaged: The records that cannot be read.
-        options: For `open`.
+        options: Arguments of `open`.
     """
 
     path: Path
@@ -48,9 +48,9 @@ class Datasets:
     """Writes the datasets into a folder.
 
     Attributes:
-        small: Format case to a dataset of one file, or folder.
-        sharded: Format case to a dataset of many shards.
-        damaged: Format case to a dataset of which some records cannot be read.
+        small: Maps a format case to a dataset of one file or folder.
+        sharded: Maps a format case to a dataset of many shards.
+        damaged: Maps a format case to a dataset with some unreadable records.
         large: Few records of a megabyte.
     """
 
@@ -75,7 +75,7 @@ class Datasets:
     def _damage(self, name: str) -> Dataset:
         sound = self.small[name]
         path = sound.path.with_name(f"damaged-{sound.path.name}")
-        shutil.copy(sound.path, path)  # without its sidecar, which would notice
+        shutil.copy(sound.path, path)  # the copy has no sidecar: it would not match
         size = path.stat().st_size
         with path.open("r+b") as file:
             if CASES[name].verifies_records:

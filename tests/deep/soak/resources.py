@@ -29,11 +29,11 @@ class Resources:
     Attributes:
         memory_mb: Resident memory.
         descriptors: Open descriptors.
-        threads: Threads, those of the kernels too.
+        threads: Threads, including threads of the kernels.
         processes: Its descendants.
-        shared: Mappings of shared memory, and what it left in /dev/shm for a minute.
+        shared: Mappings of shared memory, and files that it left in /dev/shm for a minute.
         files: Files in the folder of the soak, which is the folder for temporary files too.
-        partial: Those of unfinished writers.
+        partial: Files of unfinished writers.
     """
 
     memory_mb: float
@@ -46,7 +46,7 @@ class Resources:
 
 
 def now(folder: Path, limits: Resources | None = None) -> Resources:
-    """Return the resources in use; waits some seconds for those above their limits to be released."""
+    """Return the resources in use; wait some seconds until resources above their limits are released."""
     until = time.monotonic() + _SETTLING_S
     while True:
         gc.collect()

@@ -1,4 +1,4 @@
-"""Activities of the soak that write, beside those that read: new data, interrupted and dropped writers, conversions."""
+"""Activities of the soak that write: new data, interrupted and dropped writers, conversions."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Writing:
     """The activities that write; everything that they leave has one of a few names.
 
     Args:
-        folder: Where they write.
-        datasets: What they convert.
+        folder: The folder to which they write.
+        datasets: The datasets that they convert.
         chosen: Makes the choices.
         counts: Counts what happened.
     """

@@ -23,7 +23,7 @@ def figures(order: Order, first: int, domain: int) -> Iterator[tuple[str, float]
     Args:
         order: int64[n], distinct numbers in `[0, domain)`.
         first: The position of the first.
-        domain: How many positions there are.
+        domain: The number of positions.
     """
     positions = first + np.arange(len(order))
     whole = len(order) == domain
@@ -69,12 +69,12 @@ def displacement(order: Order, positions: Order, domain: int) -> float:
 
 
 def pair_figures(one: Order, other: Order, domain: int) -> Iterator[tuple[str, float]]:
-    """Yield name and deviation of each figure of what two orders have at the same positions.
+    """Yield name and deviation of each figure that compares two orders at the same positions.
 
     Args:
         one: int64[n], distinct numbers in `[0, domain)`.
-        other: Likewise, at the same positions.
-        domain: How many positions there are.
+        other: int64[n], distinct numbers in `[0, domain)`, at the same positions.
+        domain: The number of positions.
     """
     yield "correlation", correlation(one, other, domain)
     yield "low bits", contingency(one % LOW, other % LOW, LOW, LOW)

@@ -18,7 +18,7 @@ MOST = 4.0  # deviations of a figure that are still chance
 SAMPLE = 2**18
 WHOLE = [2**k + d for k in (12, 16) for d in (-1, 0, 1)] + [10**4, 10**5]
 LARGE = [2**20 - 1, 2**20, 2**20 + 1, 10**6, 1_281_167, 2**25, 10**8, 2**29 + 1, 10**9]
-# (seed, epoch) of neighbors, and of those that a sum would confuse
+# (seed, epoch) of neighbors, and of pairs with equal sums
 WALKS = [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)]
 
 Order = NDArray[np.int64]
@@ -54,7 +54,7 @@ def test_global_orders(n: int) -> None:
 
 
 def test_positions_spread_over_all() -> None:
-    """At 10**9, lags from neighbors to a third of the data: a sample of the middle has short ones alone."""
+    """An order of 10**9 is sampled at lags up to a third of the data: a sample of its middle has only short lags."""
     n, rng = 10**9, np.random.default_rng(0)
     plan, anywhere = Plan.of_one(n, GLOBAL, 0), rng.integers(0, n // 2, SAMPLE)
     here = plan.locate(anywhere).record

@@ -1,7 +1,7 @@
 """A source works as Grain's `RandomAccessDataSource`, tested with Grain; a batch is a JAX tree.
 
-Each library runs once, in an interpreter of its own: Grain imports JAX where it finds it, and JAX warns at each fork
-from then on. That program prints what each test compares.
+Each library runs once, in an interpreter of its own: Grain imports JAX if it is installed, and JAX warns at each fork
+from then on. That program prints the values that the tests compare.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def error_of(function):
 
 
 def found_by(body: str, folder: Path) -> dict[str, Any]:
-    """Run a program in which `digits` is a source; return its dict `found`."""
+    """Run a program that has a source `digits`; return its dict `found`."""
     program = folder / "program.py"
     body = f"{body}\nprint(json.dumps(found))"
     program.write_text(f'{HEAD}\nif __name__ == "__main__":\n{textwrap.indent(body, "    ")}', "utf-8")

@@ -72,7 +72,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_killed_and_resumed_with_other_workers(uninterrupted: str, tmp_path: Path) -> None:
     checkpoint = tmp_path / "c.pt"
     killed_after(4, checkpoint, "--workers", "2", "--worker-type", "process")
-    killed_after(17, checkpoint, "--workers", "0")  # in the second epoch: each has 57 steps, which is 19 checkpoints
+    killed_after(17, checkpoint, "--workers", "0")  # the second epoch: each has 57 steps, which is 19 checkpoints
     checkpoint.with_suffix(".partial").write_bytes(b"half")  # torn by a kill: the next save overwrites it
     weights, printed = trained(checkpoint, "--workers", "3")
     assert "resumed at position" in printed

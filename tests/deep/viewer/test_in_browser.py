@@ -1,4 +1,4 @@
-"""The viewer in a real browser: what a user does, and datasets that attack the page."""
+"""The viewer in a real browser: actions of a user, and datasets that attack the page."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tests.fuzz.parsers.targets import TARGETS
 
 
 def main() -> int:
-    """Run what the command line asks for; return 1 if there are findings."""
+    """Run the targets of the command line; return 1 if there are findings."""
     arguments = _parsed()
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")

@@ -66,7 +66,7 @@ class Finding:
     """An input that breaks the promise.
 
     Attributes:
-        what: One line.
+        what: The finding in one line.
         details: The traceback, if any.
         files: The input.
     """
@@ -131,7 +131,7 @@ class Campaign:
         self.seconds += time.monotonic() - begin
 
     def execute(self, files: Files) -> Finding | None:
-        """Run one input; return what is wrong with it."""
+        """Run one input; return its finding."""
         start, before = time.process_time(), _most_memory()
         finding = None
         try:
@@ -219,7 +219,7 @@ def executable_lines(module: types.ModuleType) -> set[int]:
 
 @contextmanager
 def limited_memory() -> Iterator[None]:
-    """Refuse memory beyond what this process has now and 1.5 GB."""
+    """Refuse more than 1.5 GB of memory above the current use of this process."""
     now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (now + _MOST_ADDRESSES, before[1]))

@@ -1,4 +1,4 @@
-"""Parsers of files beside the data: sidecars, indexes, and what an interrupted writer left."""
+"""Parsers of files beside the data: sidecars, indexes, and partial data of interrupted writers."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ _CHANGES = {".json": (change_json, change_bytes), ".journal": (change_bytes, _se
 
 
 def _resume_target(name: str, modules: Sequence[types.ModuleType], format: str, **options: Any) -> Target:
-    """Return a target that resumes what an interrupted writer left."""
+    """Return a target that resumes the partial data of an interrupted writer."""
     resume = _resumer(format, **options)
     return Target(name, resume, lambda: [_left_over(format, **options)], modules, _CHANGES, may_lack_files=True)
 

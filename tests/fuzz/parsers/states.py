@@ -1,4 +1,4 @@
-"""Parsers of what a training run saves: states and quarantine lists."""
+"""Parsers of the files that a training run saves: states and quarantine lists."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests.deep.durability.faults.shim import Fault
 
 
 def main() -> int:
-    """Run what the command line asks for; return 1 if a promise was broken."""
+    """Run the cases of the command line; return 1 if a promise was broken."""
     arguments = _parsed()
     names = [name for name in SCENARIOS if all(part in name for part in arguments.only.split(","))]
     waiting = iter(names)

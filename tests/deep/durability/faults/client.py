@@ -1,4 +1,4 @@
-"""Starts a server with the shim, and asks it for operations and for what a fault breaks."""
+"""Starts a server with the shim, and asks it for operations and for the promises that a fault breaks."""
 
 from __future__ import annotations
 

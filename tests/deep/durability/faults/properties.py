@@ -1,4 +1,4 @@
-"""The promises that hold after a fault, checked in a folder in which a writer met one."""
+"""The promises that hold after a fault, checked in the folder of a writer that met one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Outcome:
     Attributes:
         end: How the call ended.
         error: The exception that it raised.
-        errnos: The numbers of the exception and of those that it is chained to.
+        errnos: The numbers of the exception and of the exceptions in its chain.
         promised: Records that a sync had confirmed.
         open_files: Files of the folder that are still open.
         before: The files in the folder before.
@@ -71,7 +71,7 @@ def violations(scenario: Scenario, folder: Path, fault: Fault, outcome: Outcome,
 
 
 def _state(scenario: Scenario, folder: Path) -> str:
-    """Return what has the final name: "nothing", "old", "new", "between" (of data that grow), or what is wrong."""
+    """Return the state of the final name: "nothing", "old", "new", "between" (growing data), or the fault."""
     path = scenario.path(folder)
     if not path.exists():
         return "nothing"
@@ -160,7 +160,7 @@ def _wrong_files(
 
 
 def _wrong_recovery(scenario: Scenario, folder: Path, outcome: Outcome, state: str, clean: Sequence[str]) -> list[str]:
-    """Write once more, as a user would, and return what is wrong then."""
+    """Write once more, as a user would, and return the broken promises."""
     found: list[str] = []
     is_complete = state == "new" and not scenario.overwrites and not scenario.grows
     try:

@@ -1,4 +1,4 @@
-"""The writers that meet faults: what lies in a folder before, what is written, and what may lie there afterwards."""
+"""The writers that meet faults: the folder before, the written data, and the allowed files afterwards."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIRST_OLD = 100
 
 @dataclass(frozen=True)
 class Contents:
-    """Records by a formula, with what `create` needs to store them. Nothing of it could be inferred from the data."""
+    """Records by a formula, with the arguments of `create`. The data alone would not show any of it."""
 
     arguments: Mapping[str, Any]
     record: Callable[[int], Any]
@@ -52,7 +52,7 @@ class Mode:
 
     Attributes:
         name: Its name.
-        old: What has the name before: a file (or folder) of the format, several shards, the partial data of an
+        old: The data under the name before: a file (or folder) of the format, several shards, the partial data of an
             interrupted writer, or the front of the same data, which then grow in place.
         shards: Write several shards.
         options: Arguments of `create`.
@@ -136,7 +136,7 @@ class Scenario:
         return folder / ("data" if any_name else "data" + self.case.suffix)
 
     def prepare(self, folder: Path) -> None:
-        """Write what lies in the folder before."""
+        """Write the data that the folder has before."""
         if self.mode.by == "convert":
             self._write(self.source(folder), self.new, "ffrecord" if self.case.format != "ffrecord" else "tfrecord")
         path = self.path(folder)
@@ -240,7 +240,7 @@ def _is_possible(case_and_kind: tuple[FormatCase, str], mode: Mode) -> bool:
     if mode.old == "front":
         return case.grows
     if sharded and (case.suffix == ".bag" or case is _KNOWN_COUNT):
-        return False  # a bag is one file; and the count is that of the whole dataset
+        return False  # a bag is one file, and the count covers the whole dataset
     # How values are encoded is independent of how files appear: a few ways suffice.
     return kind == "fields" or case.suffix == ".bag" or mode.name in ("new", "resumed", "replace")
 

@@ -134,7 +134,7 @@ def _perform(folder: Path, scenario: Scenario, fault: Fault | None) -> None:
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:
-    """Return an exception and those that led to it."""
+    """Return an exception and its chain of causes."""
     found: list[BaseException] = []
     waiting = [error]
     while waiting:

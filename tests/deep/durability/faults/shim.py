@@ -133,12 +133,12 @@ def note(text: str) -> None:
 
 
 def report_inodes(inodes: Mapping[int, int], device: int, added: int) -> None:
-    """Let this process see other inodes than those of the file system.
+    """Let this process see other inodes than the file system has.
 
     Args:
-        inodes: The inode of a file to the one that is seen.
+        inodes: Maps the inode of a file to the inode that is seen.
         device: The number of the file system.
-        added: What is added to all other inodes of it.
+        added: The number added to all its other inodes.
     """
     flat = [number for pair in sorted(inodes.items()) for number in pair]
     pairs = (ctypes.c_uint64 * len(flat))(*flat)

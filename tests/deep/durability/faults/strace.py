@@ -1,4 +1,4 @@
-"""What strace sees of the file operations that the shim counts, to compare both."""
+"""Counts of file operations by strace, to compare with the shim's."""
 
 from __future__ import annotations
 

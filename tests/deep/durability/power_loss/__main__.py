@@ -31,7 +31,7 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass
 class Tally:
-    """What was found: by group and crash, and by failure."""
+    """The results by group and crash, and by failure."""
 
     counts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     failures: dict[str, list[tuple[str, Case]]] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Tally:
 
 
 def main() -> int:
-    """Run what the command line asks for; return 1 if a promise was broken."""
+    """Run the cases of the command line; return 1 if a promise was broken."""
     arguments = _parsed()
     cases = sorted(_chosen(arguments), key=lambda case: case.job)  # a job is recorded once
     tally, begin = Tally(), time.perf_counter()
@@ -116,7 +116,7 @@ def _parsed() -> argparse.Namespace:
 
 
 def _generic(broken: str) -> str:
-    """Return a failure without what differs from case to case."""
+    """Return a failure without the parts that differ from case to case."""
     found = _FOUND.sub("...", _SHARD.sub("/SHARD", _SUFFIX.sub("", _PATH.sub("", broken))))
     return _NUMBER.sub("N", _FIELD.sub("/FIELD'", found))[:200]
 

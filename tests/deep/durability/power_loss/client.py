@@ -1,4 +1,4 @@
-"""Starts a server with the shim, and asks it what a crash breaks."""
+"""Starts a server with the shim, and asks it which promises a crash breaks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Case:
 
 
 class CrashServer:
-    """A process in which jobs crash.
+    """A process whose jobs crash.
 
     Args:
         folder: An empty folder, for the shim and for the files of the jobs.
@@ -65,7 +65,7 @@ class CrashServer:
 
         Args:
             case: The case.
-            keep: Where to copy the disk as the crash left it.
+            keep: The folder to which the disk is copied after the crash.
         """
         kept = None if keep is None else str(keep)
         line = json.dumps({"name": case.job, "crash": case.crash, "seed": case.seed, "keep": kept})

@@ -1,11 +1,11 @@
-"""A disk that loses power: which of the operations before that are on it afterwards.
+"""A disk that loses power: the operations that survive on it.
 
-All that was synced is there: the bytes and the size of a file by a sync of the file, names by a sync of their folder.
-Of the rest a random part is there. A file may have the content of any time since its last sync, and its size of one
+All synced data survive: the bytes and the size of a file by a sync of the file, names by a sync of their folder.
+A random part of the rest survives. A file may have the content of any time since its last sync, and its size of one
 time with blocks of others, which are zeros where the size grew. Operations on names are there or not, and each of them
-is atomic: after a rename, one of both names is there, with the whole file.
+is atomic: one of both names is there after a rename, with the whole file.
 
-Not part of the model: what a disk loses although it was synced, bytes of deleted files in new ones, syncs that fail,
+Not part of the model: the loss of synced data, bytes of deleted files in new ones, syncs that fail,
 mode, owner, times and attributes of files, and writes to memory-mapped files.
 """
 
@@ -27,13 +27,13 @@ _Order = Literal["journal", "folder", "none"]
 
 @dataclass(frozen=True)
 class FileSystem:
-    """What a file system promises beyond POSIX.
+    """Promises of a file system beyond POSIX.
 
     Attributes:
-        order: Of operations on names, those before a point of time are there: `"journal"`, in all folders, and each
+        order: Operations on names survive up to a point of time: `"journal"`, in all folders, and each
             sync writes all of them (ext4, XFS); `"folder"`, each folder has its own point; `"none"`, each operation may
             be lost by itself.
-        syncs_names: A sync of a file, or of a folder, also writes its own name, and those of the folders above.
+        syncs_names: A sync of a file or a folder also writes its own name and the names of the folders above.
         block: The bytes that are written or lost together.
     """
 
@@ -104,8 +104,8 @@ class Disk:
     """The files of a tree, to which operations are applied.
 
     Args:
-        tree: What the disk holds at first, all of it synced.
-        file_system: What it promises.
+        tree: The first content of the disk, all of it synced.
+        file_system: Its promises.
     """
 
     def __init__(self, tree: Tree, file_system: FileSystem) -> None:
@@ -127,7 +127,7 @@ class Disk:
             self._apply(event)
 
     def tree(self) -> Tree:
-        """Return what all processes see, and what is there after one of them was killed."""
+        """Return the tree that all processes see; it survives if one of them is killed."""
         return dict(self._walk(self._now, lambda node: node.content))
 
     def paths(self) -> dict[int, str]:
@@ -135,7 +135,7 @@ class Disk:
         return {entry.inode: path for path, entry in self.tree().items()}
 
     def tree_after_power_loss(self, rng: random.Random) -> tuple[Tree, list[str]]:
-        """Return what may be there after the power failed, and what was lost."""
+        """Return a tree that may survive a loss of power, and the lost operations."""
         kept = self._kept(rng)
         lost = [f"not done: {change.text}" for change in self._changes if change not in kept]
         contents: dict[_Node, bytes] = {}
@@ -250,14 +250,14 @@ class Disk:
                 self._sync_names(folder)
 
     def _sync_changes(self, changes: Iterable[_Change]) -> None:
-        """Write these changes, and those in other folders that go before one of them."""
+        """Write these changes, and the changes in other folders that go before one of them."""
         for change in changes:
             if not change.is_synced:
                 change.is_synced = True
                 for folder in change.folders:
                     self._sync_changes(folder.changes[: folder.changes.index(change)])
 
-    # ---- what is lost
+    # ---- losses
 
     def _kept(self, rng: random.Random) -> set[_Change]:
         kept = {change for change in self._changes if change.is_synced}
@@ -350,7 +350,7 @@ def _content_after_power_loss(versions: Sequence[Sequence[bytes]], rng: random.R
 
 
 def _of_blocks(versions: Sequence[bytes], size: int, rng: random.Random, block: int) -> bytes:
-    """Return a file of a size whose blocks are those of random versions, with zeros behind the end of a version."""
+    """Return a file of a size with blocks of random versions, and zeros behind the end of a version."""
     parts = (rng.choice(versions)[at : at + block].ljust(block, b"\0") for at in range(0, size, block))
     return b"".join(parts)[:size]
 

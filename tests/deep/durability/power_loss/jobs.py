@@ -35,7 +35,7 @@ SPEC = {"id": "int32", "data": "bytes", "grid": "uint8[2,2]"}
 
 @dataclass(frozen=True)
 class Place:
-    """Where a job works.
+    """The folders of a job.
 
     Attributes:
         data: The folder of the data that it writes.
@@ -48,7 +48,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Notes:
-    """What a job reports.
+    """Reports of a job.
 
     Attributes:
         began: Is called with the number of records that a writer begins with.
@@ -65,10 +65,10 @@ class Target:
 
     Attributes:
         name: Its path in the folder of the data.
-        new: What it holds at the end.
-        old: What it holds before, if it exists.
-        growth: What appears under the name before the end: `"none"`, whole `"rows"`, or whole `"shards"`.
-        finished: Call to the records that have been there since it returned.
+        new: Its records at the end.
+        old: Its records before, if it exists.
+        growth: The data that appear under the name before the end: `"none"`, whole `"rows"`, or whole `"shards"`.
+        finished: Maps a call to the records that have been there since it returned.
         may_be_missing: True if the old data may be aside for a moment: a bag has two files.
     """
 
@@ -85,17 +85,17 @@ Call = Callable[[Place, Notes], None]
 
 @dataclass(frozen=True)
 class Job:
-    """Calls one after the other, the last of which completes the data.
+    """Calls one after the other; the last one completes the data.
 
     Attributes:
-        group: The row of the table in which it counts.
-        name: Its own.
-        targets: What it writes.
-        prepare: Writes what there is before.
-        calls: What it does. After a crash it begins again with the call that was interrupted.
+        group: Its row of the table.
+        name: Its name.
+        targets: The datasets that it writes.
+        prepare: Writes the old data.
+        calls: Its calls. After a crash it begins again with the interrupted call.
         resumes: True if it keeps synced records after a crash.
         extends: True if it appends to the old data.
-        replaces: True if it replaces whatever has the name, also its own complete data.
+        replaces: True if it replaces any data under the name, also its own complete data.
     """
 
     group: str
@@ -112,7 +112,7 @@ class Job:
 
 
 def contents(case: FormatCase, n: int = N, first: int = 0) -> Contents:
-    """Return records of a spec of its own, some of which fill several blocks of a disk."""
+    """Return records of a spec of its own; some of them fill several blocks of a disk."""
     spec = SPEC | {"data": "utf8"} if "bytes" in case.refuses else SPEC
 
     def record(i: int) -> dict[str, Any]:
@@ -413,7 +413,7 @@ def _repairs(case: FormatCase) -> Iterator[Job]:
 
 
 def _repair(case: FormatCase, name: str, options: Mapping[str, Any], old: Contents | None) -> Job:
-    """Copy what is sound: of a TFRecord all but a record, whose last byte was changed; of others all."""
+    """Repair a copy: it loses the changed record of a TFRecord, and nothing of other formats."""
     loses = case.name == "tfrecord" and not options
     new = contents(case, N - 1 if loses else N)
     where = "data" if options else f"data{case.suffix}"

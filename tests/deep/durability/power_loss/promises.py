@@ -36,10 +36,10 @@ def broken_promises(job: Job, place: Place, progress: Progress, names: Sequence[
     """Return which promises are broken; an empty list is the aim.
 
     Args:
-        job: What was interrupted.
-        place: Where it was.
-        progress: How far it was.
-        names: The files and folders that it leaves, if it is not interrupted.
+        job: The interrupted job.
+        place: Its folders.
+        progress: Its progress.
+        names: The files and folders that it leaves if it is not interrupted.
     """
     found = [problem for target in job.targets for problem in _after_crash(target, place, progress)]
     is_complete = all(_state(target, place) == "new" for target in job.targets)
@@ -144,7 +144,7 @@ def _at_the_end(target: Target, place: Place) -> list[str]:
 
 
 def _still_there(job: Job, place: Place) -> list[str]:
-    """After a call that raised, the finished data are there."""
+    """The finished data are there after a call that raised."""
     states = [(target, _state(target, place)) for target in job.targets if target.old and target.growth == "none"]
     return [
         f"lost: after the call that raised, there is {state}"
@@ -153,11 +153,11 @@ def _still_there(job: Job, place: Place) -> list[str]:
     ]
 
 
-# ---- what has the name
+# ---- the state of the name
 
 
 def _state(target: Target, place: Place) -> str:
-    """Return what has the name: "nothing", "old", "new", or what is wrong."""
+    """Return the state of the name: "nothing", "old", "new", or the fault."""
     path = place.data / target.name
     if not path.exists():
         return "nothing"

@@ -36,7 +36,7 @@ _NAMES = (Kind.CREATE, Kind.MKDIR, Kind.SYMLINK, Kind.LINK)
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One operation that succeeded, or a note between two of them; `shim.c` says what `a`, `b` and `c` are."""
+    """One operation that succeeded, or a note between two of them; `shim.c` explains `a`, `b` and `c`."""
 
     kind: Kind
     a: int
@@ -92,12 +92,12 @@ def events_of(record: bytes) -> Iterator[Event]:
 
 @dataclass
 class Progress:
-    """What a job had done, by its notes.
+    """The progress of a job, by its notes.
 
     Attributes:
         call: The call that ran, or would have run next.
         is_complete: True if all calls had returned.
-        promised: Call to the number of records that it had synced.
+        promised: Maps a call to the number of records that it had synced.
     """
 
     call: int = 0

@@ -1,4 +1,4 @@
-"""Lets jobs lose power, and checks what they do next: each in a fork of this process, so no interpreter starts.
+"""Lets jobs lose power, and checks their resumes: each in a fork of this process, so no interpreter starts.
 
 The process has the shim preloaded. It reads lines of JSON, the arguments of `Runner.run`, from stdin, and answers each
 with a line of JSON.
@@ -31,18 +31,18 @@ from tests.deep.durability.power_loss.tree import Entry, Tree, read_tree, same_t
 
 _LIMIT_S = 60
 _LEVEL = 2**40  # more than any inode of the file system: a file made after the n-th crash has n times that more
-_SHARE_OF_TWO = 0.25  # of the cases in which the job crashes a second time
-_SHARE_OF_NAMES = 0.3  # of the crashes at an operation on names, which are more interesting
-_SHARE_OF_TORN = 0.3  # of the kills in a write that stored half of its bytes
+_SHARE_OF_TWO = 0.25  # share of cases whose job crashes a second time
+_SHARE_OF_NAMES = 0.3  # share of crashes at an operation on names: the most interesting ones
+_SHARE_OF_TORN = 0.3  # share of kills within a write that stored half of its bytes
 
 
 @dataclass(frozen=True)
 class Start:
-    """From where a job runs on.
+    """The point from which a job runs on.
 
     Attributes:
         synced: The disk at some time before, all of it synced.
-        progress: What the job had done by then.
+        progress: The progress of the job by then.
         events: The operations since then, of processes that were killed.
     """
 
@@ -53,11 +53,11 @@ class Start:
 
 @dataclass(frozen=True)
 class Run:
-    """What a job did.
+    """The operations of a job.
 
     Attributes:
-        start: From where.
-        events: Its operations, behind those of the start.
+        start: Its start.
+        events: Its operations after the start.
         names: The files and folders that it left with the data.
     """
 
@@ -68,14 +68,14 @@ class Run:
 
 @dataclass(frozen=True)
 class Crash:
-    """What a crash left.
+    """The disk and the progress after a crash.
 
     Attributes:
         tree: The disk.
-        progress: What the job had done.
-        start: From where it can run on.
-        order: `FileSystem.order`, or "killed" if only the process ended.
-        story: What happened, in words.
+        progress: The progress of the job.
+        start: The point from which it can run on.
+        order: `FileSystem.order`; "killed" if only the process ended.
+        story: A description of the crash.
     """
 
     tree: Tree
@@ -101,13 +101,13 @@ class Runner:
         self._added = 0
 
     def run(self, name: str, crash: str, seed: int, keep: str | None = None) -> dict[str, Any]:
-        """Return `{"broken": ..., "order": ..., "story": ...}`: broken promises, the order of the disk, what happened.
+        """Return `{"broken": ..., "order": ..., "story": ...}`: broken promises, the order of the disk, a description.
 
         Args:
-            name: Of the job.
+            name: Name of the job.
             crash: One of `"kill"`, `"power"`, and `"unordered"`: operations on names are lost in any order.
-            seed: Of all that is random.
-            keep: Where to copy the disk after the crash.
+            seed: Seed of all random choices.
+            keep: The folder to which the disk is copied after the crash.
         """
         job, rng = JOBS[name], random.Random(f"{name} {crash} {seed}")
         first = self._first_run(job)
@@ -134,7 +134,7 @@ class Runner:
     # ---- runs
 
     def _first_run(self, job: Job) -> Run | str:
-        """Return what a job does without a crash; or a broken promise."""
+        """Return the operations of a job without a crash, or a broken promise."""
         if job.name not in self._runs:
             if self._disk.exists():
                 shutil.rmtree(self._disk)
@@ -161,7 +161,7 @@ class Runner:
         return Run(start, events, all_names(self._place.data))
 
     def _perform(self, job: Job, first: int, record: Path) -> None:
-        os.environ |= {"FAULT_PREFIX": str(self._disk), "FAULT_RECORD": str(record)}  # of processes that it starts
+        os.environ |= {"FAULT_PREFIX": str(self._disk), "FAULT_RECORD": str(record)}  # its processes inherit it
         descriptor = os.open(record, os.O_RDWR | os.O_APPEND)
         shim.record(self._disk, descriptor)
         try:
@@ -238,7 +238,7 @@ def _sources(tree: Tree) -> dict[str, tuple[str, bytes]]:
 
 
 def _crash(job: Job, run: Run, crash: str, file_system: FileSystem, rng: random.Random) -> Crash:
-    """Return what is there after a crash at a random operation."""
+    """Return the disk after a crash at a random operation."""
     n = len(run.events)
     names = [at for at, event in enumerate(run.events) if event.kind < Kind.WRITE]
     at = rng.choice(names) if names and rng.random() < _SHARE_OF_NAMES else rng.randrange(n)

@@ -17,7 +17,7 @@ class Entry:
     """A file, a folder or a symbolic link.
 
     Attributes:
-        kind: Which of these.
+        kind: One of these three.
         inode: Its number; two names of one file have the same.
         content: The bytes of a file, or the target of a link.
         time_ns: When the content changed.
@@ -34,7 +34,7 @@ Tree = dict[str, Entry]
 
 
 def read_tree(folder: Path, inode: Callable[[int], int] = int) -> Tree:
-    """Return what lies in a folder; `inode` returns the inode in the tree of one in the file system."""
+    """Return the tree of a folder; `inode` maps an inode of the file system to one of the tree."""
     found: Tree = {"": _entry(folder, inode)}
     waiting = [folder]
     while waiting:

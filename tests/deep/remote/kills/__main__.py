@@ -1,4 +1,4 @@
-"""Kills writers of S3 at their requests, lets requests fail, and interleaves two programs; then checks what is there.
+"""Kills writers of S3 at their requests, lets requests fail, and interleaves two programs; then checks the bucket.
 
 `python -m tests.deep.remote.kills --kills 500 --failures 200 --pairs 200 --seed 1`. moto plays S3, each program is a
 fork, and a proxy between them injects the faults. Each broken promise is a line that names its case, which
@@ -29,7 +29,7 @@ _ROWS = "ROWS "
 
 
 def main() -> int:
-    """Run what the command line asks for; return 1 if a promise was broken."""
+    """Run the cases of the command line; return 1 if a promise was broken."""
     arguments = _parsed()
     begin = time.perf_counter()
     if arguments.list:

@@ -45,7 +45,7 @@ SPEC = {"n": "int64", "text": "utf8"}
 SHARD_RECORDS = 4
 NEW, FEWER = range(14), range(1000, 1010)
 OLD, ADDED, MORE = range(5000, 5018), range(6000, 6007), range(7000, 7006)
-ALIKE = range(8000, 8018)  # files of the same names and sizes as those of OLD: only the values tell a mixture
+ALIKE = range(8000, 8018)  # files of the names and sizes of OLD: only the values show a mixture
 LOST = 6  # the record that is damaged in the source of `repair`
 
 
@@ -55,7 +55,7 @@ def record(n: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a call writes, and what it reads.
+    """The target and the sources of a call.
 
     Attributes:
         base: A URL or a local folder, without a slash at the end.
@@ -182,7 +182,7 @@ def repair(name: str, source: str) -> Call:
 
 
 def prepare_sources(folder: Path) -> None:
-    """Write what `convert`, `merge`, `split` and `repair` read."""
+    """Write the sources of `convert`, `merge`, `split` and `repair`."""
     place = Place(str(folder), folder, lambda **facts: None)
     create_file("source.tfrecord", "tfrecord", NEW)(place)
     for number, part in enumerate((NEW[:5], NEW[5:9], NEW[9:])):

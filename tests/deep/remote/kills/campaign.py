@@ -1,4 +1,4 @@
-"""Chooses faults and interleavings at random, runs them, and counts what came of them."""
+"""Chooses faults and interleavings at random, runs them, and counts the outcomes."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Choice:
     Attributes:
         kind: "kills", "failures", "late" or "pairs".
         name: The scenario, or the pair.
-        action: What happens, if it is no pair.
-        where: Where among the requests, in [0, 1).
-        where_second: Of a pair: where the second program waits; 1 or more if it does not.
+        action: The action of the fault, if it is no pair.
+        where: The place among the requests, in [0, 1).
+        where_second: The place where the second program of a pair waits; 1 or more if it does not wait.
         span: See `Fault`.
-        elsewhere: Likewise.
+        elsewhere: See `Fault`.
     """
 
     kind: str

@@ -32,11 +32,11 @@ class CleanRun:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """What a case showed.
+    """The outcome of a case.
 
     Attributes:
         end: How the call ended that met the fault; "no fault" if it made too few requests.
-        states: What a reader found then.
+        states: The states that a reader found then.
         violations: The broken promises.
     """
 
@@ -55,7 +55,7 @@ class CaseRunner:
     # ---- without a fault
 
     def clean_run(self, scenario: Scenario) -> CleanRun:
-        """Return what a scenario does without a fault.
+        """Return the run of a scenario without a fault.
 
         Raises:
             RuntimeError: It fails, or leaves other objects than the same calls leave in a local folder.
@@ -113,7 +113,7 @@ class CaseRunner:
         return CaseResult(first.end, states, broken)
 
     def _promised(self, clean: CleanRun) -> int:
-        """Return how many records a resumed call must begin with: those of the shards that arrived, but for the last.
+        """Return how many records a resumed call must begin with: all records of arrived shards except the last one.
 
         A record is recognized by its text. The last shard counts only once its entry arrived, too. Shards that all have
         their final names count as published: the call publishes them, and then begins anew.
@@ -154,7 +154,7 @@ class CaseRunner:
             return [*broken, Violation(kind, f"after the call again, a reader finds {str(found)[:300]}")]
         if left := stage.temporary_files(machine) - before:
             broken.append(Violation("left", f"local files: {', '.join(sorted(left))}"))
-        left_late = fault.is_late  # what arrives after the end stays
+        left_late = fault.is_late  # an object that arrives after the end stays
         return broken + [
             one for one in self._wrong_objects(scenario, clean, expected) if not (left_late and one.kind == "left")
         ]
@@ -176,7 +176,7 @@ class CaseRunner:
         return program
 
     def _wrong_objects(self, scenario: Scenario, clean: CleanRun, label: str) -> list[Violation]:
-        """Return what is wrong in the bucket; shards that are added to a folder may have other names there."""
+        """Return the faults of the bucket; shards that are added to a folder may have other names there."""
         if scenario.grows or label != "new":
             return self._stage.unlisted_objects(scenario.datasets)
         return self._stage.wrong_objects(clean.expected)

@@ -11,7 +11,7 @@ UNTIL_LIFTED = 10**6
 
 
 class Action(Enum):
-    """What happens at a request."""
+    """The action of a fault at a request."""
 
     KILL_BEFORE = "the process is killed, and the request does not arrive"
     KILL_AFTER = "the request is carried out, and the process is killed before it sees the answer"
@@ -47,8 +47,8 @@ class Fault:
 
     Attributes:
         at: The number of the request, from 1.
-        action: What happens.
-        span: How many requests it lasts, or after how many others a late request is carried out.
+        action: The action.
+        span: The number of requests that it lasts, or that a late request waits for.
         elsewhere: The call runs again on another machine: with an empty folder for temporary files.
     """
 

@@ -32,17 +32,17 @@ _Finals = dict[str, Sequence[Sequence[int]]]
 
 @dataclass(frozen=True)
 class Pair:
-    """Two calls, and what may come of them.
+    """Two calls, and their allowed outcomes.
 
     Attributes:
         name: Its name.
         first: The call that waits.
         second: The call that runs meanwhile.
-        finals: The programs that succeed, such as "a", "b" or "ab", to the records that may be there then.
+        finals: Maps the programs that succeed, such as "a", "b" or "ab", to the records that may be there then.
         dataset: The name of the data.
         before: Writes the old data.
         before_fault: The fault that `before` meets.
-        reads: If one of the calls reads: the records that it may find.
+        reads: The records that a reading call may find.
         may_fail: The reader may get an error instead.
         may_leave: Objects may be left.
     """

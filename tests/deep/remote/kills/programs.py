@@ -27,7 +27,7 @@ from tests.deep.remote.kills.scenarios import Dataset
 __all__ = ["Ending", "Function", "Program", "look", "prepare_forks", "start"]
 
 LIMIT_S = 60.0
-_WRONG = -1  # stands for a record whose values are not those of its number, or that is read without its spec
+_WRONG = -1  # stands for a record with the values of another number, or read without its spec
 
 Function = Callable[[Callable[..., None]], None]
 """What a program does; it receives a function that reports facts."""
@@ -99,7 +99,7 @@ def start(name: str, function: Function, machine: Path, endpoint: str) -> Progra
 
     Args:
         name: Its access key.
-        function: What it does.
+        function: The function that it runs.
         machine: A folder for its temporary files and its cache.
         endpoint: The URL of the server.
     """
@@ -172,7 +172,7 @@ async def _make_client() -> None:
         pass
 
 
-# ---- what a reader finds
+# ---- states that a reader finds
 
 
 def look(base: str, datasets: Sequence[Dataset], *, verify: bool = False) -> list[Any]:

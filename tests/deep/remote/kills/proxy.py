@@ -44,7 +44,7 @@ class Request:
 
 @dataclass
 class Program:
-    """What the proxy knows of a program.
+    """State of a program in the proxy.
 
     Attributes:
         group: Its process group, which a fault kills.
@@ -52,7 +52,7 @@ class Program:
         hold_at: The request that waits, and all later ones.
         gate: Open as long as no request waits.
         log: Method, target and fate of its requests.
-        left: How many requests the fault still lasts.
+        left: The number of requests that the fault still lasts.
     """
 
     group: int
@@ -204,7 +204,7 @@ class Proxy:
     # ---- commands
 
     async def command(self, words: dict[str, Any]) -> Any:
-        """Do what a line of stdin asks for; return the answer."""
+        """Run the request of a line of stdin; return the answer."""
         match words.pop("do"):
             case "start":
                 self._start(**words)

@@ -73,7 +73,7 @@ class ProxyClient:
         self._ask(do="release", name=name, hold_at=hold_at or _NEVER)
 
     def settle(self) -> None:
-        """Wait until the server has carried out what it was sent."""
+        """Wait until the server has carried out all its requests."""
         self._ask(do="settle")
 
     def deliver(self) -> int:

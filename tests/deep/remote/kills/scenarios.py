@@ -1,4 +1,4 @@
-"""What has the name before, which call meets the fault, and what must be there afterwards."""
+"""The data before, the call that meets the fault, and the data that must be there afterwards."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Dataset:
     Attributes:
         name: Its name.
         new: The numbers of its records.
-        old: Those before the call; `None` if there is no data.
-        more: What the call that runs after the fault adds, if it is another one.
+        old: The numbers before the call; `None` if there is no data.
+        more: The numbers that another call adds after the fault.
     """
 
     name: str
@@ -62,12 +62,12 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A call, and what holds for it.
+    """A call, and its promises.
 
     Attributes:
         name: Its name.
         call: The call.
-        datasets: What it writes.
+        datasets: The datasets that it writes.
         before: Writes the old data.
         again: Runs after the fault; `None`: the same call.
         grows: The old data are readable at every moment, and each call adds records.

@@ -1,4 +1,4 @@
-"""Where programs run: a server with a proxy in front of it, folders for machines, and what is in the bucket."""
+"""The stage of programs: a server behind a proxy, folders for machines, and the objects in the bucket."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Violation:
     Attributes:
         kind: "lost", "torn", "blocked" (a reader got an error that it may not get), "refused" (the call does not run
             again), "left" (objects or files that should not be there), or "wrong".
-        text: What was found.
+        text: The finding.
     """
 
     kind: str
@@ -84,7 +84,7 @@ class Stage:
 
         Args:
             name: Its name, and access key.
-            function: What it does.
+            function: The function that it runs.
             fault: The fault that it meets.
             hold_at: The request that waits.
             machine: The machine that it runs on: the name of a folder.
@@ -106,11 +106,11 @@ class Stage:
         return ending
 
     def temporary_files(self, machine: str) -> set[str]:
-        """Return the names in the folder for temporary files, but for those of multiprocessing."""
+        """Return the names in the folder for temporary files, except names of multiprocessing."""
         names = {path.name for path in (self.folder / machine / "tmp").glob("*")}
         return {name for name in names if not name.startswith("pymp-")}
 
-    # ---- what is expected
+    # ---- expectations
 
     def local_files(self, calls: Sequence[Call | None]) -> dict[str, str]:
         """Return name to MD5 of the files that calls leave in a local folder."""
@@ -125,7 +125,7 @@ class Stage:
         return listed
 
     def wrong_objects(self, expected: dict[str, str]) -> list[Violation]:
-        """Compare the objects with local files: there are no others, and those that hold data are equal."""
+        """Compare the objects with local files: the names are the same, and all data are equal."""
         found = self.server.etags()
         broken = _missing_and_left(expected.keys(), found.keys())
         data = [key for key in expected.keys() & found.keys() if not key.endswith(".json")]
@@ -134,7 +134,7 @@ class Stage:
         return broken
 
     def unlisted_objects(self, datasets: Sequence[Dataset]) -> list[Violation]:
-        """Compare the objects with those that the sidecars list."""
+        """Compare the objects with the lists of the sidecars."""
         listed = {key for dataset in datasets for key in self._listed(dataset)}
         return _missing_and_left(listed, self.server.etags().keys())
 
@@ -158,7 +158,7 @@ class Stage:
         return note
 
     def import_modules(self) -> None:
-        """Import what the last program imported, so that no fork has to."""
+        """Import the modules of the last program, so that no fork has to."""
         for name in (self.folder / "modules").read_text().splitlines():
             if name not in sys.modules and name != "__mp_main__":
                 importlib.import_module(name)
@@ -176,7 +176,7 @@ def _missing_and_left(expected: Any, found: Any) -> list[Violation]:
 
 
 def reader(datasets: Sequence[Dataset], *, verify: bool = False) -> Function:
-    """Return a function that reports what a reader finds."""
+    """Return a function that reports the state that a reader finds."""
     return lambda tell: tell(found=look(URL, datasets, verify=verify))
 
 
