@@ -95,7 +95,7 @@ def test_held_extents_outlive_their_arrays() -> None:
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3, 9])
 def test_threads_share_a_large_batch(n_threads: int, tmp_path: Path) -> None:
-    """From memory and from a file, with windows, blobs of all sizes, and one that is empty."""
+    """Blobs of all sizes, also an empty one, are read from memory and from a file, with windows."""
     rng = np.random.default_rng(0)
     memory = rng.integers(0, 256, 3_000_000, np.uint8)
     path = tmp_path / "a"
@@ -195,7 +195,7 @@ def test_lay_out_refuses_wrong_arguments() -> None:
 
 
 def test_sizes_below_0() -> None:
-    """So small that what is left of them without a tail would be more than any blob."""
+    """A size of -2**63 less its tail would wrap around to more than any blob needs."""
     index = held([(0, 0, 1)], tail=8)
     assert lay_out((index,), None, facts([-(2**63)], [64]), 1, np.empty(3, np.int64)) is None
 

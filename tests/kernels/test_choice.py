@@ -1,4 +1,4 @@
-"""Which kernels run: the choice of `DATAFORMATS_KERNELS`, the kernels that are available, and the warnings."""
+"""The choice of kernels: the value of `DATAFORMATS_KERNELS`, the kernels that are available, and the warnings."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ VECTORS = [
     ("crc32", b"", 0x00000000),
     ("crc32", b"123456789", 0xCBF43926),
 ]
-# Around what the kernels treat as a unit: 256 bytes, three lanes of 1024 and of 4096 bytes, and pieces of 1 MiB.
+# Lengths around the units of the kernels: 256 bytes, three lanes of 1024 and of 4096 bytes, and pieces of 1 MiB.
 LARGE = [767, 768, 3071, 3072, 3072 + 3 * 64 + 17, 3 * 4096 + 5, 1 << 16, (1 << 20) - 1, (1 << 20) + 1030]
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 HEADER = Path(__file__).parents[2] / "dataformats" / "kernels" / "checksum" / "crc_fold.h"
-POLYNOMIALS = {"crc32": 0x104C11DB7, "crc32c": 0x11EDC6F41}  # of degree 32, highest power first
-DISTANCES = (2048, 1536, 1024, 512, 384, 256, 128)  # in bits
+POLYNOMIALS = {"crc32": 0x104C11DB7, "crc32c": 0x11EDC6F41}  # coefficients from degree 32 down to 0
+DISTANCES = (2048, 1536, 1024, 512, 384, 256, 128)  # bits
 
 pytestmark = pytest.mark.skipif(not HEADER.exists(), reason="reads C of a checkout, and these tests are outside")
 

@@ -1,4 +1,4 @@
-"""Gathering extents: each kernel copies what plain slicing gives, or names the extent that is outside."""
+"""Gathering extents: each kernel copies the bytes of plain slicing, or names the extent that is outside."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_png_unfilter_refuses_wrong_sizes(arguments: tuple[int, int]) -> None:
 
 
 def by_pillow(image: np.ndarray, size: tuple[int, int], box: tuple[float, float, float, float]) -> np.ndarray:
-    """Along the rows first: Pillow 13 may choose the other order, and round the pixels between differently."""
+    """Resample along the rows first: Pillow 13 may choose the other order, and round the pixels between differently."""
     (left, top, right, bottom), height = box, image.shape[0]
     narrow = Image.fromarray(image).resize((size[0], height), Image.Resampling.BILINEAR, (left, 0, right, height))
     return np.asarray(narrow.resize(size, Image.Resampling.BILINEAR, (0, top, size[0], bottom)))

@@ -48,7 +48,7 @@ ORDERS: list[tuple[Key, int, list[int]]] = [
     ((0, 1), 10, [4, 5, 2, 9, 3, 8, 0, 7, 1, 6]),
     ((2**64 - 1, 0x0123456789ABCDEF), 10, [4, 1, 3, 9, 0, 6, 5, 7, 8, 2]),
 ]
-SAMPLES: list[tuple[Key, int, list[int]]] = [  # of the indices 0, 1, domain // 2, domain - 2, domain - 1
+SAMPLES: list[tuple[Key, int, list[int]]] = [  # images of the indices 0, 1, domain // 2, domain - 2, domain - 1
     ((5, 7), 64, [1, 18, 28, 40, 35]),
     ((5, 7), 65, [47, 43, 62, 61, 35]),
     ((1, 2), 1000, [754, 870, 34, 680, 186]),
@@ -141,7 +141,7 @@ def test_all_of_the_key_and_the_domain_count() -> None:
     assert len({kernels.permute(indices[:9], domain, (0, 0)).tobytes() for domain in range(1025, 2049)}) == 1024
 
 
-# ---- what is refused
+# ---- refused arguments
 
 
 @pytest.mark.parametrize("suite", SUITES)

@@ -141,7 +141,7 @@ def test_the_search_for_a_header(suite: Any) -> None:
     assert suite.scan_tfrecord_header(window, 0, 49) == second
     assert suite.scan_tfrecord_header(window, first + 1, 1000) == second
     assert suite.scan_tfrecord_header(window, second + 1, 1000) == -1
-    assert suite.scan_tfrecord_header(window[: second + 11], first + 1, 1000) == -1  # not with all its bytes
+    assert suite.scan_tfrecord_header(window[: second + 11], first + 1, 1000) == -1  # its end is missing
     assert suite.scan_tfrecord_header(window[: second + 12], first + 1, 1000) == second
     assert suite.scan_tfrecord_header(bytes(200_000), 0, 1000) == -1  # zeros are no header
     for at in (len(window), len(window) + 1, 2**63 - 1):

@@ -274,7 +274,7 @@ def test_lists_of_varints(numbers: list[tuple[int, int]], data: st.DataObject) -
 
 
 def check_variants(shape: Shape, blob: bytes) -> None:
-    """Compare the numbers of "a" by portable C with those by the kernel for this machine."""
+    """Compare the numbers of "a" by portable C with the numbers by the kernel for this machine."""
     (features,) = find(shape, [blob], [(0, "a")]).features
     count, kind = features[0, [COUNT, KIND]].tolist()
     if kind in DTYPES:

@@ -188,7 +188,7 @@ def test_missing_values_are_marked_in_columns() -> None:
         assert (bytes(joined[1]), joined[2].tolist()) == (b"xyxy", [0, 2, 2, 4])
         assert (ragged[1].tolist(), ragged[2].tolist()) == ([1, 2, 3] * 2, [0, 3, 3, 6])
     large = record(Shape.EXAMPLE, whole | {b"a": feature(Shape.EXAMPLE, "i8", [5, 2**20])})
-    dense, joined, _ = filled([good, bare, large], outputs)  # which is found again, without dense columns
+    dense, joined, _ = filled([good, bare, large], outputs)  # the value is found again, without dense columns
     assert (dense[0], dense[3], joined[0]) == (0, None, FILLED)
     beside = [number(DENSE, "u1", 2), *outputs[1:]]
     assert filled([good, bare, good], beside)[0][0] == 0
@@ -307,7 +307,7 @@ def test_wrapper_refuses_wrong_memory_and_arguments() -> None:
         bad = KERNEL.wire_columns_plan(0, ((0, b"a"),), ((DENSE, "i", 8, 1, make, None),), False, np.empty)
         with pytest.raises((ValueError, BufferError, TypeError, ZeroDivisionError)):
             KERNEL.wire_columns(bad, blob, *one, None)
-    memory = np.frombuffer(blob + bytes(-len(blob) % 8), np.uint8).copy()  # where it would be written while it is read
+    memory = np.frombuffer(blob + bytes(-len(blob) % 8), np.uint8).copy()  # it would be written while it is read
     over = KERNEL.wire_columns_plan(
         0, ((0, b"a"),), ((DENSE, "i", 8, 1, lambda n: memory[: 8 * n], None),), False, np.empty
     )

@@ -315,7 +315,7 @@ def test_array_changing_during_encoding_raises() -> None:
 
     def change() -> None:
         while not done.is_set():
-            array[:] = large  # without the GIL
+            array[:] = large  # NumPy copies without the GIL
             array[:] = small
 
     def encode_often() -> None:

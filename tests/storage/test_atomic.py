@@ -147,7 +147,7 @@ def test_locked_temporary_name_is_avoided(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("there", ["link to a file", "link to a folder", "dangling link", "folder"])
 def test_linked_temporary_name_is_avoided(there: str, tmp_path: Path) -> None:
-    """An archive may hold such a link beside its data; what it names is not written to."""
+    """An archive may hold such a link beside its data; the target of the link is not written to."""
     KINDS[there](tmp_path / "file.partial")
     before = _content(tmp_path / "target")
     atomic.write_bytes(tmp_path / "file", b"new")

@@ -43,7 +43,7 @@ def written(folder: Path, n: int) -> list[LocalFile]:
     return [LocalFile(folder / str(i)) for i in range(n)]
 
 
-# ---- what stays open
+# ---- descriptors that stay open
 
 
 @needs_proc
@@ -95,7 +95,7 @@ def free(request: pytest.FixtureRequest) -> Iterator[None]:
     gc.collect()
     DESCRIPTORS.close_spare()
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    held = [os.dup(0) for _ in range(20)]  # so that numbers are not small
+    held = [os.dup(0) for _ in range(20)]  # makes the next numbers larger
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(held) + 30, limits[1]))
     try:
         while True:

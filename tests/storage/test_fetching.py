@@ -48,7 +48,7 @@ def fetched(files: list[Any], rows: list[tuple[int, int, int]]) -> list[bytes]:
 
 
 def test_one_call_for_all(store: CountingStore, tmp_path: Path) -> None:
-    """Of one file system, whatever the files; others go by threads meanwhile."""
+    """Files of one file system are fetched in one call; other files are read by threads meanwhile."""
     (tmp_path / "local").write_bytes(DATA)
     files = [
         store.file("a", DATA),
@@ -111,7 +111,7 @@ def test_deleted_files(store: CountingStore) -> None:
 
 
 def test_too_long_answer_raises(store: CountingStore) -> None:
-    """As of a server that knows no ranges, and sends the whole file."""
+    """A server without range support sends the whole file."""
     store.answering = lambda name, start, answer: DATA
     with pytest.raises(FormatError, match="more bytes than requested"):
         fetched([store.file("a", DATA)], [(0, 4, 10)])

@@ -59,7 +59,7 @@ def test_changed_files(path: Path, change: str) -> None:
         os.utime(path, ns=(1, 1))
     elif change == "replaced":
         (path.parent / "other").write_bytes(bytes(200))
-        os.utime(path.parent / "other", ns=(1, 1))  # what is written within a tick of the clock has one time
+        os.utime(path.parent / "other", ns=(1, 1))  # two writes within a tick of the clock have one time
         (path.parent / "other").replace(path)
     else:
         path.unlink()

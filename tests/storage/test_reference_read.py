@@ -23,7 +23,7 @@ MAX = 2**63 - 1
 
 
 class Bytes(StoredFile):
-    """A file in memory that counts what is read of it."""
+    """A file in memory that counts its reads."""
 
     def __init__(self, data: bytes, name: str = "memory") -> None:
         self.data, self.name, self.size, self.identity = data, name, len(data), (str(len(data)),)
@@ -177,6 +177,6 @@ def test_large_pieces_are_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_short_reads_are_errors() -> None:
     file = Bytes(noise(100))
-    file.size = 200  # as if it had shrunk
+    file.size = 200  # simulates a file that shrank
     with pytest.raises(TruncatedError, match="memory"):
         read([file], extents([(0, 90, 20)]))

@@ -157,7 +157,7 @@ def test_a_forked_child_reads_on_while_the_parent_reads(tmp_path: Path) -> None:
     data = plain_bytes(1_000_000)
     file = opened(tmp_path, compress(data, "gzip"), "gzip")
     assert file.pread(500_000, 10) == data[500_000:500_010]
-    with file._lock, file._seeking:  # as another thread of the parent may hold them
+    with file._lock, file._seeking:  # another thread of the parent may hold them
         child = multiprocessing.get_context("fork").Process(target=_read_in_child, args=(file, data))
         child.start()
     assert file.pread(0, len(data)) == data
@@ -208,7 +208,7 @@ def test_alternating_threads_decompress_each_byte_about_once(
 def test_read_waits_for_the_read_before_it(tmp_path: Path, decompressed_bytes: list[int]) -> None:
     data = plain_bytes(200_000)
     file = opened(tmp_path, compress(data, "gzip"), "gzip")
-    file._reads[-1] = (0, 100_000)  # as if another thread had begun it
+    file._reads[-1] = (0, 100_000)  # another thread began it
     with ThreadPoolExecutor(1) as threads:
         second = threads.submit(file.pread, 100_000, 100_000)
         with pytest.raises(TimeoutError):
@@ -239,7 +239,7 @@ def test_release_and_fork_forget_where_reads_ended(tmp_path: Path) -> None:
 
 def test_release_leaves_a_read_in_another_thread_its_decompressor(tmp_path: Path) -> None:
     file = opened(tmp_path, compress(plain_bytes(1000), "gzip"), "gzip")
-    with file._lock:  # as while a read chooses where to continue
+    with file._lock:  # a read holds it while it chooses a checkpoint
         closer = threading.Thread(target=file.release)
         closer.start()
         closer.join(0.05)

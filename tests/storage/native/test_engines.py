@@ -53,7 +53,7 @@ def fd(path: Path) -> Iterator[int]:
 
 
 def drop(fd: int) -> None:
-    """Make the system forget what it holds of a file."""
+    """Make the system drop its cached pages of a file."""
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
@@ -169,9 +169,9 @@ def test_errors_of_the_system(name: str, path: Path, fd: int, content: NDArray[n
     pipe = os.pipe()
     try:
         cases = {closed: errno.EBADF, folder: errno.EISDIR, -1: errno.EBADF}
-        if name != "uring":  # which would wait for bytes: it is for regular files alone, as storage has them
+        if name != "uring":  # io_uring would wait for bytes: storage uses it for regular files alone
             cases[pipe[0]] = errno.ESPIPE
-        if name != "libaio":  # which opens the file again
+        if name != "libaio":  # libaio opens the file again
             cases[writing] = errno.EBADF
         for wrong, number in cases.items():
             buffer = bytearray(40)
@@ -255,7 +255,7 @@ def test_nothing_stays_after_close(name: str, fd: int) -> None:
     def held() -> tuple[set[str], int]:
         return set(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
 
-    gc.collect()  # what other tests left holds descriptors
+    gc.collect()  # garbage of other tests holds descriptors
     threads, n_files = held()
     for _ in range(3):
         try:
@@ -302,7 +302,7 @@ def test_after_a_fork(name: str, fd: int, content: NDArray[np.uint8]) -> None:
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize("name", NAMES)
 def test_an_engine_of_the_parent_is_not_touched(name: str, fd: int, content: NDArray[np.uint8]) -> None:
-    """Who holds on to one over a fork gets plain reads, and closes nothing of the parent's."""
+    """An engine kept over a fork uses plain reads, and closes nothing of the parent's."""
     held = [engine(name).capsule]
 
     def read() -> None:

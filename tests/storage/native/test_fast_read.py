@@ -256,7 +256,7 @@ def test_changed_files(change: str, way: str, tmp_path: Path) -> None:
         os.utime(path, ns=(1, 1))
     elif change == "replace":
         (tmp_path / "new").write_bytes(noise(100_000, 1))
-        os.utime(tmp_path / "new", ns=(1, 1))  # what is written within a tick of the clock has one time
+        os.utime(tmp_path / "new", ns=(1, 1))  # two writes within a tick of the clock have one time
         (tmp_path / "new").replace(path)
     else:
         path.unlink()
@@ -275,15 +275,15 @@ def test_more_files_than_may_be_open(tmp_path: Path, monkeypatch: pytest.MonkeyP
     requests = extents(rows), extents([(number, 0, 5) for number, _, _ in rows[:30]])
     expected = [[contents[number][number : number + 100] for number, _, _ in rows]]
     expected += [[contents[number][:5] for number, _, _ in rows[:30]]]
-    gc.collect()  # what other tests left holds descriptors
+    gc.collect()  # garbage of other tests holds descriptors
     before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").is_dir() else 0
     assert gathered(files, *requests) == expected
     if before:
-        assert len(os.listdir("/proc/self/fd")) <= before + 12 + 8  # what is open, and the files in memory
+        assert len(os.listdir("/proc/self/fd")) <= before + 12 + 8  # open files, and the files in memory
 
 
 def test_large_arrays_are_reused_after_their_last_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buffers, "_POOL", buffers._Pool())  # others give back what they held at any moment
+    monkeypatch.setattr(buffers, "_POOL", buffers._Pool())  # other users may give buffers back at any moment
     files = written(tmp_path, [noise(40 << 20)], "auto")
     request = extents([(0, 0, 10 << 20), (0, 10 << 20, 30 << 20)])
 
@@ -306,7 +306,7 @@ def test_large_arrays_are_reused_after_their_last_reference(tmp_path: Path, monk
 
 
 def test_pool_keeps_recently_used_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So much of it, the size that was used last before others; a little less fits as well, and more is not kept."""
+    """The pool keeps up to `_KEPT` bytes, recently used sizes first; slightly smaller requests reuse them."""
     pool = buffers._Pool()
     monkeypatch.setattr(buffers, "_KEPT", 10 << 20)
 
@@ -358,7 +358,7 @@ def test_out_of_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_readers_share_the_processors(
     n_readers: int, n_threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who reads beside others wakes none of their threads."""
+    """A read beside other reads wakes none of their threads."""
     monkeypatch.setattr(threads, "N_THREADS", 4)
     asked: list[int] = []
 
@@ -410,7 +410,7 @@ def test_closing_gives_memory_back(tmp_path: Path) -> None:
 
 def test_file_loaded_by_another_thread_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = written(tmp_path, [noise(100), b"never asked for"], "memory")
-    one = extents([(0, 0, 0)])  # which lies even in a file that has no bytes yet
+    one = extents([(0, 0, 0)])  # an empty extent lies even in a file that has no bytes yet
     table = fast_read.PinnedTable(("x",), (fast_read.pin_extents(one),), (one.file,))
 
     def overtaken(*arguments: Any) -> Any:

@@ -151,7 +151,7 @@ def test_changed_files_are_not_copied_from_the_mapping(
 
 
 def test_another_file_of_the_same_size_and_time(path: Path, mapped: FileSet) -> None:
-    """As after `cp -p`. Its content counts once its descriptor is opened; the map is of the first file."""
+    """A file replaced as by `cp -p`. Its content counts once its descriptor is opened; the map has the first file."""
     other, stat = NOISE[::-1], path.stat()
     new = path.with_name("new")
     new.write_bytes(other)
@@ -262,7 +262,7 @@ def shrink_while_read(path: Path) -> None:
 
 
 def test_file_shrinking_during_reads_does_not_crash(path: Path) -> None:
-    """In a process of its own: SIGBUS would end it."""
+    """The reads run in a process of their own: SIGBUS would end it."""
     command = [sys.executable, "-c", SHRINKING, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, (done.returncode, done.stderr)

@@ -187,7 +187,7 @@ def test_pickles_are_empty_and_forked_children_too(store: CountingStore) -> None
     read(cache, (file, 0, 10))
     copy = pickle.loads(pickle.dumps(cache))
     assert (copy.limit_bytes, copy.block_bytes, len(copy._blocks)) == (10_000, 100, 0)
-    with cache._lock:  # as another thread may hold it when the process forks
+    with cache._lock:  # another thread may hold it when the process forks
         child = os.fork()
         if not child:
             os._exit(0 if read(cache, (file, 0, 10)) == [DATA[:10]] else 1)

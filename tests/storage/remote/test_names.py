@@ -1,4 +1,4 @@
-"""Names behind file systems: those of HTTP are quoted, and may have a query."""
+"""Names behind file systems: HTTP names are quoted, and may have a query."""
 
 from __future__ import annotations
 

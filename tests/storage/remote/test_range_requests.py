@@ -27,7 +27,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[CountingStore]:
 
 
 class StatusError(Exception):
-    """As those of HTTP clients."""
+    """An error with a status, like the errors of HTTP clients."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"status {status}")

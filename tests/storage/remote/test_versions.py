@@ -44,7 +44,7 @@ def test_every_file_of_a_read_is_compared(name: str, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("name", ["", "/*"])
 def test_version_check_is_repeated_after_transient_errors(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also of pickled files; and of folders, some file systems tell no size."""
+    """The files are pickled; some file systems give no size of folders."""
     memory = fsspec.filesystem("memory")
     memory.pipe({"/passing/x/a": b"abc", "/passing/x/sub/b": b""})
     (folder,) = pickle.loads(pickle.dumps(resolve(f"memory://passing/x{name}")))
