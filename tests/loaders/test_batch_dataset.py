@@ -67,7 +67,7 @@ def test_the_rank_is_found_when_batches_are_first_used(monkeypatch: pytest.Monke
             batches = pickle.loads(pickle.dumps(batches))
         else:
             assert next(iter(batches)).positions[0] == SIZE
-    assert next(iter(batches)).positions[0] == SIZE  # in a worker process, for example
+    assert next(iter(batches)).positions[0] == SIZE  # the environment may be gone, as in a worker process
 
 
 def test_ranks_and_options_reach_the_loader() -> None:
@@ -129,7 +129,7 @@ def test_state_after_counts_from_the_start_of_the_iteration() -> None:
     data.load_state_dict(data.state_after(5))
     assert data.state_after(0) == data.state_dict()
     assert data.state_after(3)["position"] == 8 * SIZE
-    data.set_epoch(0)  # inside which it stands
+    data.set_epoch(0)  # its position lies inside epoch 0
     assert data.state_after(3)["position"] == 8 * SIZE
     assert data.state_after(1000)["position"] == 1797
 

@@ -54,7 +54,7 @@ def source(tmp_path: Path) -> dataformats.RecordSource:
 
 
 def by_pillow(image: Image.Image, size: tuple[int, int], box: Any = None) -> np.ndarray:
-    """Along the rows first: Pillow 13 may choose the other order, and round the pixels between differently."""
+    """Resample along the rows first: Pillow 13 may choose the other order, and round the pixels between differently."""
     left, top, right, bottom = box or (0, 0, *image.size)
     bilinear = Image.Resampling.BILINEAR
     narrow = image.resize((size[0], image.height), bilinear, (left, 0, right, image.height))
@@ -373,7 +373,7 @@ def test_results_of_different_sizes_are_a_list(source: Any) -> None:
     column = source.read([0, 1, 2], decode={"image": Resize(20)})["image"]
     assert [image.shape[0] for image in column] == [20] * 3
     assert isinstance(column, list)
-    assert isinstance(source.read([0, 0], decode={"image": Resize(20)})["image"], StackedList)  # of one size, too
+    assert isinstance(source.read([0, 0], decode={"image": Resize(20)})["image"], StackedList)  # equal sizes, too
     assert source.read([], decode=DECODE)["image"].shape == (0, 16, 16, 3)
 
 

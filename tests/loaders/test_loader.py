@@ -243,7 +243,7 @@ def test_skip_leaves_other_positions_unchanged(source: Any) -> None:
     assert next(resumed.forever()).positions[0] == 500
 
 
-# ---- what is done to records
+# ---- transforms
 
 
 def test_the_generator_depends_on_seed_and_position_alone(source: Any) -> None:
@@ -386,7 +386,7 @@ def test_no_thread_is_left(source: Any) -> None:
     mine = loader_threads() - before
     gc.disable()
     try:
-        del loader  # which is in no cycle that had to be found
+        del loader  # it is in no reference cycle
         assert all_end(mine)
     finally:
         gc.enable()
@@ -458,7 +458,7 @@ def test_a_hang_is_named(source: Any, caplog: pytest.LogCaptureFixture, monkeypa
     began = time.monotonic()
     with caplog.at_level(logging.WARNING, "dataformats"), pytest.raises(WorkerError, match="record 57 of"):
         list(loader)
-    assert time.monotonic() - began < 60  # before the function ends by itself
+    assert time.monotonic() - began < 60  # the function itself would take longer
     assert "record 57 of" in caplog.text
     release.set()
     loader.close()
@@ -571,7 +571,7 @@ def test_weights_of_a_mixture_change_from_a_position_on(source: Any) -> None:
     assert next(third.forever()).positions.tolist() == next(batches).positions.tolist()
 
 
-# ---- data that are not what they were
+# ---- changed data
 
 
 def test_filters_and_other_content_are_other_data(source: Any, tmp_path: Path) -> None:
@@ -681,7 +681,7 @@ def test_another_epoch_in_the_middle_of_one(source: Any) -> None:
     assert loader.position == 3 * 103
 
 
-# ---- what a hostile reading found
+# ---- edge cases from a hostile reading
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -755,7 +755,7 @@ def test_job_without_a_free_thread_is_a_hang() -> None:
     loader = Loader(list(range(20)), 2, shuffle=False, workers=1, transform=hangs, hang_timeout_s=1)
     next(iter(loader))
     assert hangs.stuck.wait(60)
-    loader.load_state_dict(loader.state_dict())  # forgets what is stuck
+    loader.load_state_dict(loader.state_dict())  # forgets the stuck batch
     with pytest.raises(WorkerError, match="no thread is free"):
         next(iter(loader))
     assert next(iter(loader))["value"].tolist() == [2, 3]
@@ -929,7 +929,7 @@ def test_lightning_resumes_only_with_equal_records_per_step() -> None:
     first = resumed(None, 5, 1, 2)
     next(iter(first))
     uncounted = first.state_dict()
-    first.batch_sampler.set_epoch(0)  # as Lightning does when it begins an epoch, or continues it
+    first.batch_sampler.set_epoch(0)  # Lightning calls it when it begins an epoch, or continues it
     state = first.state_dict()
     for same in (resumed(state, 10), resumed(state, 2, 4, 5), resumed(uncounted, 20)):
         same.batch_sampler.set_epoch(0)
@@ -938,5 +938,5 @@ def test_lightning_resumes_only_with_equal_records_per_step() -> None:
     assert other.position == 10
     with pytest.raises(StateMismatchError, match=r"records per step.*10.*20.*Lightning counts batches"):
         other.batch_sampler.set_epoch(0)
-    first.advance(100)  # to the end of the epoch
+    first.advance(100)  # this is the end of the epoch
     resumed(first.state_dict(), 20).batch_sampler.set_epoch(1)

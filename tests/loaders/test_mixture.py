@@ -30,7 +30,7 @@ def mixed(digits: Any, a: int, b: int, until: str | int = "first") -> Mixture:
     return mix({"a": digits[:30], "b": digits[30:40]}, {"a": a, "b": b}, until)
 
 
-# ---- what it is
+# ---- properties
 
 
 def test_attributes_and_repr(digits: Any) -> None:
@@ -130,7 +130,7 @@ def test_plan_refuses_wrong_weight_histories(digits: Any) -> None:
         mixture.plan(GLOBAL, 0, ((0, (1, -1)),), 5)
 
 
-# ---- what is refused
+# ---- refused arguments
 
 
 @pytest.mark.parametrize("weights", [(2**31, 1), (2**62, 2**62), (1, 1)])

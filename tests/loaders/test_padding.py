@@ -77,7 +77,7 @@ ITEMS = st.lists(st.lists(st.integers(-5, 5), max_size=6).map(lambda item: np.ar
 
 @given(ITEMS, st.sampled_from([None, 2, 6, 9]), st.integers(-3, 3), st.integers(0, 3))
 def test_records_and_columns_agree(items: list[np.ndarray], length: int | None, value: int, first: int) -> None:
-    """Also for a column whose values do not begin at 0, such as a slice."""
+    """Padding also works if the values of a column do not begin at 0, such as in a slice."""
     collate = pad("tokens", length=length, value=value, truncate=length is not None, lengths="_n")
     whole = column_of([np.full(first, 99, np.int16), *items])
     column = Ragged(whole.values, whole.offsets[1:])

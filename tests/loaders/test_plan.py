@@ -210,7 +210,7 @@ def test_mixtures_of_version_1_are_frozen() -> None:
     assert found.record.tolist() == [4, 1, 3, 0, 0, 1, 0, 3, 2, 1, 2, 2, 1, 1, 4, 2, 3, 0, 0, 1]
 
 
-# ---- what is refused
+# ---- refused arguments
 
 
 @pytest.mark.parametrize("plan", PLANS[:4:3], ids=["one", "mixture"])

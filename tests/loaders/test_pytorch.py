@@ -171,7 +171,7 @@ def test_structures_of_a_collate() -> None:
     assert to_torch(words) is words
 
 
-# ---- what frameworks do with a batch
+# ---- batches in frameworks
 
 
 def test_pinning_keeps_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,7 +331,7 @@ def all_labels(source: dataformats.RecordSource) -> list[int]:
 
 
 @pytest.mark.parametrize("function", [collate, default_collate], ids=["collate", "default"])
-@pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")  # where there is one processor
+@pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")  # torch warns if there is one processor
 @pytest.mark.parametrize("way", WAYS, ids=["0", "fork"])
 def test_map_style(digits: dataformats.RecordSource, way: dict[str, Any], function: Any) -> None:
     batches = list(DataLoader(RecordDataset(digits), batch_size=500, collate_fn=function, **way))
@@ -449,7 +449,7 @@ def test_no_warning_of_torch(digits: dataformats.RecordSource) -> None:
 
 
 class Flip(torch.nn.Module):  # type: ignore[name-defined, misc]  # torch is what importorskip found
-    """A random transform on tensors, as those of torchvision are: a module that draws from torch's generator."""
+    """A random transform on tensors, like torchvision's: a module that draws from torch's generator."""
 
     def forward(self, image: Any) -> Any:
         return image.flip(-1) if torch.rand(1) < 0.5 else image

@@ -85,7 +85,7 @@ def test_an_epoch(shuffle: Any, most: int, workers: int, source: Any, requests: 
 
 
 def test_few_cached_groups_cause_few_requests(source: Any, requests: Requests) -> None:
-    """Of twenty groups two are kept."""
+    """The cache keeps two of twenty groups."""
     with dataformats.Loader(source, 64, shuffle="window", workers=0, block_records=100, window_blocks=2) as loader:
         assert cache_of(loader).limit_bytes < source.nbytes / 5
         assert sum(len(batch["number"]) for batch in loader) == N

@@ -51,7 +51,7 @@ def test_sampler_states_match_loader_states() -> None:
     assert sampler.state_dict() == sampler.state_after(7) == loader.state_dict()
     resumed = pickle.loads(pickle.dumps(PlanSampler(RECORDS, seed=3)))
     resumed.load_state_dict(json.loads(json.dumps(loader.state_dict())))
-    resumed.set_epoch(0)  # as a trainer that resumes does: it stays at its position
+    resumed.set_epoch(0)  # a resuming trainer calls it: the position stays
     assert list(resumed) == order(0, seed=3)[7:]
     assert list(resumed) == order(1, seed=3)
     loader.load_state_dict(resumed.state_dict())
@@ -74,7 +74,7 @@ def test_in_a_dataloader() -> None:
 
 
 def test_functions_in_no_file_reach_spawned_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What pickle refuses, cloudpickle copies; here without the process."""
+    """Objects that pickle refuses are copied by cloudpickle; here without the process."""
     pytest.importorskip("cloudpickle")
     dataset = RecordDataset(RECORDS, lambda record: record + 1)
     assert pickle.loads(pickle.dumps(dataset))[4] == copy.copy(dataset)[4] == 5

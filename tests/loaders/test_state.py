@@ -83,7 +83,7 @@ def test_the_dict_shares_nothing_with_the_state() -> None:
 
 @st.composite
 def places(draw: st.DrawFn, state: State) -> tuple[dict[str, Any], str]:
-    """A state in which one value, at any depth, is changed."""
+    """A state with one changed value, at any depth."""
     mutated = copy.deepcopy(state.to_json())
     name = draw(st.sampled_from(sorted(mutated)))
     holder: Any = mutated
@@ -136,7 +136,7 @@ def test_any_changed_character_raises_or_is_equal(byte: int) -> None:
     for character in '0 9"':
         try:
             found = State.from_json(json.loads(text[:byte] + character + text[byte + 1 :]))
-        except ValueError:  # of json, or a StateMismatchError
+        except ValueError:  # json raises it, or it is a StateMismatchError
             continue
         assert found == RICH
 

@@ -52,7 +52,7 @@ def test_steps_agree_with_position_by_position(
     )
     for step, behind in itertools.pairwise(found):
         assert step.after <= behind.positions[0]
-        assert step.after // n == behind.epoch or step.after % n == 0  # behind the last one, the next epoch begins
+        assert step.after // n == behind.epoch or step.after % n == 0  # the next epoch begins behind the last step
 
 
 @given(st.integers(0, 500), st.integers(1, 40))

@@ -74,7 +74,7 @@ def test_torch_draws_by_position(name: str) -> None:
         randomness.at(6)
         other = draw()
     with Randomness(3).torch_draws():
-        torch.rand(3)  # for no record: whatever it is
+        torch.rand(3)  # draws for no record
     with randomness.torch_draws():
         randomness.at(7)
         torch.rand(3)
@@ -103,7 +103,7 @@ def test_every_seeded_operator_is_known() -> None:
     functions = [(name, one) for name, one in public if callable(one) and not name.startswith("_")]
     unknown = {name for name, one in functions if one not in known}
 
-    assert unknown <= {"miopen_rnn"}  # of some GPUs, called by torch.lstm
+    assert unknown <= {"miopen_rnn"}  # torch.lstm calls it on some GPUs
 
 
 def test_drawing_does_not_import_the_compiler() -> None:
@@ -211,7 +211,7 @@ def draw_for(record: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("workers", [{"workers": 0}, {"workers": 3}])
 def test_a_loader_draws_by_position(workers: dict[str, Any]) -> None:
-    """In any batch, thread or process."""
+    """The draws of a record are the same in any batch, thread or process."""
     with dataformats.Loader(list(range(40)), 7, transform=draw_for, **workers) as loader:
         batches = list(loader)
     found = {

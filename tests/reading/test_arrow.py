@@ -1,4 +1,4 @@
-"""Arrow: the schema follows from the spec alone, and values are those of `read`."""
+"""Arrow: the schema follows from the spec alone, and values equal `read`."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def test_numbers_are_not_copied(tmp_path: Path) -> None:
 
 
 def test_missing_lists_leave_no_nulls_inside(tmp_path: Path) -> None:
-    """With nulls there, pandas would make floats of integers, and round the large ones."""
+    """Nulls would let pandas convert integers to floats, and round the large ones."""
     with dataformats.create(tmp_path / "x.ffr", "ffrecord", spec={"x": "int64[2]?", "n": "int64?"}) as out:
         out.extend([{"x": [2**63 - 1, 1], "n": 1}, {}])
     table = dataformats.open(tmp_path / "x.ffr", spec={"x": "int64[2]?", "n": "int64?"}).to_arrow()

@@ -1,4 +1,4 @@
-"""After a batch failed, its records are decoded one by one, on all processors, and reported in their order."""
+"""Records of a failed batch are decoded one by one, on all processors, and reported in their order."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_damage_among_long_records(tmp_path: Path, small_limits: list[int]) -> N
         writer.extend([b"a" * 300, b"b" * 20, b"c" * 300])
     sound = dataformats.open(path).fingerprint
     content = bytearray(path.read_bytes())
-    content[-310] ^= 1  # in record 1
+    content[-310] ^= 1  # a byte of record 1
     path.write_bytes(content)
     assert dataformats.open(path).fingerprint != sound
     content[12 + 3 * 4 + 7 + 8] = 0x3F  # the offset of record 1

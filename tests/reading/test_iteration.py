@@ -1,4 +1,4 @@
-"""Iteration gives what indexing gives: every record before the first one that raises, then its error."""
+"""Iteration equals indexing: it gives every record before the first one that raises, then its error."""
 
 from __future__ import annotations
 

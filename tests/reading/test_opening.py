@@ -252,7 +252,7 @@ def test_a_misspelt_place_of_indexes_makes_no_folder(
 
 
 def test_impossible_sizes_in_sidecar_raise(tmp_path: Path) -> None:
-    """Also for a field that no record has: a batch would need an array of that size."""
+    """The size is refused also for a field that no record has: a batch would need an array of that size."""
     path = tmp_path / "x.ffr"
     with dataformats.create(path, "ffrecord", spec={"x": "int64"}) as writer:
         writer.append({"x": 1})

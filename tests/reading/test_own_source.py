@@ -1,4 +1,4 @@
-"""A source or writer that a user implements works wherever those of this package do."""
+"""A user's source or writer works everywhere that this package's own do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which records the indices of a call select."""
+"""Selection of records by the indices of a call."""
 
 from __future__ import annotations
 

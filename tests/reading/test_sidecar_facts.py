@@ -61,7 +61,7 @@ def test_another_file_of_the_same_size(format: str, suffix: str, n: int, tmp_pat
     with pytest.raises(FormatError, match=r"not the file that the sidecar .*dataformats\.json' describes") as caught:
         dataformats.open(path)
     assert caught.value.path == str(path)
-    assert ("payload=" in str(caught.value.remedy)) == (format != "syrah")  # which stores fields apart
+    assert ("payload=" in str(caught.value.remedy)) == (format != "syrah")  # Syrah stores fields apart
     sidecar_of(path).unlink()
     assert len(dataformats.open(path)) == n
 
@@ -198,7 +198,7 @@ def test_changed_file_of_a_dataset_is_refused(tmp_path: Path, name: str) -> None
         dataformats.open(path)
     assert caught.value.path == str(file)
     file.write_bytes(whole + b"\0")
-    if name in {"i.bag", "i.idx"}:  # as after the crash of a program that appends
+    if name in {"i.bag", "i.idx"}:  # a crashed program that appends leaves this
         assert numbers(path)[:12] == list(range(12)) if name == "i.bag" else dataformats.open(path)[11]["i"] == 11
     else:
         with pytest.raises(FormatError, match="bytes") as caught:
@@ -282,7 +282,7 @@ def test_many_shards_are_compared_by_size_and_some_by_content(tmp_path: Path, mo
         dataformats.open(path)
 
 
-# ---- what a sidecar of an interrupted writer says: tests/writing/test_publishing.py
+# ---- sidecars of interrupted writers: see tests/writing/test_publishing.py
 
 
 def test_facts_of_neither_the_old_nor_the_new_data(tmp_path: Path) -> None:
@@ -339,7 +339,7 @@ def test_wrong_file_lists_never_change_records(tmp_path: Path, files: Any, is_fo
 
 
 def test_an_emptied_folder(tmp_path: Path) -> None:
-    """Of the sidecars of earlier versions, which list no parts."""
+    """Sidecars without lists of parts."""
     path = write(tmp_path / "x", "granular")
     forget_digests(path)
     shutil.rmtree(path)

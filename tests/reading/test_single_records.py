@@ -1,4 +1,4 @@
-"""`src[i]` gives what a batch of this one record gives: the same value, of the same types, or the same error."""
+"""`src[i]` equals a batch of this one record: the same value, of the same types, or the same error."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def outcome(work: Callable[[], Any]) -> Any:
 
 
 def agree(source: Any, index: int, *fields: Any) -> None:
-    """Fail unless a record is that of a batch of one."""
+    """Fail unless a record equals the record of a batch of one."""
     alone = outcome(lambda: source[(index, *fields)] if fields else source[index])
     batch = outcome(lambda: source.read([index], *fields)[0])
     assert is_same_value(alone, batch) or alone == batch, f"record {index}: {alone!r} and {batch!r}"

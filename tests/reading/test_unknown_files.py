@@ -1,4 +1,4 @@
-"""Files of other programs, and folders without a dataset: what they look like, and what to do."""
+"""Files of other programs, and folders without a dataset: errors name the likely format and the remedy."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_a_pointer_beside_its_sidecar(tmp_path: Path) -> None:
 
 
 class _RowsByInfix(Rows):
-    """A format whose shards have names that are those of TFRecord shards, too."""
+    """A format whose shards have the names of TFRecord shards."""
 
     def matches_name(self, name: str) -> bool:
         return ".rows" in name

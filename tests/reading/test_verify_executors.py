@@ -1,4 +1,4 @@
-"""`verify` in executors: the findings, their order and all counts are those of one process."""
+"""`verify` in executors: the findings, their order and all counts equal the results of one process."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _short_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A source, and a copy in which every 3rd record differs, 15 texts differ, and one byte is damaged."""
+    """A source, and a copy with every 3rd record changed, 15 texts changed, and one byte damaged."""
     folder = tmp_path_factory.mktemp("verify")
     with dataformats.create(folder / "source.tfrecord", spec=SPEC) as writer:
         writer.extend({"n": i, "text": f"text {i}"} for i in range(N))
