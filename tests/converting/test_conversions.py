@@ -1,4 +1,4 @@
-"""Conversions: the same bytes however they run, which records are taken, and what is read back."""
+"""Conversions: the same bytes however they run, the selected records, and the check of the written data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What worker processes receive."""
+"""Objects that worker processes receive."""
 
 import pickle
 from dataclasses import dataclass

@@ -69,7 +69,7 @@ def test_a_commit_names_the_missing_parts(source: dataformats.RecordSource, tmp_
     dataformats.convert(source, path, part=(3, 4), **OPTIONS)
     with pytest.raises(dataformats.StateMismatchError, match=r"expected 7, found 3. Run the parts 0/4, 2/4 again"):
         dataformats.convert(source, path, commit=True, **OPTIONS)
-    dataformats.convert(source, path, part=(0, 2), **OPTIONS)  # of another number of parts
+    dataformats.convert(source, path, part=(0, 2), **OPTIONS)  # a plan with another number of parts
     (gone,) = (tmp_path / "new.partial").glob("00005-*.partial")
     shutil.rmtree(gone)
     with pytest.raises(dataformats.StateMismatchError, match=r"expected 7, found 6. Run the parts that write .* 5 "):
@@ -88,7 +88,7 @@ def test_failed_commit_is_repeated(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """After an error between two renames of shards, or before that of the folder."""
+    """The error comes between two renames of shards, or before the rename of the folder."""
     path, calls = tmp_path / "new", []
     rename = os.rename
 
@@ -138,7 +138,7 @@ def test_parts_share_the_data_and_refuse_others(source: dataformats.RecordSource
 
     dataformats.convert(source, path, part=(0, 2), progress=others, **OPTIONS)
     assert len(refused) == 3
-    report = dataformats.convert(source, path, resume=True, **OPTIONS)  # it publishes what parts wrote, too
+    report = dataformats.convert(source, path, resume=True, **OPTIONS)  # it publishes the shards of parts, too
     assert (report.records, report.resumed) == (N, N)
     assert only_data(tmp_path)
 

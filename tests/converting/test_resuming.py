@@ -213,7 +213,7 @@ def test_duplicate_task_publishes_one_shard(source: dataformats.RecordSource, tm
 
 @pytest.mark.parametrize("shards", SHARDS, ids=["one", "shards"])
 def test_omitted_records_are_counted_once_over_resumes(shards: dict[str, Any], tmp_path: Path) -> None:
-    """What an interrupted run left out counts, and is not taken for records that it wrote."""
+    """Records that an interrupted run omitted count as omitted, not as written."""
     with dataformats.create(tmp_path / "old.ffr", "ffrecord", spec={"x": "json"}) as writer:
         writer.extend({"x": "no number" if i in (3, 22, 50) else i} for i in range(60))
 

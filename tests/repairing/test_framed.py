@@ -232,7 +232,7 @@ OFRECORDS = {
 
 @pytest.mark.parametrize("name", OFRECORDS)
 def test_golden_ofrecords(name: str, tmp_path: Path) -> None:
-    """There are no checksums: what is an OFRecord of the length in its header is kept."""
+    """There are no checksums: every OFRecord of the length in its header is kept."""
     report = dataformats.repair(GOLDEN / "ofrecord" / "corrupt" / f"{name}.ofrecord", tmp_path / "x.ofrecord")
     assert lost(report) == OFRECORDS[name]
     gone = {loss.index for loss in report.losses}

@@ -111,7 +111,7 @@ def test_ffrecord_header_damaged_in_several_places(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("known", [None, 6])
 def test_unfinished_ffrecord_with_its_journal(known: int | None, tmp_path: Path) -> None:
-    """As a killed writer leaves it; a record that the journal does not list is lost."""
+    """The file comes from a killed writer; a record that the journal does not list is lost."""
     options: dict[str, Any] = {} if known is None else {"records": known}
     writer = dataformats.create(tmp_path / "x.ffr", **options)
     writer.extend(b"record %d" % number for number in range(5))
@@ -233,7 +233,7 @@ def test_refs_are_built_again_without_sequences(damage: str, generation: int, tm
     assert (report.ok, "built again" in report.notes[0]) == (True, True)
     kept = list(dataformats.open(tmp_path / "new"))
     assert kept == [{"a": a.decode(), "b": b} for a, b in zip(columns["a"], columns["b"], strict=True)]
-    shutil.copy(GOLDEN / "granular" / f"v{generation}" / "bag.bag", folder / "b.bag")  # of five records
+    shutil.copy(GOLDEN / "granular" / f"v{generation}" / "bag.bag", folder / "b.bag")  # a bag of five records
     with pytest.raises(FormatError):
         dataformats.repair(folder, tmp_path / "other")
 

@@ -1,4 +1,4 @@
-"""Staging areas of the local disk: what is refused before the first record, and in which order files reach the disk."""
+"""Staging areas of the local disk: refusals before the first record, and the order of syncs."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_append_after_a_kill_keeps_all_records(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize("left", [b"", bytes(100)])
 @pytest.mark.parametrize("resume", [False, True])
 def test_partial_data_with_a_lost_sidecar_are_begun_anew(left: bytes, resume: bool, tmp_path: Path) -> None:
-    """As a crash of the machine leaves them."""
+    """Data after a crash of the machine."""
     path = tmp_path / "x.tfrecord"
     writer = dataformats.create(path, resume=True)
     writer.append(b"old")

@@ -102,12 +102,12 @@ def test_killed_upload_resumes_behind_complete_shards(format: str, remote: Remot
 
 
 def test_resume_without_resume_is_found_by_its_facts(remote: Remote) -> None:
-    """A job that is started again with resume=True continues what it began without."""
+    """A writer with resume=True continues a job that began without it."""
     writer = create()
     writer.extend(rows(0, 10))
     writer.flush(sync=True)
     assert killed(remote, 0, writer.abort)
-    remote.memory.pipe_file("/bucket/x.partial/0000000000000000/facts.json", b"{}")  # of another job
+    remote.memory.pipe_file("/bucket/x.partial/0000000000000000/facts.json", b"{}")  # the folder of another job
     with create(resume=True) as writer:
         assert len(writer) == 8
 
@@ -258,7 +258,7 @@ def test_append_names_shards_as_on_the_local_disk(remote: Remote, tmp_path: Path
 
 @pytest.mark.parametrize("case", ["tfrecord", "granular", "bytes"])
 def test_readers_of_an_append_see_old_or_new_data(case: str, remote: Remote) -> None:
-    """At each change; killed there, the same call ends it."""
+    """The writer is killed at each change; the same call then completes the data."""
     options: dict[str, Any] = {"spec": None} if case == "bytes" else {"format": case}
     records: list[Any] = [b"%d" % n for n in range(14)] if case == "bytes" else rows(0, 14)
 

@@ -61,7 +61,7 @@ def test_a_name_of_no_format(tmp_path: Path, name: str) -> None:
 
 
 def of_payload(folder: Path, payload: str, garbage: bytes) -> Path:
-    """Four records of a payload, of which the third does not decode."""
+    """Four records of a payload; the third does not decode."""
     spec = None if payload == "msgpack" else {"a": "int64"}
     with dataformats.create(folder / "sound.ffr", "ffrecord", payload=payload, spec=spec) as writer:
         writer.extend({"a": i} for i in range(4))

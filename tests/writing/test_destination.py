@@ -1,4 +1,4 @@
-"""Where writers publish: partial data, other writers, existing folders."""
+"""Targets of writers: partial data, other writers, existing folders."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def kinds(draw: st.DrawFn) -> str:
 
 
 def expected(kind: str, value: Any) -> Any:
-    """What a value that was taken must come back as: by the rules of DESIGN alone."""
+    """Return the value that an accepted value must come back as, by the rules of DESIGN alone."""
     codec, _, dims = kind.rstrip("?").partition("[")
     if codec not in NUMBERS:
         return value if not dims else value.tolist() if isinstance(value, np.ndarray) else list(value)

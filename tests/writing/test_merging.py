@@ -81,7 +81,7 @@ def table_of(file: Path) -> tuple[bytes, bytes]:
 
 
 def test_checksums_are_not_computed_again(tmp_path: Path) -> None:
-    """Without verification, a wrong checksum is still wrong in the copy."""
+    """A wrong checksum stays wrong in a copy without verification."""
     content = bytearray((GOLDEN / "ffrecord" / "base.ffr").read_bytes())
     content[-1] ^= 1
     (tmp_path / "a.ffr").write_bytes(content)
@@ -204,7 +204,7 @@ def test_the_target_may_be_a_source(tmp_path: Path) -> None:
     assert path.read_bytes() == DIGITS[0].read_bytes() + DIGITS[1].read_bytes()
 
 
-# ---- what is refused
+# ---- refused arguments
 
 
 def test_several_formats(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Partial data: what is recognized as such, what is refused, and what an error or a dropped writer leaves."""
+"""Partial data: recognition, refusals, and the files that an error or a dropped writer leaves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def opened_in(folder: Path) -> list[str]:
     return [name for link in links if os.path.lexists(link) and (name := os.readlink(link)).startswith(str(folder))]
 
 
-# ---- what others called NAME.partial
+# ---- foreign files called NAME.partial
 
 
 @pytest.mark.parametrize("resume", [False, True])

@@ -86,7 +86,7 @@ CASES = {
         rows("x", "tfrecord", "int32", NUMBERS[::-1]),
     ),
 }
-NOT_AT_ONCE = ("bag", "older-bag", "newer-bag")  # for a moment there may be nothing
+NOT_AT_ONCE = ("bag", "older-bag", "newer-bag")  # the name may be missing for a moment
 
 
 @contextmanager
@@ -237,7 +237,7 @@ class Store:
 @pytest.mark.parametrize("place", ["object", "url"])
 @pytest.mark.parametrize("case", ["file", "new-needs-none", "old-has-none", "rows"])
 def test_other_places(place: str, case: str, tmp_path: Path) -> None:
-    """Overwriting behind a URL, or through a path object: the facts are those of the data."""
+    """Overwriting behind a URL or through a path object leaves sidecar facts that describe the data."""
     fsspec.filesystem("memory").store.clear()
     for number, data in enumerate((*CASES[case], CASES[case][0])):
         path: Any = Store(tmp_path / data.name) if place == "object" else f"memory://folder/{data.name}"
@@ -290,7 +290,7 @@ def test_old_objects_stay_until_all_new_ones_are_sent(remote: Remote) -> None:
 
 
 def test_leftovers_are_deleted_and_other_objects_are_not(remote: Remote) -> None:
-    """Of `NAME.partial/`, which an interrupted writer may have left, or the user."""
+    """`NAME.partial/` may come from an interrupted writer, or from the user."""
     old, new = CASES["shards"]
     write_to("memory://a/x", old)
     remote.memory.pipe_file("/a/x.partial/00000000cafef00d/facts.json", b"{}")

@@ -68,7 +68,7 @@ def test_files_and_folders_replace_each_other(
     assert names_in(tmp_path) == ["x", "x.dataformats.json"]
 
 
-STEPS: dict[str, tuple[Any, str, bool]] = {  # what is killed, and whether before or after it
+STEPS: dict[str, tuple[Any, str, bool]] = {  # the killed function, and if the kill comes before or after it
     "before the exchange": (NameLock, "write_mark", True),
     "after the exchange": (atomic, "exchange", True),
     "while old data are deleted": (shutil, "rmtree", False),
@@ -111,7 +111,7 @@ def killed(step: str, work: Callable[[], None], exchanges: bool) -> None:
 @pytest.mark.parametrize(("step", "exchanges"), [(step, not step.endswith("first rename")) for step in STEPS])
 @pytest.mark.parametrize("format", ["tfrecord", "granular", "ffrecord"])
 def test_a_killed_overwriting_loses_nothing(tmp_path: Path, format: str, step: str, exchanges: bool) -> None:
-    """The name has old or new data, whatever resumes or starts again; what is left is deleted."""
+    """The name has old or new data, however the writer resumes or starts again; leftovers are deleted."""
     path = tmp_path / "x"
 
     def overwrite() -> None:

@@ -1,4 +1,4 @@
-"""A writer of shards that dies between two steps, and damage to what it leaves: a resume finds the synced records."""
+"""A writer of shards that dies between two steps, and damage to its leftovers: a resume finds the synced records."""
 
 from __future__ import annotations
 
@@ -107,12 +107,12 @@ def test_every_step_can_be_the_last(tmp_path: Path, format: str, at: str, number
     assert dataformats.verify(path).ok
 
 
-# ---- damage to what an interrupted writer left
+# ---- damage to leftovers of an interrupted writer
 
 
 @pytest.fixture
 def interrupted(tmp_path: Path) -> Path:
-    """The name of data of which two shards of 4 records are complete, and a third has one record."""
+    """The name of data with two complete shards of 4 records, and a third shard with one record."""
     path = tmp_path / "made" / "x"
     writer = dataformats.create(path, "tfrecord", spec=SPEC, shard_records=4, resume=True)
     writer.extend({"n": n} for n in range(9))

@@ -1,4 +1,4 @@
-"""`extend` takes tables: what `to_arrow` gives, and what other programs make."""
+"""`extend` takes tables from `to_arrow` and from other programs."""
 
 from __future__ import annotations
 

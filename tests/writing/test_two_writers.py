@@ -1,4 +1,4 @@
-"""A name has one writer at a time: the others are refused, and the published data are those of one writer."""
+"""A name has one writer at a time: the others are refused, and the published data come from one writer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any], bool]] = {
 
 @dataclass
 class Model:
-    """Which records must be where, from the documentation of `create` alone."""
+    """The expected records of each name, from the documentation of `create` alone."""
 
     resumes: tuple[bool, bool]
     grows: bool
@@ -170,7 +170,7 @@ def test_data_growing_in_place_are_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_growth_in_place_leaves_nothing_beside_the_data(tmp_path: Path) -> None:
-    """Also not what a writer left that was killed after it had published the data."""
+    """Leftovers of a writer that was killed after it had published the data are deleted, too."""
     path, case = tmp_path / "x", "granular 3"
     opened(path, case).close()
     before = sorted(entry.name for entry in tmp_path.iterdir())
