@@ -330,7 +330,7 @@ def test_a_failed_write_can_be_done_again(tmp_path: Path, monkeypatch: pytest.Mo
 def test_an_append_interrupted_halfway_is_not_published(tmp_path: Path) -> None:
     writer = BACKEND.create(tmp_path / "a.ffr")
     writer.append(b"1")
-    writer._pending.append(b"2")  # where an interrupt can hit: the record is taken and not yet counted
+    writer._pending.append(b"2")  # an interrupt can hit here: the record is taken and not yet counted
     with pytest.raises(RuntimeError, match="resume=True"):
         writer.close()
     writer.suspend()
@@ -492,7 +492,7 @@ def test_parts_of_a_table_are_judged_as_the_whole(tmp_path: Path, size: int, che
     blobs = [bytes(i % 5) for i in range(23)]
     data = bytearray(plain_file(blobs))
     at = 12 + 4 * 23
-    for record, offset in ((4, 0), (9, 2**40), (15, 12 + 12 * 23)):  # inside the header, far behind, backwards
+    for record, offset in ((4, 0), (9, 2**40), (15, 12 + 12 * 23)):  # offsets inside the header, far behind, backwards
         data[at + 8 * record : at + 8 * record + 8] = pack("<q", offset)
     data[:4] = pack("<I", crc32(data[4 : 12 + 12 * 23]))
     (tmp_path / "a.ffr").write_bytes(data)

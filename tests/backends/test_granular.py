@@ -608,7 +608,7 @@ def small_set(folder: Path, generation: int) -> Path:
 
 
 def limits(ends: list[int], size: int = 1000) -> tuple[list[int], list[int]]:
-    """The records that can be read and those that cannot, by a table of ends."""
+    """Return the readable and the unreadable records, by a table of ends."""
     table = np.array(ends, "<u8").tobytes()
     found = parse_limits(table, indexed_layout(size, len(table), "x.idx"))
     _, length, wrong = found.extents(np.arange(len(ends)))
@@ -623,7 +623,7 @@ def limits(ends: list[int], size: int = 1000) -> tuple[list[int], list[int]]:
     [
         ([], []),
         ([0, 0, 5], []),
-        ([3, 1, 12, 18], [1, 2]),  # of two that changed places the later one is not believed
+        ([3, 1, 12, 18], [1, 2]),  # two ends changed places: the later one is not believed
         ([10, 20, 500, 40, 50, 60], [2, 3]),  # one that is too high
         ([10, 20, 30, 5, 50, 60], [3, 4]),  # one that is too low
         ([10, 2**40, 30], [1, 2]),  # one outside
@@ -655,7 +655,7 @@ def test_absurd_tables_cost_nothing(tmp_path: Path) -> None:
     batch = source.read(range(len(rows)), on_corrupt="omit")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert batch.indices.tolist() == [2]  # of rows that share elements the first has them
+    assert batch.indices.tolist() == [2]  # the first of two rows that share elements has them
     assert peak < 20 * 2**20
     with pytest.raises(FormatError, match="belong to another row"):
         source[3]
@@ -1102,7 +1102,7 @@ def dying(function: Any, calls: Any, torn: Any = None) -> Any:
 def test_any_empty_files_of_a_new_data_set_are_resumed(spec: bytes, tmp_path: Path) -> None:
     names = ("a.bag", "a.idx", "n.bag", "n.idx")
     for chosen in range(2 ** len(names)):
-        folder = tmp_path / str(chosen)  # under its final name, as the original's writer leaves it
+        folder = tmp_path / str(chosen)  # the original's writer leaves it under its final name
         folder.mkdir()
         (folder / "spec.json").write_bytes(spec)
         for bit, name in enumerate(names):

@@ -1,4 +1,4 @@
-"""Granular behind a URL: few requests, and those that do not need each other at once."""
+"""Granular behind a URL: few requests, and independent requests run together."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_declared_dataset_is_one_listing(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_missing_sizes_are_requested_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the pages of HTTP servers, which list names alone."""
+    """A listing without sizes, such as the pages of HTTP servers, which list names alone."""
     folder = FsspecFolder(fsspec.filesystem("memory"), written("sizes", 3).removeprefix("memory:/"))
     names = [name for name in folder.names() if name.endswith(".idx")]
     monkeypatch.setattr(folder, "_listing", {name: {"type": "file", "size": None} for name in names})

@@ -87,7 +87,7 @@ def as_text(found: list[bytes | FormatError]) -> list[object]:
 
 
 def both_ways(path: Path, **options: Any) -> list[bytes | FormatError]:
-    """What the index gives; a stream, and the index as it was kept, must give the same."""
+    """Return the records through the index; a stream and the stored index must give the same."""
     source = opened(path, **options)
     found = read(source)
     assert as_text(streamed(source)) == as_text(found) == as_text(read(opened(path, **options)))
@@ -278,7 +278,7 @@ def test_an_index_copied_with_the_data_is_looked_at_frame_by_frame(
     assert "does not fit" in caplog.text
 
 
-# ---- what a file is
+# ---- recognition of files
 
 
 def test_any_name_is_recognized_by_content(tmp_path: Path) -> None:

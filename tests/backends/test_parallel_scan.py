@@ -37,7 +37,7 @@ class Held(StoredFile):
 
     def __init__(self, content: bytes) -> None:
         self.name, self.size, self.identity = "held", len(content), (str(len(content)),)
-        self.local = Path("held")  # so that large records are passed over as on a disk
+        self.local = Path("held")  # a file with a path: the scan passes over large records
         self._content = content
 
     def read_into(self, offset: int, out: memoryview) -> int:
@@ -113,7 +113,7 @@ def test_data_made_of_headers(tiny: Callable[[int, int], None]) -> None:
 def test_header_in_data_does_not_mislead_scan(tiny: Callable[[int, int], None]) -> None:
     padding, between = b"p" * 250, [b"true", b"frames", b"x" * 50, b""]
     inner = frames([b"inside"] * 30)
-    to_inner = len(frames(between)) + 4 + 12  # from the end of the header: a footer, true frames, a header
+    to_inner = len(frames(between)) + 4 + 12  # bytes from the end of the header: a footer, true frames, a header
     lure = frame(bytes(to_inner - 4))[:12]
     content = frames([b"first", padding + lure, *between, inner, *between])
     assert content.index(inner) == content.index(lure) + 12 + to_inner

@@ -385,7 +385,7 @@ def test_files_with_the_same_arrays_in_another_order(tmp_path: Path) -> None:
     write_file(tmp_path / "a10.syr", {"s": "utf8", "n": "int32"}, [{"n": 3, "s": ""}])
     src = dataformats.open(tmp_path)
     assert [Path(path).name for path in src.paths] == ["a1.syr", "a2.syr", "a10.syr"]
-    assert src.spec == {"n": "int32", "s": "utf8"}  # as the sidecars of the files say
+    assert src.spec == {"n": "int32", "s": "utf8"}  # the sidecars of the files declare it
     assert [(record["n"], record["s"]) for record in src] == [(1, "x"), (2, "yy"), (3, "")]
     batch = src.read([2, 0, 2, 1], ["s"])
     assert list(batch["s"]) == ["", "x", "", "yy"]
@@ -453,7 +453,7 @@ def test_a_million_items_open_fast(tmp_path: Path) -> None:
     assert src.read([n - 1, 5, n // 2], ["a"])["a"].tolist() == [[n - 1], [5], [n // 2]]
 
 
-# ---- what a spec makes of the arrays
+# ---- arrays by spec
 
 
 def test_a_spec_restores_shapes_and_codecs(tmp_path: Path) -> None:

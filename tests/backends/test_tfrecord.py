@@ -605,7 +605,7 @@ def test_progress_ends_at_the_size_of_all_files() -> None:
     names = ["raw.tfrecord", "raw.tfrecord.gz", "many_1000.tfrecord", "corrupt/absurd_2pow62.tfrecord"]
     files = [LocalFile(FOLDER / name) for name in [*names, "empty.tfrecord"]]
     steps: list[tuple[int, int]] = []
-    for _ in range(2):  # by a pass over the files, then from the indexes
+    for _ in range(2):  # the first turn scans the files, the second uses the indexes
         steps.clear()
         options = ReaderOptions(progress=lambda done, total: steps.append((done, total)))
         assert len(BACKEND.open(files, options).counts) == 5
@@ -741,7 +741,7 @@ def test_the_name_tells_whether_to_compress(tmp_path: Path, name: str, begins: b
     assert (tmp_path / name).read_bytes().startswith(begins)
 
 
-# ---- what records are
+# ---- payloads
 
 
 def test_payload_is_guessed_from_nonempty_records() -> None:

@@ -376,7 +376,7 @@ def test_usage_errors(run: Run, arguments: tuple[str, ...], monkeypatch: pytest.
     result = run(*arguments)
     assert result.code == 2
     assert result.out == ""
-    assert len(result.err.splitlines()) == 1 or not arguments  # without any, the help
+    assert len(result.err.splitlines()) == 1 or not arguments  # no arguments print the help
     assert list(tmp_path.iterdir()) == []
 
 
@@ -522,7 +522,7 @@ def test_info_and_verify_name_opaque_fields(run: Run, pets: Path) -> None:
     facts = run("info", pets).facts
     assert facts["field parts"] == "mytype[] (opaque: no codec 'mytype')"
     assert facts["generation"] == "2"
-    photos = pets.with_name("without-clips")  # which are beginnings alone, and need an extra
+    photos = pets.with_name("without-clips")  # the clips are truncated, and need an extra
     assert run("convert", pets, photos, "--format", "granular", "--fields", "photo,secret,object").code == 0
     result = run("verify", photos)
     assert (result.code, result.facts["findings"]) == (0, "0")

@@ -99,7 +99,7 @@ def test_a_closed_pipe_is_no_error(environment: dict[str, str]) -> None:
 
 
 def shell(command: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run a line of a shell in which `$P` is the program."""
+    """Run a shell command; `$P` stands for the program."""
     return subprocess.run(
         ["sh", "-c", command],
         cwd=REAL,

@@ -39,7 +39,7 @@ def golden_entry() -> Callable[[str], dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def same_feature() -> Callable[[dict[str, Any], Any], bool]:
-    """Say whether a value is what expected.json says of a feature."""
+    """Return True if a value matches a feature of expected.json."""
     import hashlib
 
     def digest(data: bytes) -> str:

@@ -75,7 +75,7 @@ def test_golden_records_are_written_back(golden_records: Records) -> None:
             original = EXAMPLE_MESSAGE.FromString(blob)
             for key in [key for key, value in original.features.feature.items() if not value.WhichOneof("kind")]:
                 del original.features.feature[key]
-            # As text, for NaN does not equal itself.
+            # Text is compared, because NaN does not equal itself.
             assert str(written.features) == str(original.features) or written.features == original.features
 
 
@@ -104,7 +104,7 @@ def test_digits(golden_records: Records) -> None:
 
 
 def guess_payload(samples: list[bytes]) -> str:
-    """Return what a TFRecord file of such records is taken for."""
+    """Return the payload that is guessed for a TFRecord file of such records."""
     backend: Any = backends.get("tfrecord")
     payload: str = backend.guess_payload(samples)
     return payload

@@ -1,4 +1,4 @@
-"""Columns from the fast path equal those from the slow path and those from protobuf, and so do the errors."""
+"""The fast path, the slow path and protobuf give equal columns and errors."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def outcome(coder: Any, blobs: Blobs, mask: dict[str, Any]) -> Any:
 
 
 def check(coder: Any, blobs: Blobs, mask: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return the outcome of a coder, which must be that of the slow path, of protobuf, and of records alone."""
+    """Return the outcome of a coder; the slow path, protobuf and single records must have the same outcome."""
     found = outcome(coder, blobs, mask)
     for blob in blobs:
         check_alone(coder, blob, mask)
@@ -123,7 +123,7 @@ def check(coder: Any, blobs: Blobs, mask: dict[str, Any], monkeypatch: pytest.Mo
 
 
 def check_alone(coder: Any, blob: bytes, mask: dict[str, Any]) -> None:
-    """The values of one record are those of its batch, or left to it."""
+    """Check that a single record has the values of its batch, or is left to the batch."""
     try:
         values = coder.decode_record(bytearray(blob), mask)
     except (DataFormatsError, UnicodeDecodeError):

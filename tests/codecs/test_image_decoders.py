@@ -93,10 +93,10 @@ def test_unusual_jpegs_are_decoded_by_pillow() -> None:
 
 def test_jpegs_of_any_subsampling_have_the_pixels_of_pillow() -> None:
     blob = bytearray(saved(photo(37, 61), "JPEG", subsampling=0))
-    at = blob.index(b"\xff\xc0") + 11  # of the first channel: the factors across and down
+    at = blob.index(b"\xff\xc0") + 11  # sampling factors of the first channel, across and down
     for factors in (0x11, 0x12, 0x14, 0x21, 0x22, 0x24, 0x41, 0x42):
         blob[at] = factors
-        try:  # not all have enough data
+        try:  # some have too little data
             expected = np.asarray(Image.open(BytesIO(blob)))
         except OSError:
             with pytest.raises(OSError, match="truncated"):

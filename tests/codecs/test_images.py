@@ -223,7 +223,7 @@ def test_jpeg_is_another_name_of_jpg() -> None:
 @pytest.mark.parametrize("array", [pixels(5, 7, 3), pixels(1, 1, 3), pixels(5, 7, 4)])
 def test_lossless_webp(array: np.ndarray) -> None:
     if array.shape[2] == 4:
-        array[0, 0] = [1, 2, 3, 0]  # the color of what cannot be seen is kept too
+        array[0, 0] = [1, 2, 3, 0]  # the color of transparent pixels is kept too
     codec = WEBP.with_args(["lossless"])
     decoded = WEBP.decode(codec.encode(array))
     assert np.array_equal(decoded, array)

@@ -189,7 +189,7 @@ def test_recognition() -> None:
 @pytest.mark.parametrize(
     ("feature", "dtype", "values"),
     [
-        (b"\x12\x0a\x0d\0\0\x80\x3f\x0d\0\0\0\x40", np.float32, [1, 2]),  # not packed
+        (b"\x12\x0a\x0d\0\0\x80\x3f\x0d\0\0\0\x40", np.float32, [1, 2]),  # unpacked
         (b"\x12\x0b\x0a\x04\0\0\x80\x3f\x0d\0\0\0\x40", np.float32, [1, 2]),  # one packed, one not
         (b"\x22\x06\x08\x05\x0a\x02\x01\x02", np.int32, [5, 1, 2]),
         (b"\x22\x0b\x08" + b"\xff" * 9 + b"\x01", np.int32, [-1]),

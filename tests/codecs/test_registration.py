@@ -63,7 +63,7 @@ def clean_registry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def install(folder: Path, name: str, entry_points: str) -> None:
-    """Lay down what an installer leaves of a package: its module, and the metadata beside it."""
+    """Write a package as an installer does: its module, and the metadata beside it."""
     about = folder / f"{name}-1.0.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
@@ -270,7 +270,7 @@ def test_a_batch_function_makes_the_column() -> None:
         codecs.decode(Type("mine"), Blobs.join([b"ab", b"c"]))
 
 
-# ---- what is shipped
+# ---- shipped codecs
 
 
 def test_only_pickle_may_not_be_named_by_files() -> None:

@@ -238,7 +238,7 @@ def test_an_external_track_is_not_opened(av: Any, tmp_path: Path) -> None:
         options = {"enable_drefs": "1", "use_absolute_path": "1"}
         with suppress(av.FFmpegError), av.open(BytesIO(hostile), format="mp4", options=options) as file:
             list(file.decode(video=0))
-    assert found == ["secret.mp4"]  # so it would be opened if it were let
+    assert found == ["secret.mp4"]  # the file would be opened without the protection
     with opened_in(tmp_path) as found, suppress(CodecError):
         decode("mp4", hostile)
     assert found == []

@@ -118,7 +118,7 @@ def test_repeated_reads_split_large_values(format: str, spec: str, n_windows: in
     source.read(range(10, 40))
     again = source.read(range(30))["picture"]
     source.read(range(10, 40))
-    np.testing.assert_array_equal(again, held)  # what was read stays as it is
+    np.testing.assert_array_equal(again, held)  # later reads do not change the batch
 
 
 def test_split_value_supports_element_ranges(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`compat.ffrecord`: files, packed folders and `dump` behave as those of the original."""
+"""`compat.ffrecord`: files, packed folders and `dump` behave like the original."""
 
 from __future__ import annotations
 

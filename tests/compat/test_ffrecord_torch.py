@@ -33,7 +33,7 @@ class Samples(Dataset):
 
 
 class OwnGetItem(Dataset):
-    """As the original's README has it: without the constructor of `Dataset`."""
+    """A dataset from the original's README, which does not call the constructor of `Dataset`."""
 
     def __init__(self, path: Path) -> None:
         self.reader = FileReader(path)

@@ -1,4 +1,4 @@
-"""`compat.syrah`: files of items behave as those of the original."""
+"""`compat.syrah`: files of items behave like the original."""
 
 from __future__ import annotations
 

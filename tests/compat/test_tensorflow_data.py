@@ -1,4 +1,4 @@
-"""`compat.tensorflow.data`: elements, batches and orders are those of TensorFlow."""
+"""`compat.tensorflow.data`: elements, batches and orders match TensorFlow."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_shuffles() -> None:
     first, second = listed(shuffled), listed(shuffled)
     assert sorted(first) == sorted(second) == list(range(100))
     assert first != second
-    assert all(number < place + 10 for place, number in enumerate(first))  # not drawn before it was read
+    assert all(number < place + 10 for place, number in enumerate(first))  # no number is drawn before it was read
     assert listed(up_to(100).shuffle(10, seed=3)) == first
     assert listed(up_to(100).shuffle(10, seed=4)) != first
     kept = up_to(20).shuffle(20, reshuffle_each_iteration=False)
@@ -283,7 +283,7 @@ def test_a_cache_has_one_writer_and_no_other_types(tmp_path: Path) -> None:
     next(first)
     with pytest.raises(dataformats.TargetInUseError):
         next(cached.as_numpy_iterator())
-    Pair = collections.namedtuple("Pair", "a b")  # as programs write it
+    Pair = collections.namedtuple("Pair", "a b")  # programs often write it this way
     with pytest.raises(TypeError, match="expected tuples and dicts, found Pair"):
         listed(up_to(1).map(lambda x: Pair(x, x)).cache(tmp_path / "b"))
 

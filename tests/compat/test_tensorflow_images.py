@@ -1,4 +1,4 @@
-"""`compat.tensorflow.image` and the operations: shapes, dtypes and values are those of TensorFlow."""
+"""`compat.tensorflow.image` and the operations: shapes, dtypes and values match TensorFlow."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_a_batch() -> None:
     }
 
 
-@pytest.mark.parametrize("left_out", [(), ("words",)])  # without it, one native call reads the record
+@pytest.mark.parametrize("left_out", [(), ("words",)])  # one native call reads records without `words`
 def test_one_record(left_out: tuple[str, ...]) -> None:
     features = {name: kind for name, kind in FEATURES.items() if name not in left_out}
     found = [plain(tf.io.parse_single_example(record, features)) for record in RECORDS]

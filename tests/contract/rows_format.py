@@ -40,7 +40,7 @@ def head_of(file: StoredFile) -> tuple[dict[str, str], int]:
 
 
 def scan(file: StoredFile, names: Sequence[str], at: int, longest: int) -> tuple[FileIndex, dict[str, FileIndex]]:
-    """Return the extents of the records, and those of each field; the rest of a damaged file is one more record."""
+    """Return the extents of the records and of each field; the rest of a damaged file is one more record."""
     layout = Struct(f"<{len(names)}i")
     rows: list[list[int]] = []  # begin, size, and offset and length of each field
     problems: dict[int, FormatError] = {}

@@ -1,7 +1,6 @@
 """Random specs and records through every format: equal to the bit, or refused before anything is written.
 
-The expectations are the table of types in the documents, written down once more below; no code under test says what
-a format takes.
+The expectations repeat the table of types in the documents; no code under test decides which types a format takes.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Way:
-    """One way of writing a dataset, and what it is documented to refuse."""
+    """One way of writing a dataset, and the types that it is documented to refuse."""
 
     format: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -103,7 +102,7 @@ def is_sequence(kind: str) -> bool:
     return bool(bracket) and codec not in NUMBERS
 
 
-# ---- what is drawn
+# ---- strategies
 
 
 def numbers(dtype: str, shape: tuple[int, ...]) -> st.SearchStrategy[np.ndarray]:
@@ -175,7 +174,7 @@ def data_sets(draw: st.DrawFn) -> tuple[dict[str, str], list[Record]]:
     return spec, records
 
 
-# ---- what is expected
+# ---- expectations
 
 
 def has_empty(value: Any) -> bool:

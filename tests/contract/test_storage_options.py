@@ -1,4 +1,4 @@
-"""`storage_options=` are those of the path that a call writes or opens, `source_options=` have those of its source."""
+"""`storage_options=` belong to the path that a call writes or opens; `source_options=` have the source's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Media in values: what bytes are, and thumbnails."""
+"""Media in values: recognition of bytes, and thumbnails."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_not_recognized() -> None:
 def test_random_bytes_are_no_media() -> None:
     rng = random.Random(5)
     assert not any(media_of(rng.randbytes(64)) for _ in range(10_000))
-    assert not any(media_of(b"\xff\xfb" + rng.randbytes(2000)) for _ in range(300))  # as MP3 begins
+    assert not any(media_of(b"\xff\xfb" + rng.randbytes(2000)) for _ in range(300))  # the first bytes of an MP3
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF"])

@@ -149,7 +149,7 @@ def test_a_parquet_column_of_another_type_than_the_schema(table: Any, tmp_path: 
     path = tmp_path / "x.parquet"
     write_parquet(path, table)
     whole = path.read_bytes()
-    byte_array, unknown = b"\x15\x0c\x19", b"\x15\x10\x19"  # in Thrift: the type of a column, then its encodings
+    byte_array, unknown = b"\x15\x0c\x19", b"\x15\x10\x19"  # Thrift: the type of a column, then its encodings
     assert byte_array in whole
     path.write_bytes(whole.replace(byte_array, unknown))
     with pytest.raises(FormatError, match="other types than the schema"):
@@ -269,7 +269,7 @@ def test_folders_behind_urls(table: Any, tmp_path: Path) -> None:
     for number in (2, 10):
         (tmp_path / "rows.parquet").mkdir(exist_ok=True)
         write_parquet(tmp_path / "rows.parquet" / f"{number}.parquet", table.slice(number))
-        (tmp_path / "rows.parquet" / "_SUCCESS").write_bytes(b"")  # as Spark leaves it
+        (tmp_path / "rows.parquet" / "_SUCCESS").write_bytes(b"")  # Spark leaves it
     write_tar(tmp_path / "train" / "0.tar", members(0))
     memory = fsspec.filesystem("memory")
     memory.put(str(tmp_path), "/folders", recursive=True)

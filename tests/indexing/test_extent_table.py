@@ -118,7 +118,7 @@ def test_a_changed_file_is_an_error(tmp_path: Path) -> None:
 
 
 def test_fields_and_sequences(tmp_path: Path, seen: list[bool]) -> None:
-    """A field of which records have several blobs is located; the others are not, in memory or out of it."""
+    """Fields with several blobs per record are located; other fields are not, in memory or out of it."""
     spec = {"few": "utf8[]", "one": "int64"}
     path = tmp_path / "a.granular"
     with dataformats.create(path, "granular", spec=spec) as writer:

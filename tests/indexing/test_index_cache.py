@@ -148,7 +148,7 @@ def test_replaced_or_deleted_index_raises_broken_block(file: LocalFile) -> None:
 def test_a_loaded_index_survives_a_rebuild(file: LocalFile) -> None:
     first = IndexCache("cache").save(file, "kind", COLUMNS, FACTS)
     loaded = IndexCache("cache").load(file, "kind")
-    IndexCache("cache").save(file, "kind", COLUMNS, FACTS)  # at another time, which its header says
+    IndexCache("cache").save(file, "kind", COLUMNS, FACTS)  # its header has another time
     assert is_whole(first)
     assert is_whole(loaded)
 

@@ -45,7 +45,7 @@ def assert_same(found: Extents, right: Extents) -> None:
     assert np.array_equal(found.file, right.file)
     assert np.array_equal(found.offset, right.offset)
     assert np.array_equal(found.length, right.length)
-    if len(right.file):  # without records there are no checksums
+    if len(right.file):  # a lookup of no records has no checksums
         assert (found.stored is None) == (right.stored is None)
         assert found.stored is None or right.stored is None or np.array_equal(found.stored, right.stored)
     assert {at: str(error) for at, error in found.problems.items()} == {

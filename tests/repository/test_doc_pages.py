@@ -96,7 +96,7 @@ def test_every_format_has_a_page() -> None:
 
 
 def named(path: str) -> object:
-    """Return what an import path of the reference means."""
+    """Return the object of an import path of the reference."""
     module, _, name = path.rpartition(".")
     return getattr(importlib.import_module(module), name)
 
@@ -123,7 +123,7 @@ def test_the_reference_has_every_public_name(module: str) -> None:
 
 
 def imported(program: str) -> set[tuple[str, str]]:
-    """Return what a program imports from this package, and which names of it it uses: pairs of module and name."""
+    """Return the imports of a program from this package and the names it uses: pairs of module and name."""
     tree = ast.parse(program)
     pairs = {
         (str(node.module), alias.name)

@@ -1,7 +1,7 @@
 """Drop-in modules have the names that code imports from their originals, in the same submodules.
 
-The names are typed in from the originals: their `__all__` where there is one, else what their documentation, tests and
-examples use.
+The names are typed in from the originals: their `__all__` if there is one, else the names that their documentation,
+tests and examples use.
 """
 
 from __future__ import annotations

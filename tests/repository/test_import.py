@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 
-MOST = 60  # modules: those of `typing`, `enum` and `re`, for the most part
+MOST = 60  # modules; most belong to `typing`, `enum` and `re`
 HEAVY = ("numpy", "torch", "pyarrow", "PIL", "google.protobuf", "fsspec", "typer", "rich")
 PROGRAM = """
 import json, sys

@@ -16,7 +16,7 @@ import pytest
 import dataformats
 import dataformats.kernels
 
-# Room (what stands directly under `dataformats`) -> level. A module imports its own level or a lower one. A
+# Room (a name directly under `dataformats`) -> level. A module imports its own level or a lower one. A
 # room that has no level yet fails the test: give it one. A level may name rooms that do not exist.
 LEVELS = {
     "errors": 0,
@@ -69,9 +69,9 @@ PAGES = PACKAGE.parent / "docs" / "architecture"
 @dataclass(frozen=True)
 class Import:
     module: str  # the importing module
-    target: str  # what, a module of this package
+    target: str  # the imported module of this package
     line: int
-    runs_on_import: bool  # neither inside a function nor for type checkers alone
+    runs_on_import: bool  # False inside a function or for type checkers alone
 
     @property
     def rooms(self) -> tuple[str, str]:
@@ -163,7 +163,7 @@ def test_a_wing_never_imports_another() -> None:
 
 
 def private_names(cls: type) -> Iterator[str]:
-    """The private attributes of a class: those of its body, and those that its methods assign to `self`."""
+    """The private attributes of a class: names in its body, and names that its methods assign on `self`."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):

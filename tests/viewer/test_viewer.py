@@ -77,7 +77,7 @@ def test_only_the_token_and_names_of_this_machine_are_answered(photos: Browser) 
         "/favicon.ico",
         "//secret/",
         "/sécret/",
-        "*",  # of OPTIONS
+        "*",  # the target of an OPTIONS request
     ):
         assert photos(path).status == 404, path
     for host in ("evil.example:8080", "127.0.0.1.evil.example", "evil.example", "[::1]:8080", ""):

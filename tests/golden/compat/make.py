@@ -30,7 +30,7 @@ LOADERS: dict[str, dict[str, Any]] = {
 
 
 def loader_of(options: dict[str, Any]) -> Any:
-    """Return a loader after a few batches: what it begins with is skipped first."""
+    """Return a loader that skips the left-out ranges, after a few batches."""
     options = {"drop_last": True, **options}
     ranges, skipped, mixed = options.pop("leave_out", []), options.pop("skipped", 4), options.pop("mixed", False)
     source: Any = dataformats.open(DIGITS, spec=SPEC)
@@ -44,7 +44,7 @@ def loader_of(options: dict[str, Any]) -> Any:
 
 
 def take(loader: Any, n: int) -> list[dict[str, Any]]:
-    """Return what the next batches hold, over the ends of epochs: labels, the sum of the pixels, the position."""
+    """Return facts of the next batches, over the ends of epochs: labels, the sum of the pixels, the position."""
     found: list[dict[str, Any]] = []
     while len(found) < n:
         for batch in loader:
