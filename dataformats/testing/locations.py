@@ -23,7 +23,7 @@ __all__ = ["BarePath", "LocationConformance", "MemoryPath"]
 
 
 class BarePath:
-    """A path object, neither `pathlib.Path` nor `PathLike`, with the methods that `open` calls; over a dict."""
+    """A path object over a dict, neither `pathlib.Path` nor `PathLike`, with the methods that `open` calls."""
 
     def __init__(self, files: dict[str, bytes], name: str) -> None:
         self._files = files

@@ -53,7 +53,7 @@ class MergingConformance:
             split(source, path, shards=11, overwrite=True)
 
     def test_two_datasets_by_a_condition(self, data: DatasetFixture) -> None:
-        """Records for which a function is true, and the others."""
+        """Records are split by a function into matching records and the rest."""
         source, path, rest = data.source(10), data.path("few"), data.path("rest")
         counts = split(source, path, where=lambda record: data.index(record) in (1, 4, 7), rest=rest)
         assert counts == {str(path): 3, str(rest): 7}

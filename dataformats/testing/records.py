@@ -144,7 +144,7 @@ def _pixels(index: int) -> Any:
 
 
 def _flat(index: int) -> Any:
-    # One grey: JPEG keeps that whatever the quality.
+    # One grey: JPEG keeps it at any quality.
     return np.full((8, 8), 16 * (index % 16), np.uint8)
 
 

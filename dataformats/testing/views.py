@@ -170,7 +170,7 @@ class ViewConformance:
             both.read([19])
 
     def test_fingerprints(self, data: DatasetFixture) -> None:
-        """A fingerprint is of the records: not of names, fields, or views that change neither."""
+        """A fingerprint depends on the records, not on names, fields, or views of the same records."""
         src = data.source(20)
         same = src.fingerprint
         assert same == data.source(20, "copy").fingerprint

@@ -229,7 +229,7 @@ def test_sniff_golden(entry: dict[str, Any]) -> None:
     path = GOLDEN / entry["path"]
     verdict = BACKEND.sniff(files_of(path)[0])
     expected = "yes" if entry in GOOD or entry["stage"] in ("read", "either") else "damaged"
-    if entry["id"] in ("empty_file", "truncated_header"):  # nothing left that tells
+    if entry["id"] in ("empty_file", "truncated_header"):  # too few bytes are left to recognize
         expected = "no"
     assert verdict.match == expected, verdict
     assert verdict.match == "yes" or verdict.reason

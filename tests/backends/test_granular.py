@@ -40,7 +40,7 @@ GOOD = [entry for entry in ENTRIES if not entry["error"]]
 DAMAGED = [entry for entry in ENTRIES if entry["error"]]
 SETS = [entry for entry in GOOD if entry["kind"] in ("dataset", "sharded")]
 UNREADABLE = {f"{version}/limits_decreasing" for version in ("bags", "v1", "v2")}  # a cut may look the same
-AS_IN_GENERATION_2 = {"bags/zero_bytes", "v1/zero_bytes"}  # there, a bag without records has 0 bytes
+AS_IN_GENERATION_2 = {"bags/zero_bytes", "v1/zero_bytes"}  # generation 2 has 0 bytes for a bag without records
 INTERRUPTED = [entry for entry in ENTRIES if "resume_to" in entry]
 VERSIONS = ("bags", "v1", "v2", "v3")
 
@@ -1218,7 +1218,7 @@ def test_an_append_interrupted_halfway_is_not_published(tmp_path: Path) -> None:
     writer: Any = BACKEND.create(tmp_path / "d", stored=dataformats.Spec({"a": "utf8", "b": "utf8"}))
     writer.append({"a": [b"x"], "b": [b"y"]})
     writer.flush()
-    writer._bags["a"].append(b"z")  # where an interrupt can hit
+    writer._bags["a"].append(b"z")  # an interrupt can hit here
     with pytest.raises(RuntimeError, match="resume=True"):
         writer.close()
 

@@ -35,7 +35,7 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.fixture
 def growing(tmp_path: Path) -> Path:
-    """A dataset of N finished rows, to which a writer that is killed has added four."""
+    """A dataset of N finished rows; a killed writer has added four."""
     with dataformats.create(tmp_path / "d", "granular", spec=SPEC) as writer:
         writer.extend(rows(0, N))
     writer = dataformats.create(tmp_path / "d", "granular", spec=SPEC, append=True)

@@ -109,7 +109,7 @@ def digest(blob: object) -> tuple[int, str]:
 
 
 def same(expected: dict[str, Any], found: Any) -> bool:
-    """Say whether values, as stored, are those of expected.json."""
+    """Return True if stored values match expected.json."""
     if expected["kind"] == "bytes_list":
         return [digest(item) for item in found] == [(item["length"], item["sha256"]) for item in expected["bytes"]]
     if "npz" in expected and not np.array_equal(ARRAYS[expected["npz"]], found, equal_nan=True):

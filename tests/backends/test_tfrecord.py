@@ -108,7 +108,7 @@ def test_good_files(entry: dict[str, Any], compression: str) -> None:
     assert len(found) == entry["n"]
     assert {number: digest(blob) for number, blob in enumerate(found)} == expected_records(entry)
     assert streamed(source) == found
-    assert read(opened(FOLDER / entry["path"])) == found  # now from the index that was kept
+    assert read(opened(FOLDER / entry["path"])) == found  # the second read uses the stored index
     if "offsets" in entry:
         assert (source.part(0, 0, len(source.indexes[0])).offset - 12).tolist() == entry["offsets"]
     if "part_counts" in entry:

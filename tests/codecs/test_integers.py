@@ -113,7 +113,7 @@ def test_ranges(kind: str, value: int) -> None:
 def test_signed_round_trip(value: int) -> None:
     blob = INT.encode(value)
     assert INT.decode(blob) == value
-    assert len(blob) == 1 or int.from_bytes(blob[:-1], "little", signed=True) != value  # no shorter one
+    assert len(blob) == 1 or int.from_bytes(blob[:-1], "little", signed=True) != value  # no shorter encoding exists
 
 
 @given(st.integers(0, 2**128 - 1))

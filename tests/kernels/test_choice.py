@@ -55,7 +55,7 @@ def test_auto_warns_once_and_at_first_use() -> None:
         before, after = found.stderr.split("imported\n")
         assert before == ""
         assert after.count("RuntimeWarning: dataformats runs on its slower reference kernels") == 1
-        assert "install a C compiler" in after or "pip install -e ." in after  # if it hides an installation
+        assert "install a C compiler" in after or "pip install -e ." in after  # the second if it hides an installation
         assert found.stdout.startswith("reference the compiled kernels could not be imported: ")
 
 

@@ -120,7 +120,7 @@ def test_back_is_the_inverse(suite: Any, domain: int, key: Key, numbers: list[in
     assert back(suite, there, domain, key).tolist() == indices.tolist()
     assert forth(suite, back(suite, indices, domain, key), domain, key).tolist() == indices.tolist()
     assert there.tolist() == forth(reference, indices, domain, key).tolist()
-    assert forth(suite, indices[-1:], domain, key)[0] == there[-1]  # whatever stands beside it
+    assert forth(suite, indices[-1:], domain, key)[0] == there[-1]  # independent of its neighbors
 
 
 @pytest.mark.parametrize("suite", SUITES)

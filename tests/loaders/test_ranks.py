@@ -27,7 +27,7 @@ LAUNCHERS = {
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No launcher, no library, not warned yet."""
+    """An environment without launcher and libraries; no warning was given yet."""
     for name in [*sum(LAUNCHERS.values(), ()), "SLURM_NTASKS"]:
         monkeypatch.delenv(name, raising=False)
     for module in ("torch.distributed", "jax", "jax._src.distributed"):

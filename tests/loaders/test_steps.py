@@ -68,7 +68,7 @@ def test_a_task_is_pickled_as_its_positions(skips: Skips) -> None:
     step = Steps(50, 1200, False, skips).at(1)
     share = next(Steps(50, 1200, False, skips).rank_tasks(1, 1, 3, None))
     assert share.positions.tolist() == step.of_rank(1, 3).tolist()
-    first = list(range(32))  # whatever is skipped: they are only looked at
+    first = list(range(32))  # spare positions do not depend on skips
     assert share.spare.tolist() == step.positions[:32].tolist() + first
     sent = pickle.loads(pickle.dumps(share))
     assert (sent.positions.tolist(), sent.spare.tolist()) == (share.positions.tolist(), share.spare.tolist())

@@ -1,4 +1,4 @@
-"""`diff`: fields, counts and values of two datasets, whatever their formats, orders and damage."""
+"""`diff`: fields, counts and values of two datasets of any formats, orders and damage."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def test_records_before_an_error_of_a_function_are_given(tmp_path: Path) -> None
 def test_records_before_an_error_of_a_large_step_are_given(
     format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A read that fails as a whole, for whatever reason, is repeated record by record."""
+    """A read that fails as a whole, for any reason, is repeated record by record."""
     path = write(tmp_path, format, [bytes([i]) for i in range(N)], payload="bytes")
     source = dataformats.open(path, payload="bytes")
     decoder = type(source._schema.decoder)  # type: ignore[attr-defined]  # a FileSource

@@ -182,7 +182,7 @@ def test_a_damaged_file_is_scanned_once_and_its_other_records_are_read(
 
 
 def test_another_thread_compares_the_index_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blobs that were located before are located again: the record is neither damaged nor left out."""
+    """Blobs with outdated locations are located again: the record is neither damaged nor omitted."""
     after = SAME_NUMBER[1]
     source = dataformats.open(**outdated(tmp_path, "tfrecord", "cache", after))
     assert isinstance(source, FileSource)

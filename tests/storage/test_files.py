@@ -81,7 +81,7 @@ def test_cut_files_say_where(path: Path) -> None:
 
 
 def test_a_file_may_be_closed_while_another_is_opened(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Garbage is collected wherever something is allocated, and may close a source as it goes."""
+    """Any allocation may collect garbage, and the collection may close a source."""
     one, other = LocalFile(path), LocalFile(path)
     assert other.pread(0, 1) == b"\0"
     open_descriptor = one.open_descriptor

@@ -51,7 +51,7 @@ def test_the_error_of_the_lowest_number_is_raised_after_all_calls_ended() -> Non
     with pytest.raises(ValueError, match="number 0"):
         for_each(work, 1000)
     assert running == []
-    for_each(lambda number: None, 10)  # and nothing is left behind
+    for_each(lambda number: None, 10)  # no state is left behind
 
 
 def test_a_failure_takes_no_number_from_under_another_thread() -> None:

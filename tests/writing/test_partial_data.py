@@ -151,7 +151,7 @@ def test_damaged_sidecar_of_partial_data_raises_its_name(text: str, tmp_path: Pa
 
 @pytest.mark.parametrize("case", ["tfrecord", "ffrecord shards"])
 def test_a_writer_killed_before_its_first_record_is_started_again(case: str, tmp_path: Path) -> None:
-    """Then the sidecar is torn, or there is nothing but it."""
+    """The sidecar is torn, or stands alone, in that case."""
     path = tmp_path / CASES[case][0]
     whole = json.dumps({"version": 1, "format": CASES[case][1], "payload": "another"})
     for text in ("", whole[:20], "\0" * 40, whole):

@@ -305,7 +305,7 @@ def test_leftovers_are_deleted_and_other_objects_are_not(remote: Remote) -> None
 
 
 def test_other_objects_are_not_deleted(remote: Remote) -> None:
-    """A folder that is overwritten must hold nothing but data."""
+    """An overwritten folder must hold only data."""
     write_to("memory://a/x", CASES["shards"][0])
     remote.memory.pipe_file("/a/x/notes.txt", b"mine")
     with pytest.raises(dataformats.TargetExistsError, match=r"notes\.txt"):

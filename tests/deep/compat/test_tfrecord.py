@@ -1,4 +1,4 @@
-"""`compat.tfrecord` beside the `tfrecord` package; in a process of its own, because the latter excludes TensorFlow."""
+"""`compat.tfrecord` beside the `tfrecord` package; in a process of its own, because the package excludes TensorFlow."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_a_damaged_head(path: Path, name: str, tmp_path: Path, caplog: pytest.Lo
         except dataformats.FormatError:
             continue
         if not name and what.startswith("8 bytes") and path.name == "all_empty.ffr":
-            continue  # a header of nothing but offsets, moved by the size of one, is a sound bag
+            continue  # a header of offsets alone, moved by the size of one, is a sound bag
         assert source.format == format, f"{what}: read as {source.format}"
         for blob in (_read(source, i) for i in range(len(source))):
             assert blob is None or blob in sound, f"{what}: a wrong value"

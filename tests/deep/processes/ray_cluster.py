@@ -41,7 +41,7 @@ def fails(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def loopback_up() -> None:
-    """Bring up `lo`, which a new network namespace has, but down."""
+    """Bring up `lo`: a new network namespace has it, but down."""
     up, running, set_flags = 0x1, 0x40, 0x8914
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, set_flags, struct.pack("16sh14x", b"lo", up | running))

@@ -110,7 +110,7 @@ def test_writing(format: str, shards: int | None, server: Server) -> None:
 
 
 def test_folder_marker_objects_are_ignored(server: Server) -> None:
-    """The consoles of object stores make them: they are neither data nor in the way."""
+    """The consoles of object stores create such objects: they are not data, and do not disturb writers."""
     url = "s3://bucket/made-by-hand"
     for first in (0, 100):
         for name in ("", "sub/", "000000/"):

@@ -89,7 +89,7 @@ def write_sparse(path: Path, real: dict[int, bytes]) -> None:
 
 @pytest.fixture
 def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Sparse files, and their indexes: files of one kind are alike in size and time, so that one index fits all."""
+    """Sparse files, and their indexes: files of one kind have one size and time, so one index fits all."""
     monkeypatch.setenv("DATAFORMATS_CACHE", str(tmp_path / "cache"))
     folder, shelf = tmp_path / "data", IndexCache("cache")
     folder.mkdir()

@@ -69,7 +69,7 @@ def test_small_epochs_one_after_the_other() -> None:
     found = Plan.of_one(100, GLOBAL, 0).locate(range(200_000)).record.reshape(2000, 100)
     place, record = np.tile(np.arange(100), 2000), found.ravel()
     assert abs(statistics.contingency(place, record, 100, 100)) < MOST
-    # Neighbours within a walk are never equal, hence no contingency, but all pairs of different ones alike.
+    # Neighbors within a walk are never equal, so contingency does not apply; different ones pair equally often.
     pairs = np.bincount((found[:, :-1] * 100 + found[:, 1:]).ravel(), minlength=10_000).reshape(100, 100)
     apart = pairs[~np.eye(100, dtype=bool)]
     chi_square = float(((apart - apart.mean()) ** 2 / apart.mean()).sum())

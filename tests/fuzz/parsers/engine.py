@@ -100,7 +100,7 @@ class Campaign:
         seed: Another seed gives other inputs.
 
     Attributes:
-        executions: How many there were.
+        executions: Number of executions.
         seconds: The time they took.
         findings: One for each line of code that raised a wrong error.
     """

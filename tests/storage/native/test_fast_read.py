@@ -170,7 +170,7 @@ OUTSIDE += [(-(2**63), 2**63 - 1), (50, -(2**63)), (1, 2**62)]
 @pytest.mark.parametrize("way", ["auto", "memory"])
 @pytest.mark.parametrize(("offset", "length"), OUTSIDE)
 def test_outside(way: str, offset: int, length: int, tmp_path: Path) -> None:
-    """Nothing is read, and nothing allocated, on the word of an extent."""
+    """An extent alone, unchecked, causes no read and no allocation."""
     files = written(tmp_path, [noise(100)], way)
     assert gathered(files, extents([(0, 20, 30), (0, offset, length)])) is None
     assert gathered(files, extents([(0, 0, 10), (1, 0, 10)])) is None

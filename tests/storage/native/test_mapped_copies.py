@@ -1,4 +1,4 @@
-"""Short blobs copied from maps of files in the page cache: the bytes of plain reads, whatever happens to files."""
+"""Short blobs copied from maps of files in the page cache: the bytes of plain reads, even if files change."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_large_files_are_not_mapped(mapped: FileSet, path: Path) -> None:
 
 
 def test_few_descriptors(path: Path) -> None:
-    """No descriptor is taken that the rest of the process may need."""
+    """The maps leave descriptors for the rest of the process."""
     script = f"""
 import os, resource
 from tests.storage.native import test_mapped_copies as test

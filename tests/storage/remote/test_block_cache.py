@@ -41,7 +41,7 @@ def read(cache: BlockCache, *rows: tuple[Any, int, int]) -> list[bytes]:
 
 
 def test_values(store: CountingStore) -> None:
-    """Whatever is read in whatever order, also the short last block."""
+    """Any reads in any order, including the short last block, return the right bytes."""
     files = [store.file("a", DATA), store.file("b", DATA[::-1])]
     random = np.random.default_rng(5)
     for limit in (0, 300, 100_000):

@@ -18,7 +18,7 @@ _DELETIONS = ("unlink", "rmdir")
 # If one of these fails, the call may return: it copied another way, tidied up, found the folder, or had read all of
 # the file. The data are whole.
 _DISPENSABLE = (*_DELETIONS, "copy", "mkdir", "close-read")
-# If there is nothing else from some operation on, the data are complete, and leftovers are deleted.
+# If only these operations remain, the data are complete, and leftovers are deleted.
 _TIDYING = (*_DELETIONS, "open", "close", "close-read", "flock")
 
 

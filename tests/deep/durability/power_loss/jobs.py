@@ -27,7 +27,7 @@ __all__ = ["GROUPS", "JOBS", "Job", "Notes", "Place", "Target"]
 
 N_OLD, N = 6, 13
 N_SAFE = (3, 8, 11)  # how many records there are when `flush(sync=True)` is called
-N_FLUSHED = (2, 5, 7, 10, 12)  # and `flush()`, which writes them without a sync
+N_FLUSHED = (2, 5, 7, 10, 12)  # calls `flush()`, which writes them without a sync
 SHARD_RECORDS = 4
 FIRST_OTHER = 100
 SPEC = {"id": "int32", "data": "bytes", "grid": "uint8[2,2]"}

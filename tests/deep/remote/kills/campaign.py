@@ -80,7 +80,7 @@ class Campaign:
 
     Attributes:
         stage: The stage.
-        most_lines: How many broken promises of one kind are printed for each row.
+        most_lines: Number of broken promises of one kind that are printed for each row.
         rows: Kind and name to counts, by the names of `COLUMNS`.
     """
 
