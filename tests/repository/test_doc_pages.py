@@ -5,7 +5,11 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import inspect
+import io
 import re
+import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -62,7 +66,7 @@ def test_blocks_end_and_are_python(page: Path) -> None:
 
 # CONTRIBUTING.md, "Prose": private phrases, and British spelling.
 FORBIDDEN = re.compile(
-    r"gone on with|as ever|is none|of its own|\btold\b|said of|by the way|what there is|whoever|nobody"
+    r"gone on with|\bas ever\b|is none|of its own|\btold\b|said of|by the way|what there is|whoever|nobody"
     r"|data sets?\b|neighbour|colour|behaviour|recognis|initialis|licence"
 )
 
@@ -75,6 +79,40 @@ FORBIDDEN = re.compile(
 def test_pages_use_plain_words(page: Path) -> None:
     lines = page.read_text("utf-8").splitlines()
     assert [line for line in lines if FORBIDDEN.search(line)] == []
+
+
+# Fragments and pronouns in place of the noun: "Of the call.", "Likewise.", "that of", ", of which".
+FRAGMENT = re.compile(
+    r"\b(?:that|those)\s+of\b|(?:^|[,;(])\s*of\s+which\b|(?:^[ |]*|: |\. )(?:Of|Likewise|As given)\b|\blikewise\b",
+    re.MULTILINE,
+)
+
+
+def prose(path: Path) -> Iterator[str]:
+    """Yield the docstrings and comments of a module."""
+    source = path.read_text("utf-8")
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield inspect.cleandoc(node.value.value)
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            text = token.string.lstrip("#: ")
+            goes_on = token.line.lstrip().startswith("#")  # perhaps in the middle of a sentence
+            yield text if goes_on else text[:1].upper() + text[1:]
+
+
+@pytest.mark.parametrize("folder", ["dataformats", "backends", "codecs", "loaders", "examples", "docs"])
+def test_modules_use_plain_words(folder: str) -> None:
+    paths = [path for path in sorted((CHECKOUT / folder).rglob("*.py")) if path.resolve() == path]
+    assert paths
+    found = [(path.name, text) for path in paths for text in prose(path) if FORBIDDEN.search(text)]
+    found += [(path.name, text) for path in paths for text in prose(path) if FRAGMENT.search(text)]
+    assert found == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, CHECKOUT / "README.md"], ids=lambda page: f"{page.parent.name}-{page.stem}")
+def test_pages_have_whole_sentences(page: Path) -> None:
+    assert [match.group() for match in FRAGMENT.finditer(page.read_text("utf-8"))] == []
 
 
 def test_the_index_leads_to_every_page() -> None:
