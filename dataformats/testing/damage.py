@@ -54,7 +54,7 @@ class DamageDurability:
 
     def test_repair(self, data: DatasetFixture) -> None:
         """A repaired file has the right records, in order, and the report counts them."""
-        if not isinstance(backends.get(data.case.format), Salvages):
+        if not isinstance(backends.get(data.case.format), SupportsRepair):
             pytest.skip("the backend cannot repair")
         path = _write(data)
         for file in data.files(path):
