@@ -72,7 +72,7 @@ def test_reference_is_read() -> None:
     }
 
 
-def test_words_that_left_do_not_come_back() -> None:
+def test_public_names_avoid_replaced_words() -> None:
     names = {f"{path}({parameter.name})": parameter.name for path, parameter in PARAMETERS}
     names |= {path: path.rpartition(".")[2] for path, _ in public_things()}
     found = {where: new for where, name in names.items() for old, new in REPLACED.items() if old in name.split("_")}
@@ -86,7 +86,7 @@ def test_parameters_of_a_name_mean_the_same(name: str) -> None:
     assert not {path: kind for path, kind in meant.items() if not re.search(MEANINGS[name], kind)}
 
 
-def test_a_call_that_reads_and_writes_has_options_of_both_sides() -> None:
+def test_reading_and_writing_calls_have_options_of_both_sides() -> None:
     names = defaultdict[str, set[str]](set)
     for path, parameter in PARAMETERS:
         names[path].add(parameter.name)
