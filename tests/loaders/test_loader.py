@@ -515,7 +515,7 @@ def test_invalid_arguments(source: Any) -> None:
         ({"workers": -1}, "workers"),
         ({"prefetch": 0}, "prefetch"),
         ({"worker_type": "fiber"}, "worker_type"),
-        ({"on_corrupt": "omit"}, "on_corrupt"),
+        ({"on_corrupt": "skip"}, "on_corrupt"),
         ({"shuffle": "blocks"}, "shuffle"),
         ({"seed": -1}, "seed"),
         ({"to": "tensorflow"}, "to"),
