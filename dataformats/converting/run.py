@@ -154,7 +154,7 @@ class Run:
 
     def _append_ranges(self, out: DatasetWriter) -> None:
         """Append all records in order, those behind the last checkpoint of an interrupted run again."""
-        position = out.shards.position
+        position = out.shard_writer.position
         self.n_resumed, self.n_omitted = len(out), position.get("omitted", 0)
         first = position.get("stop", 0)
         self._advance(first)
@@ -167,9 +167,9 @@ class Run:
                 out.append_stored(records)
             self._note(result)
             self._advance(result.n_records + len(result.failures))
-            out.shards.save({"stop": self.done, "omitted": self.n_omitted})
+            out.shard_writer.save({"stop": self.done, "omitted": self.n_omitted})
             if time.monotonic() > saved_s + _CHECKPOINT_S:
-                out.shards.write_checkpoint()
+                out.shard_writer.write_checkpoint()
                 saved_s = time.monotonic()
 
     def _ranges(self, first: int) -> Iterator[Task]:

@@ -75,7 +75,8 @@ class RecordSource(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         declared = inspect.getattr_static(cls, "spec")
-        if not isinstance(declared, SpecAttribute) and not getattr(declared, "__isabstractmethod__", False):
+        is_abstract = declared is None or getattr(declared, "__isabstractmethod__", False)
+        if not isinstance(declared, SpecAttribute) and not is_abstract:
             cls.spec = SpecAttribute(declared)  # type: ignore[method-assign, assignment]  # it gives a Spec
 
     # ---- what a source implements

@@ -116,13 +116,13 @@ class ViewConformance:
         """Contiguous parts that cover everything."""
         src = data.source(23)
         for count in (1, 2, 5, 23, 30):
-            parts = [src.shard(index, count) for index in range(count)]
+            parts = [src.shard(number, count) for number in range(count)]
             lengths = [len(part) for part in parts]
             assert max(lengths) - min(lengths) <= 1
             data.check([record for part in parts for record in part], range(23))
-        for index, count in ((2, 2), (-1, 2), (0, 0)):
-            with pytest.raises(ValueError, match=r"index|count"):
-                src.shard(index, count)
+        for number, count in ((2, 2), (-1, 2), (0, 0)):
+            with pytest.raises(ValueError, match=r"number|count"):
+                src.shard(number, count)
 
     def test_map(self, data: DatasetFixture) -> None:
         """A function that is called at each read, from records to records or to anything."""

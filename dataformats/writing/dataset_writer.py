@@ -49,7 +49,7 @@ class DatasetWriter(RecordWriter):
         area: StagingArea,
         schema: WriteSchema,
         encode: Encode,
-        shards: ShardWriter,
+        shard_writer: ShardWriter,
         *,
         resumable: bool,
         workers: int,
@@ -62,7 +62,7 @@ class DatasetWriter(RecordWriter):
             area: Where the data grow, begun.
             schema: Its format, payload and spec.
             encode: Converts a record to its bytes.
-            shards: The files.
+            shard_writer: The files.
             resumable: True if `abort` keeps the partial data.
             workers: Threads that encode in `extend`.
             facts: Facts for the sidecar besides format, payload, spec and files; may be added to until `close`.
@@ -71,7 +71,7 @@ class DatasetWriter(RecordWriter):
         self._area = area
         self._schema = schema
         self._encode = encode
-        self.shards: ShardWriter = shards
+        self.shard_writer: ShardWriter = shard_writer
         self.resumable: bool = resumable
         self.facts: dict[str, Any] = dict(facts)
         self._workers = workers
@@ -85,7 +85,7 @@ class DatasetWriter(RecordWriter):
     def append(self, record: Any) -> None:
         self._require_open()
         try:
-            self.shards.append(self._encode(record))
+            self.shard_writer.append(self._encode(record))
         except (OSError, SpecError, CodecError) as error:
             self._add_place(error)
             raise
@@ -94,7 +94,7 @@ class DatasetWriter(RecordWriter):
         """Append one encoded record; only if the format stores one blob per record."""
         self._require_open()
         try:
-            self.shards.append(blob)
+            self.shard_writer.append(blob)
         except (OSError, SpecError) as error:
             self._add_place(error)
             raise
@@ -103,7 +103,7 @@ class DatasetWriter(RecordWriter):
         """Append records as a file of the format stores them."""
         self._require_open()
         try:
-            self.shards.append_stored(records)
+            self.shard_writer.append_stored(records)
         except (OSError, SpecError) as error:
             self._add_place(error)
             raise
@@ -111,7 +111,7 @@ class DatasetWriter(RecordWriter):
     def next_shard(self) -> None:
         """Complete the current shard, and start another one; only for data in shards."""
         self._require_open()
-        self.shards.next_shard()
+        self.shard_writer.next_shard()
 
     def extend(self, records: Iterable[Any]) -> None:
         """Append several records, in order: of an iterable, or the rows of a table with a column for each field.
@@ -164,9 +164,9 @@ class DatasetWriter(RecordWriter):
             for encoded, failure in chunks:
                 try:
                     if isinstance(encoded, StoredRecords):
-                        self.shards.append_stored(encoded)
+                        self.shard_writer.append_stored(encoded)
                     else:
-                        self.shards.extend(encoded)
+                        self.shard_writer.extend(encoded)
                     if failure is not None:
                         raise failure
                 except (OSError, SpecError, CodecError) as error:
@@ -176,20 +176,20 @@ class DatasetWriter(RecordWriter):
     def flush(self, sync: bool = False) -> None:
         self._require_open()
         try:
-            self.shards.flush(sync)
+            self.shard_writer.flush(sync)
         except OSError as error:
             add_name(error, self._area.name)
             raise
 
     def __len__(self) -> int:
-        return self.shards.n_records
+        return self.shard_writer.n_records
 
     def complete(self) -> Sequence[Mapping[str, Any]]:
         """Complete the files under their partial names, and return their entries; only `close` can follow."""
         self._require_open()
         if self._complete is None:
             self._area.check_owned()
-            self._complete = self.shards.finish()
+            self._complete = self.shard_writer.finish()
         files: Sequence[Mapping[str, Any]] = self._complete.facts["files"]
         return files
 
@@ -234,10 +234,10 @@ class DatasetWriter(RecordWriter):
         self._open = False
         try:
             if self.resumable or not self._area.is_owned:
-                self.shards.suspend()
+                self.shard_writer.suspend()
                 return
             try:
-                self.shards.discard()
+                self.shard_writer.discard()
             finally:
                 self._area.discard()
         finally:
