@@ -34,7 +34,9 @@ def unrelated_entry(folder: Path) -> Path | None:
             names = {folder.name, place.parts[0], place.as_posix()}
             if file.size == 0 or listed & names or backend.sniff(file).match == "yes":
                 known |= {path, *path.parents, *(path.with_name(path.name + suffix) for suffix in _SIDECARS)}
-    return next((entry for entry in sorted(folder.rglob("*")) if entry not in known), None)
+    others = (entry for entry in sorted(folder.rglob("*")) if entry not in known)
+    # A crash of the machine may bring back the lock of a shard without the shard.
+    return next((entry for entry in others if not entry.name.endswith(f".partial{SIDECAR_SUFFIX}")), None)
 
 
 def unrelated_object(folder: Folder, names: Iterable[str]) -> str | None:

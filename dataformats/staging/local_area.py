@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -27,6 +28,7 @@ __all__ = ["InPlaceArea", "LocalArea"]
 _LOG = logging.getLogger("dataformats")
 _ENTRY = ".entry.journal"
 _JOURNALS = (".journal", _ENTRY)
+_SHARD = re.compile(r"\d{5,}(-[0-9a-f]{16})?\.(partial|json)(\..*)?")  # or a journal or temporary file of it
 
 
 class LocalArea(StagingArea):
@@ -46,7 +48,7 @@ class LocalArea(StagingArea):
         self._complete = path.with_name(f"{path.name}.complete.partial")
         self._name_lock = NameLock(self._beside(SIDECAR_SUFFIX), path)
         self._folder_lock: FileLock | None = None
-        self._overwrite = self._is_adopted = self._is_shared = self._is_sharded = False
+        self._overwrite = self._is_adopted = self._is_left = self._is_shared = self._is_sharded = False
 
     @property
     def partial(self) -> Path:  # type: ignore[override]  # an attribute of other areas
@@ -80,6 +82,8 @@ class LocalArea(StagingArea):
         try:
             if self._name_lock.acquire(shared=shared):
                 self._recover()
+                if self._is_left:
+                    self._remove_data()
             if overwrite:
                 self._lock_folder()
         except BlockingIOError as error:
@@ -126,12 +130,15 @@ class LocalArea(StagingArea):
         """
         if not os.path.lexists(self._partial):
             return
-        is_ours = os.path.lexists(self._name_lock.path) or _is_empty(self._partial)
+        has_sidecar = os.path.lexists(self._name_lock.path)
+        # A crash of the machine may bring back the folder of shards that were published, without its sidecar.
+        self._is_left = not has_sidecar and (_is_empty(self._partial) or _holds_only_shards(self._partial))
+        is_ours = has_sidecar or self._is_left
         is_ours = is_ours or any(self._beside(journal).is_file() for journal in _JOURNALS)
         if self._partial.is_symlink() or not (is_ours or (resume and holds_data_of(self._partial, backend))):
             what = "it has the name of partial data, but no writer of this package left it"
             raise in_the_way(self._partial, what)
-        self._is_adopted = not os.path.lexists(self._name_lock.path)
+        self._is_adopted = not (has_sidecar or self._is_left)
 
     # ---- data that grow
 
@@ -370,6 +377,11 @@ def _is_empty(path: Path) -> bool:
     if atomic.is_folder(path):
         return not any(path.iterdir())
     return path.lstat().st_size == 0
+
+
+def _holds_only_shards(path: Path) -> bool:
+    """Return True for a folder of shards and entries, by their names."""
+    return atomic.is_folder(path) and all(_SHARD.fullmatch(entry.name) for entry in path.iterdir())
 
 
 def _inode(path: Path) -> int | None:
