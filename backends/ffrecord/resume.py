@@ -23,7 +23,7 @@ _BLOCK_RECORDS = 2**16
 
 
 def recover(path: Path) -> Journal | None:
-    """Return a new journal of the sound records at the front of an unfinished file, or `None` if there is none.
+    """Return a new journal of the sound records at the front of an unfinished file, or `None` without such a file.
 
     Reads every record and checks its CRC. Does not change the file. The one fact of its journal is `base`: the byte at
     which the first record begins.

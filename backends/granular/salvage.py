@@ -31,7 +31,7 @@ Part = list[StoredRecord] | Loss
 
 
 def salvage(files: Sequence[StoredFile]) -> ShardSalvage:
-    """Find what is sound of one dataset, or of a single bag.
+    """Find the sound rows of one dataset, or the sound records of a single bag.
 
     Raises:
         FormatError: A file is missing, `spec.json` is not a spec, or a bag has no table.

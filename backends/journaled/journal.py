@@ -168,7 +168,7 @@ class StoredJournal:
     def find(
         cls, path: Path, magic: bytes, fits: Callable[[Mapping[str, Any], int], bool] = lambda _facts, _n_sizes: True
     ) -> StoredJournal | None:
-        """Return the journal at a path; `None` if there is none, or its head is not sound.
+        """Return the journal at a path; `None` if it is missing, or its head is not sound.
 
         Args:
             path: The journal.

@@ -1,4 +1,4 @@
-"""Parses the elements of a BSON document, of the few kinds in Syrah files, without copies.
+"""Parses the elements of a BSON document without copies: only the few kinds in Syrah files.
 
 A general BSON decoder follows lengths to any depth and builds every value. Here each length is checked against the
 document around it before it is used, and a value is a place in the buffer, so tables of many megabytes are not copied.
@@ -30,7 +30,7 @@ class Element:
     Attributes:
         kind: The BSON type, a number.
         name: Its name.
-        start: First byte of the value in the buffer: of a text, of a binary's content, of a document's length.
+        start: First byte of the value in the buffer: a text, a binary's content, or a document's length.
         stop: The byte behind the value, without the zero that ends a text.
         subtype: The subtype of a binary; 0 otherwise.
     """

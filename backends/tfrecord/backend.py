@@ -60,7 +60,7 @@ class TFRecordBackend(BlobBackend, ResumesFinishedFiles, SupportsRepair):
         Args:
             files: The files, in reading order.
             options: The options of `open`.
-            compression: `"gzip"`, `"zlib"`, `"none"`, or `"auto"`: of each file as its first bytes say.
+            compression: `"gzip"`, `"zlib"`, `"none"`, or `"auto"`, which reads it from the first bytes of each file.
 
         Raises:
             FormatError: A file is not compressed as `compression` says.

@@ -96,7 +96,7 @@ def compression_of(head: bytes) -> Literal["gzip", "zlib", "none"]:
 
 
 def decompress_start(data: bytes, compression: str) -> Inflated:
-    """Return the decompressed beginning of compressed data; nothing of data that do not decompress."""
+    """Return the decompressed beginning of compressed data; nothing for data that do not decompress."""
     state = zlib.decompressobj(WBITS[compression])
     try:
         out = state.decompress(data, HEADER.size)

@@ -42,13 +42,13 @@ class _TFRecordEvidence(FrameEvidence):
         return self.framing.find_header(window, most)
 
     def possible_lengths(self, header: bytes) -> list[int]:
-        """Return the stored length, whose checksum may be the wrong one, and those that differ from it by one bit."""
+        """Return the stored length, whose checksum may be wrong, and all lengths that differ from it by one bit."""
         length = int.from_bytes(header[:8], "little")
         return [length, *(length ^ 1 << bit for bit in range(64))]
 
 
 def salvage(file: StoredFile) -> ShardSalvage:
-    """Find the sound records of a file; of a compressed one, those before the damage of the compression.
+    """Find the sound records of a file, or of a compressed file the records before the damage of the compression.
 
     Args:
         file: The file as stored.
