@@ -258,8 +258,8 @@ def decode_scaled(
         max_pixels: The most pixels that are decoded; `None`: the default of the codec.
 
     Returns:
-        uint8 (h, w, 3), contiguous; height and width of the whole image; and the divisor, which is 1 unless it is a
-        JPEG: of height and width, rounded up.
+        uint8 (h, w, 3), contiguous; height and width of the whole image; and the divisor of height and width, which are
+        rounded up; it is 1 unless the image is a JPEG.
 
     Raises:
         ValueError: The bytes are no such image, are damaged or truncated, or it has too many pixels.

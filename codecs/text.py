@@ -78,7 +78,7 @@ class _Utf8(Codec):
 
 
 def _items_of(column: Column, item: str) -> Blobs | None:
-    """Return the items of a `Ragged` of this kind; `None` of any other column."""
+    """Return the items of a `Ragged` of this kind; `None` for any other column."""
     if not isinstance(column, Ragged) or column.item != item or column.present is not None:
         return None
     values = column.values[column.offsets[0] : column.offsets[-1]]

@@ -37,7 +37,7 @@ class _Tree(Codec):
         return check_size(packed)
 
     def decode(self, blob: bytes) -> Any:
-        """Return the tree, with arrays in memory of their own."""
+        """Return the tree, with arrays in separate memory."""
         return unpack(blob, _array_or_list)
 
     def decode_batch(self, blobs: Blobs) -> Column:

@@ -1,4 +1,4 @@
-"""Checks for Example, SequenceExample and OFRecord: of samples, specs and records."""
+"""Checks of samples, specs and records for Example, SequenceExample and OFRecord."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def fill(
 
     Args:
         blob: A JPEG that `shape_of` accepts.
-        out: uint8 (h, w) or (h, w, 3), contiguous; of an image at a scale, its sizes are rounded up.
+        out: uint8 (h, w) or (h, w, 3), contiguous; the sizes of a scaled image are rounded up.
         divisor: 1, or one of `DIVISORS`: the scale is `1 / divisor`.
         fast_dct: Use the less accurate inverse transform, as TensorFlow does.
         fast_upsample: Repeat color pixels, instead of interpolating between them.

@@ -17,7 +17,7 @@ PART_PIXELS = 2**20
 
 
 def decode_pixels(image: Image.Image, mode: str) -> NDArray[Any]:
-    """Return the pixels of an image in a mode; of a large one some rows at a time, because each step makes a copy."""
+    """Return the pixels of an image in a mode; in large ones by some rows at a time: each step makes a copy."""
     image.load()
     rows = max(1, PART_PIXELS // image.width)
     if image.height <= rows:
