@@ -19,7 +19,7 @@ __all__ = ["pyarrow", "to_arrow"]
 
 
 def to_arrow(column: Any, kind: Any = None) -> Any:
-    """Return a column as a pyarrow array, without a copy of its values if Arrow stores them alike.
+    """Return a column as a pyarrow array, without a copy of its values if Arrow stores them the same way.
 
     Args:
         column: A column of a batch.

@@ -62,7 +62,7 @@ class Ragged:
         return len(self.offsets) - 1
 
     def __getitem__(self, index: Any) -> Any:
-        """Return an item; of a slice, a column with copies of its items."""
+        """Return an item, or for a slice a column with copies of its items."""
         if isinstance(index, slice):
             return self.take(np.arange(len(self))[index])
         row = range(len(self))[index]
@@ -209,7 +209,7 @@ class Nullable:
         return len(self.present)
 
     def __getitem__(self, index: Any) -> Any:
-        """Return an item, or a column of a slice."""
+        """Return an item, or for a slice a column."""
         if isinstance(index, slice):
             return Nullable(self.values[index], self.present[index])
         return to_python_number(self.values[index]) if self.present[index] else None
