@@ -235,7 +235,7 @@ def _content(
 
 
 def _default_workers(paths: str | list[str], source_options: dict[str, Any]) -> int:
-    """Return how many processes convert the source: 0, this one alone, if it is small."""
+    """Return the number of worker processes for a conversion; 0 converts a small source in this process."""
     from dataformats.converting import opened_source
     from dataformats.storage.threads import N_THREADS
 

@@ -1,4 +1,4 @@
-"""Functions in Python that options name, and conditions."""
+"""Python functions and conditions that options name."""
 
 from __future__ import annotations
 

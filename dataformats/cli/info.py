@@ -70,7 +70,7 @@ def _about(path: str | list[str], options: dict[str, object]) -> Info:
 
 
 def _print_datasets_below(error: FormatError, path: str, as_json: bool) -> None:
-    """Print the datasets in the folders below a folder, if the error is that it is none."""
+    """Print the datasets below a folder, if the error says that the folder itself is no dataset."""
     from dataformats.interfaces.stored_file import Folder
     from dataformats.reading.detection import ONLY_BELOW, datasets_in
     from dataformats.storage.paths import resolve

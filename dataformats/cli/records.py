@@ -51,7 +51,7 @@ class Failures:
         print(f"dataformats: {place}{in_lines(error)}", file=sys.stderr)
 
     def end(self) -> None:
-        """End the command with its exit code, if there was one."""
+        """End the command with its exit code, if there was an error."""
         if self._any:
             raise typer.Exit(FINDING)
 
