@@ -108,7 +108,7 @@ def batch_of_arrow(batch: Any, spec: Spec, first: int = 0) -> RecordBatch:
 
 
 def column_of_arrow(array: Any, type_: Type, field: str) -> Column:
-    """Return the column of an array, in the memory of Arrow if that holds the values alike.
+    """Return the column of an array, without a copy if Arrow stores the values the same way.
 
     Args:
         array: A `pyarrow.Array` or `ChunkedArray`.
@@ -202,7 +202,7 @@ def _with_leaves(kind: Any, leaf: Callable[[Any], Any]) -> Any:
 
 
 def _cast(array: Any, kind: Any, field: str) -> Any:
-    """Return an array of a type; of the same type, pyarrow 26 fails for some slices."""
+    """Cast an array unless it has the type: pyarrow 26 fails to cast some slices to the same type."""
     try:
         return array if array.type == kind else array.cast(kind)
     except pyarrow().ArrowException as error:

@@ -75,7 +75,7 @@ class BatchDecoder(ABC):
         """
 
     def decode_record(self, blobs: Sequence[bytearray], mask: Mask) -> Any:
-        """Return one record, as a batch of this one has it.
+        """Return one record, equal to the record in a batch of one.
 
         Any error is one of the record, which `decode` reports.
 

@@ -109,7 +109,7 @@ class FieldDecoder:
 
         Args:
             blobs: The blobs.
-            counts: How many each record has; of an optional type, 1 or 0.
+            counts: The number of blobs of each record; 1 or 0 for an optional type.
             part: The elements to take of each record.
         """
         if not self.kind.optional:
