@@ -49,9 +49,9 @@ class FileReader:
         check_data: Check the CRCs of headers and records.
 
     Raises:
-        AssertionError: A file does not exist, or is none, or does not end in `.ffr`; or there is none.
+        AssertionError: There are no files, or one does not exist, is not a file, or does not end in `.ffr`.
         ReadError: A header is damaged.
-        TypeError: `fname` is none of these.
+        TypeError: `fname` has another type.
 
     Example:
         >>> from dataformats.compat.ffrecord import FileReader

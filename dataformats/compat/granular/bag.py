@@ -340,7 +340,7 @@ def _ends_of(n: int) -> struct.Struct:
 
 
 def _idx_beside(bag: Any) -> Any:
-    """Return the path of the `.idx` beside a bag; `None` if there is none."""
+    """Return the path of the `.idx` beside a bag, or `None`."""
     path = path_of(bag)
     idx = path.with_suffix(".idx") if hasattr(path, "with_suffix") else None
     return idx if idx is not None and idx.exists() else None

@@ -184,7 +184,7 @@ class SharedBuffer:
 
 
 def _check_room(size: int) -> None:
-    """Raise `OSError` if shared memory is too small: to fill it would end the process."""
+    """Raise `OSError` if shared memory is too small: filling it would end the process."""
     folder = "/dev/shm"
     if os.path.isdir(folder):
         about = os.statvfs(folder)
@@ -195,7 +195,7 @@ def _check_room(size: int) -> None:
 
 
 def content_of(source: Any) -> Content:
-    """Return the content of a path, of a path object, of bytes, or of a `SharedBuffer`, which it is itself."""
+    """Return the content of a path, a path object or bytes; a `SharedBuffer` is its own content."""
     if isinstance(source, SharedBuffer):
         return source
     if is_local(source):

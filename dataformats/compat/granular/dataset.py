@@ -224,7 +224,7 @@ class DatasetReader(Closing):
 
 
 class MaskError(ArgumentError, TypeError):
-    """A mask has something else than True, False or the range of a sequence."""
+    """A mask has a value other than True, False or the range of a sequence."""
 
 
 class InconsistentError(FormatError, AssertionError):

@@ -32,7 +32,7 @@ def functions_of(functions: Functions, spec: Mapping[str, str]) -> dict[str, Cal
     """Return the function of each field.
 
     Raises:
-        KeyError: There is none for a type.
+        KeyError: A type has no function.
     """
     if functions is None:
         return dict.fromkeys(spec)

@@ -46,7 +46,7 @@ class Loader:
         workers: Processes.
         recycle_after: Ignored: memory is used again as soon as the caller holds no array of a batch.
         shard_id: The number of this loader among several that share the steps.
-        num_shards: How many these are.
+        num_shards: The number of these loaders.
         mp: A context of `multiprocessing`; `None`: a fork server if there is one, which is faster than `spawn`.
 
     Attributes:

@@ -111,8 +111,8 @@ class Truncate:
 
     Args:
         source: Gives the datapoints.
-        limit: How many.
-        length: How many there are; `None`: `len(source)`.
+        limit: The number of first records.
+        length: The number of all records; `None`: `len(source)`.
     """
 
     def __init__(self, source: Any, limit: int, length: int | None = None) -> None:

@@ -61,14 +61,14 @@ def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: An
 
 
 def _in_float(image: Any, change: Any) -> Any:
-    """Return `change` of the pixels as float32, in the dtype of the image."""
+    """Apply `change` to the pixels as float32, and return them in the dtype of the image."""
     pixels = np.asarray(image)
     floats = np.asarray(convert_image_dtype(pixels, "float32" if pixels.dtype.kind in "iu" else pixels.dtype))
     return convert_image_dtype(change(floats), pixels.dtype, saturate=True)
 
 
 def per_image_standardization(image: Any) -> Any:
-    """Return images as float32 with mean 0 and variance 1, each of its own."""
+    """Return images as float32, each with mean 0 and variance 1."""
     pixels = np.asarray(image).astype(np.float32)
     axes = (-3, -2, -1)
     count = pixels.shape[-1] * pixels.shape[-2] * pixels.shape[-3]
@@ -87,7 +87,7 @@ def grayscale_to_rgb(images: Any, name: Any = None) -> Any:
 
 
 def adjust_brightness(image: Any, delta: float) -> Any:
-    """Return an image with a number added; of integers, the range is from 0 to 1 for it."""
+    """Return an image with a number added; integers are scaled to the range from 0 to 1 for it."""
     return _in_float(image, lambda pixels: pixels + pixels.dtype.type(delta))
 
 

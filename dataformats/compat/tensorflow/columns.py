@@ -232,6 +232,6 @@ def _records(lists: FeatureColumn) -> NDArray[np.int64]:
 
 
 def _default(value: Any, field: ParsedFeature) -> NDArray[Any] | None:
-    """Return a default value; one without elements is none."""
+    """Return a default value; `None` if it has no elements."""
     default = None if value is None else np.asarray(convert(value, field.dtype), field.dtype.dtype)
     return default if default is not None and default.size else None

@@ -193,7 +193,7 @@ def _narrow(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _has_numpy(value: Any) -> bool:
-    """Return True if a number in nested lists has a dtype of its own."""
+    """Return True if the first number in nested lists is NumPy's, and so has a dtype."""
     while isinstance(value, list | tuple) and value:
         value = value[0]
     return isinstance(value, np.ndarray | np.generic)

@@ -175,7 +175,7 @@ class _Ragged(NamedTuple):
 
 
 class RaggedFeature(_Ragged):
-    """A feature with any number of values, which become a `RaggedTensor`; of one record without partitions, an array.
+    """A feature with any number of values: a `RaggedTensor`, or an array for one record without partitions.
 
     Args:
         dtype: `tf.int64`, `tf.float32` or `tf.string`.

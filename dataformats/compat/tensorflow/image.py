@@ -185,7 +185,7 @@ def _flipped(image: Any, flip: Any) -> Any:
 
 
 def random_crop(value: Any, size: Sequence[int], seed: Any = None, name: Any = None) -> Any:
-    """Return a random part, of this shape, of an array.
+    """Return a random part of an array, in this shape.
 
     Raises:
         InvalidArgumentError: The array is smaller.

@@ -1,4 +1,4 @@
-"""`tf.io`: write and read TFRecords, and parse what is in them."""
+"""`tf.io`: write and read TFRecords, and parse their records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The errors of TensorFlow's names that are not here, with what stands for them."""
+"""Errors for TensorFlow's names that this package lacks, with their replacements."""
 
 from __future__ import annotations
 

@@ -97,8 +97,8 @@ def parse_sequence_example(
 
     Args:
         serialized: An array or list of bytes.
-        context_features: Name to configuration, of the context.
-        sequence_features: Name to `FixedLenSequenceFeature`, `VarLenFeature` or `RaggedFeature`, of the lists.
+        context_features: Name to configuration, for the context.
+        sequence_features: Name to `FixedLenSequenceFeature`, `VarLenFeature` or `RaggedFeature`, for the lists.
         example_names: The name of each record, for errors.
         name: Ignored.
 
@@ -136,8 +136,8 @@ def parse_single_sequence_example(
 
     Args:
         serialized: The bytes of the SequenceExample.
-        context_features: Name to configuration, of the context.
-        sequence_features: Name to `FixedLenSequenceFeature`, `VarLenFeature` or `RaggedFeature`, of the lists.
+        context_features: Name to configuration, for the context.
+        sequence_features: Name to `FixedLenSequenceFeature`, `VarLenFeature` or `RaggedFeature`, for the lists.
         example_name: Its name, for errors.
         name: Ignored.
 

@@ -140,7 +140,7 @@ class RaggedTensor:
         return np.array(sizes, self.row_splits.dtype)
 
     def numpy(self) -> NDArray[Any]:
-        """Return an array: of all values if the rows are equally long, else an object array of the rows."""
+        """Return an array of all values if the rows are equally long, else an object array of the rows."""
         rows = [self[row].numpy() if self.ragged_rank > 1 else self[row] for row in range(len(self))]
         if rows and all(row.shape == rows[0].shape and row.dtype == rows[0].dtype for row in rows):
             return np.stack(rows)

@@ -47,7 +47,7 @@ def generator() -> np.random.Generator:
 
 
 def seed_of(seed: int | None) -> str:
-    """Return the seed of a new shuffle: of its own and of `set_seed`; random without both."""
+    """Return the seed of a new shuffle, from its seed and `set_seed`; random if both are missing."""
     if seed is None and _STATE.seed is None:
         return secrets.token_hex(16)
     _STATE.n_operations += 1

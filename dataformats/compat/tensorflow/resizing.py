@@ -49,7 +49,7 @@ def resize(
         name: Ignored.
 
     Returns:
-        float32; of `"nearest"`, the dtype of the images.
+        float32, or for `"nearest"` the dtype of the images.
 
     Raises:
         InvalidArgumentError: The images have another shape, or no pixels.

@@ -66,13 +66,13 @@ def strip(input: Any, name: Any = None) -> Any:
 
 
 def regex_replace(input: Any, pattern: str, rewrite: str, replace_global: bool = True, name: Any = None) -> Any:
-    """Return strings with what a regular expression matches replaced."""
+    """Return strings with the matches of a regular expression replaced."""
     found, into = re.compile(pattern.encode()), rewrite.encode()
     return _each(lambda one: found.sub(into, one, count=0 if replace_global else 1), input)
 
 
 def split(input: Any, sep: str | None = None, maxsplit: int = -1, name: Any = None) -> Any:
-    """Return the parts of a string; of several strings, a `RaggedTensor`.
+    """Return the parts of a string, or a `RaggedTensor` for several strings.
 
     Args:
         input: Bytes, or an array of bytes.

@@ -60,7 +60,7 @@ class Tensor(np.ndarray):
     """
 
     def numpy(self) -> Any:
-        """Return the plain array; of a scalar, the numpy scalar, or bytes."""
+        """Return the plain array, or for a scalar the numpy scalar or bytes."""
         return self.view(np.ndarray)[()] if self.ndim == 0 else self.view(np.ndarray)
 
     def get_shape(self) -> TensorShape:

@@ -37,7 +37,7 @@ _LISTS = {
 
 
 def _tensor_message() -> Any:
-    """Return the class of `tensorflow.TensorProto`, in a descriptor pool of its own."""
+    """Return the class of `tensorflow.TensorProto`, in a separate descriptor pool."""
     file = FileDescriptorProto(name="dataformats/tensor.proto", package="tensorflow", syntax="proto3")
     many, one = FieldDescriptorProto.LABEL_REPEATED, FieldDescriptorProto.LABEL_OPTIONAL
     shape, tensor = file.message_type.add(name="TensorShapeProto"), file.message_type.add(name="TensorProto")
@@ -140,7 +140,7 @@ _MOST = 2**28  # values that one may stand for
 
 
 def _repeated(values: NDArray[Any], size: int) -> NDArray[Any]:
-    """Return the values, filled up to `size` with the last one, or with zero if there is none."""
+    """Return the values, filled up to `size` with the last one, or with zero if `values` is empty."""
     if size > _MOST:
         raise InvalidArgumentError(f"expected values, found {len(values)} that stand for {size}, more than {_MOST}")
     fill = values[-1] if len(values) else (b"" if values.dtype == object else 0)

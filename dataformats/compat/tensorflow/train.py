@@ -1,4 +1,4 @@
-"""`tf.train`: the protobuf messages in TFRecords, of a descriptor pool of this package.
+"""`tf.train`: the protobuf messages in TFRecords, from a descriptor pool of this package.
 
 They parse and serialize the same bytes as TensorFlow's, and do not disturb TensorFlow in the same process.
 """

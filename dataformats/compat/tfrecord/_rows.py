@@ -101,7 +101,7 @@ def _rows(columns: Mapping[str, FeatureColumn], n: int) -> list[Row]:
 
 
 def _values(column: FeatureColumn) -> list[Any]:
-    """Return the values of each record: of a feature list, a list of them; `None` if it has none."""
+    """Return the values of each record, or a list of them for a feature list; `None` if it has none."""
     if column.held == 1 << BYTES + 1 and column.fewest == column.most == 1:
         return list(column.blobs())
     if not column.holds(STEPS):

@@ -111,7 +111,7 @@ class ConcatDataset(Dataset):
         cumulative_sizes: The number of samples up to the end of each.
 
     Raises:
-        AssertionError: There is none, or one is no `Dataset`.
+        AssertionError: `datasets` is empty, or one is no `Dataset`.
     """
 
     def __init__(self, datasets: Iterable[Dataset]) -> None:

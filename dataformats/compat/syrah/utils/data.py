@@ -58,7 +58,7 @@ class SyrahDataset(torch.utils.data.Dataset[Any]):
         self.len: int = self.syr.num_items()
 
     def worker_init_fn(self, worker_id: int = -1) -> None:
-        """Open the file again, in any process: an argument of torch's DataLoader, which needs it no more."""
+        """Open the file again, in any process. torch's DataLoader accepts this method, but does not need it."""
         self.syr.open(self.file_path, "r")
         self.len = self.syr.num_items()
 

@@ -73,7 +73,7 @@ class Dataset(Transformations, Batches):
         output_signature: Any = None,
         name: Any = None,
     ) -> Dataset:
-        """Return a dataset of what a function yields.
+        """Return a dataset of the elements that a function yields.
 
         Args:
             generator: Returns an iterable of elements.

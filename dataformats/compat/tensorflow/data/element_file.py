@@ -18,7 +18,7 @@ __all__ = ["cached"]
 
 
 def cached(make: Callable[[], Iterator[Any]], path: Path) -> Iterator[Any]:
-    """Yield the elements of a file; if there is none, new elements, which a complete iteration leaves there.
+    """Yield the elements of a file; if it is missing, new elements, which a complete iteration leaves there.
 
     Args:
         make: Returns an iterator of new elements.

@@ -41,7 +41,7 @@ class Iterator:
         """Return the next element.
 
         Raises:
-            OutOfRangeError: There is none.
+            OutOfRangeError: The iterator has no more elements.
         """
         for element in self:
             return element
@@ -91,7 +91,7 @@ class Elements:
         """Return the only element.
 
         Raises:
-            InvalidArgumentError: There is none, or more than one.
+            InvalidArgumentError: The dataset has no element, or more than one.
         """
         found = list(itertools.islice(self, 2))
         if len(found) != 1:

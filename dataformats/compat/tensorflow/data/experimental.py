@@ -1,4 +1,4 @@
-"""`tf.data.experimental`: the old names of what `tf.data` has."""
+"""`tf.data.experimental`: old names of functions in `tf.data`."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _CHUNK = 256
 
 
 def mapped(items: Iterable[Any], function: Callable[[Any], Any], n_threads: int) -> Iterator[Any]:
-    """Yield `function(item)` of each item, in order; with threads, if the calls are long enough to gain by them."""
+    """Yield `function(item)` of each item, in order; with threads, if the calls take long enough."""
     source = iter(items)
     samples: deque[float] = deque(maxlen=_SAMPLES)
     for item in source:
@@ -100,7 +100,7 @@ def windows(items: Iterable[Any], size: int, shift: int, stride: int, drop_remai
 def groups(
     items: Iterable[Any], key_of: Callable[[Any], int], size_of: Callable[[int], int]
 ) -> Iterator[tuple[int, list[Any]]]:
-    """Yield keys and the items of each: of a full group at once, of the others at the end, in the order of the keys."""
+    """Yield keys and the items of each: full groups at once, the others at the end, in the order of the keys."""
     held: dict[int, list[Any]] = {}
     sizes: dict[int, int] = {}
     for item in items:

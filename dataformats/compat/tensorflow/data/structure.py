@@ -41,7 +41,7 @@ def _like(element: tuple[Any, ...], parts: Sequence[Any]) -> Any:
 
 
 def as_element(value: Any) -> Any:
-    """Return what a function returned as plain numpy values, as TensorFlow converts them: a list is one array."""
+    """Convert the result of a function to plain numpy values, as TensorFlow does: a list is one array."""
     kind = type(value)
     if kind is bytes or kind in _SCALARS:
         return value
@@ -67,7 +67,7 @@ def as_numpy(value: Any) -> Any:
 
 
 def call(function: Callable[..., Any], element: Any) -> Any:
-    """Return `function(element)`; the parts of a tuple are arguments of their own."""
+    """Return `function(element)`; the parts of a tuple are separate arguments."""
     return function(*element) if isinstance(element, tuple) else function(element)
 
 

@@ -44,7 +44,7 @@ class Transformations(Elements):
         use_unbounded_threadpool: bool = False,
         name: Any = None,
     ) -> Self:
-        """Return a dataset of a function of each element; a tuple's parts are arguments of their own.
+        """Return a dataset of a function of each element; a tuple's parts are separate arguments.
 
         Args:
             map_func: Called for each element, with numpy values. A list that it returns is a tuple; lists in that are
@@ -141,7 +141,7 @@ class Transformations(Elements):
         return self if not most else self._derived(lambda: iteration.prefetched(self._make(), most), self._n)
 
     def take(self, count: int, name: Any = None) -> Self:
-        """Return a dataset of the first `count` elements; of all if it is -1."""
+        """Return a dataset of the first `count` elements, or of all if it is -1."""
         most = sys.maxsize if count < 0 else int(count)
         n = self._n if self._n == UNKNOWN_CARDINALITY and most else min(most, self._n if self._n >= 0 else most)
         n = self._n if most == sys.maxsize else n
