@@ -120,7 +120,7 @@ def convert(
         **backend_options: Options of the new format.
 
     Returns:
-        What was written.
+        The report of the new data.
 
     Raises:
         FormatError: A record is damaged, or its payload does not decode and is not copied; or what was written was read

@@ -207,6 +207,6 @@ def _start_worker() -> None:
 
 
 def _end_with(parent: Any) -> None:
-    """End this process when its parent has ended, even by a signal: it would wait for tasks forever."""
+    """End this process when its parent has ended, even by a signal; else it would wait for tasks forever."""
     multiprocessing.connection.wait([parent.sentinel])
     os._exit(1)

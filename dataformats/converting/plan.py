@@ -174,7 +174,7 @@ def stores_payloads(source: RecordSource) -> bool:
 
 
 def select_fields(source: RecordSource, fields: Sequence[str], spec: Spec | None) -> RecordSource:
-    """Return the source with these fields alone; all of them leave it as it is, so that payloads can be copied."""
+    """Return the source with these fields only; the source itself for all, so that payloads can be copied."""
     names = declared_spec(source) or ()
     in_order = tuple(fields) == tuple(names)
     return source if in_order or (spec is not None and {*fields} == {*names}) else source.select(*fields)

@@ -19,7 +19,7 @@ class ConvertReport:
         copied: True if stored payloads were copied unchanged; False if records were decoded and encoded.
         seconds: Wall time.
         left_out: Fields of the source that the new records lack.
-        files: The number of new files; of shards, if they are folders.
+        files: The number of new files, or of shards if they are folders.
         nbytes: Their size in bytes.
         omitted: How many records failed, and were left out by `on_corrupt="omit"`.
         errors: The messages of the first of these, as far as this run met them.

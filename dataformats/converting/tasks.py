@@ -201,7 +201,7 @@ def encode_task(task: Task) -> Result:
 
 
 def write_shard(task: Task, area: StagingArea, *, sends: bool, advance: Callable[[int], None] | None = None) -> Result:
-    """Write the records of a task as a complete shard under a name of its own, and read it back.
+    """Write the records of a task as a complete shard under a unique name, and read it back.
 
     Args:
         task: The records.
