@@ -94,7 +94,7 @@ _MP3_HERTZ = (44100, 48000, 32000)
 
 
 def media_of(blob: bytes | bytearray | memoryview) -> Media | None:
-    """Return which media file these bytes are, by the first ones; `None` if they are none.
+    """Return the kind of a media file, by its first bytes; `None` for other bytes.
 
     Only the start is looked at: the rest may be damaged, and bytes that only begin like such a file are taken for it.
 
@@ -167,7 +167,7 @@ def image_facts(blob: bytes | bytearray | memoryview) -> ImageFacts:
 
 
 def media_text(blob: bytes | bytearray | memoryview) -> str:
-    """Return what `image_facts` says of an image, or `MP4 video`; `""` for other bytes."""
+    """Return the facts of an image as text, or a text such as `MP4 video`; `""` for other bytes."""
     media = media_of(blob)
     if media is None or media.kind != "image":
         return "" if media is None else f"{media.name} {media.kind}"

@@ -78,7 +78,7 @@ def _cell(record: Any, fields: Mapping[Any, Any], name: Any) -> str:
 
 
 def _picture(value: Any) -> str | None:
-    """Return an image as a data URI, with its text as title; `None` if it is none, or too large."""
+    """Return an image as an `<img>` with a data URI; `None` if the value is no image, or too large."""
     try:
         picture = thumbnail(value, _SIZE)
     except ValueError:
