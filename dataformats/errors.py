@@ -353,7 +353,7 @@ class StateMismatchError(_FactsError, ValueError):
     Args:
         field: The name of the part that differs.
         expected: Its value in the state.
-        found: Its value now; of two mappings, the message has only the parts that differ.
+        found: Its value now; for two mappings, the message has only the parts that differ.
         remedy: How to fix it.
 
     Example:
@@ -396,7 +396,7 @@ class WorkerError(_FactsError, RuntimeError):
 
     Args:
         what: The event in words.
-        worker: Which worker.
+        worker: The number of the worker, or `None`.
         reading: The records that it was reading.
 
     Example:

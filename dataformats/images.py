@@ -206,7 +206,7 @@ class RandomResizedCrop(_Operation):
 
 @dataclass(frozen=True)
 class CenterCrop(_Operation):
-    """The center of each image, resized before if `resize` is given, as torchvision's `Resize` and `CenterCrop` do.
+    """The center of each image, resized first if `resize` is given, as torchvision's `Resize` and `CenterCrop` do.
 
     Args:
         size: Height and width of the result; one number is both. Outside of a smaller image, the result is 0.
@@ -295,7 +295,7 @@ def _sizes(size: Any, name: str = "size") -> tuple[int, int]:
 
 
 def _resized(height: int, width: int, size: Size) -> tuple[int, int]:
-    """Return height and width of a resized image; of one number, it is the shorter side."""
+    """Return height and width of a resized image; a single number is the shorter side."""
     if not isinstance(size, int):
         return _sizes(size)
     return (size, int(size * width / height)) if height <= width else (int(size * height / width), size)
@@ -309,7 +309,7 @@ def _centered(length: int, wanted: int) -> tuple[int, int, int]:
 
 
 def _divisor(height: int, width: int, geometry: _Geometry) -> int:
-    """Return the largest one at which the box has at least the pixels of its size."""
+    """Return the largest divisor at which the box has at least as many pixels as its resized form."""
     if min(height, width) < _LEAST_SCALED:
         return 1
     left, top, right, bottom = geometry.box

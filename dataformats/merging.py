@@ -218,7 +218,7 @@ def _stored(sources: Sequence[FileSource], progress: _Progress) -> Iterator[Stor
 
 @contextmanager
 def _opened(given: Any, options: Mapping[str, Any] | None) -> Iterator[list[FileSource]]:
-    """Yield opened sources: those given, or one of all paths.
+    """Yield opened sources: the given ones, or one of all paths.
 
     Raises:
         SpecError: The paths hold several formats, which an error about damage hides.

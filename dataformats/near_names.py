@@ -1,4 +1,4 @@
-"""Names of other programs, and ours for the same: errors say what to write instead."""
+"""Names of other programs, and the same things' names here: errors say what to write instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repair a damaged dataset: copy what is sound into a new one, and report what is lost."""
+"""Repair a damaged dataset: copy the sound records into a new one, and report the losses."""
 
 from __future__ import annotations
 
