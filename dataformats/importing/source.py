@@ -43,7 +43,7 @@ class ImportedSource(DecodingSource):
 
     @abstractmethod
     def _stored_columns(self, indices: NDArray[np.int64], names: Sequence[str]) -> Mapping[str, Column]:
-        """Return the columns of these records, of the stored types."""
+        """Return the columns of these records, in the stored types."""
 
     @property
     def spec(self) -> Spec:
