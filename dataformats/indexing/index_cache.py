@@ -174,7 +174,7 @@ class IndexCache:
         return Index(layout, total, name, dict(facts), True, seal, read)
 
     def _report(self, file: StoredFile, error: str) -> None:
-        """Warn of the first index that cannot be written: of thousands of files, the others fail as it does."""
+        """Warn about the first index that cannot be written: the others would fail for the same reason."""
         if self.failure is None:
             self.failure = error
             remedy = ". Set DATAFORMATS_CACHE to a folder that can be written" if self.where == "cache" else ""

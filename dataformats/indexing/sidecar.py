@@ -1,4 +1,4 @@
-"""Sidecars `NAME.dataformats.json`: what a format cannot store of the data beside them, and which files these are."""
+"""Sidecars `NAME.dataformats.json`: facts that a format cannot store, and a list of the data files beside them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Sidecar:
 
     Attributes:
         name: The path or URL of the sidecar.
-        facts: `format`, `payload`, `spec`, and `files`, each as far as known; of a conversion also its `plan`, the
+        facts: `format`, `payload`, `spec`, and `files`, each as far as known; for a conversion also its `plan`, the
             number of records that it `omitted`, and the version of this package, `dataformats`. While the objects of
             remote data are replaced one after another, they are `incomplete`.
         previous: The facts of the data that a writer was replacing; `None` unless it was interrupted. The facts that

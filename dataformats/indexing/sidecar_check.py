@@ -66,7 +66,7 @@ class SidecarDiff:
     extra: dict[str, StoredFile] = field(default_factory=dict)
 
     def ignore(self, facts: Mapping[str, Any]) -> None:
-        """Take no file for an extra one that these facts of a sidecar list."""
+        """Do not count files as extra ones if these facts of a sidecar list them."""
         for entry in facts.get("files") or ():
             self.extra.pop(entry["name"], None)
 
@@ -151,7 +151,7 @@ def is_name(text: str) -> bool:
 
 
 def _renamed(part: str, then: str, now: str) -> str:
-    """Return the name of a file that belongs to one that was renamed: of `x.idx` if `x.bag` became `y.bag`."""
+    """Return the new name of a file beside a renamed one: `y.idx` for `x.idx` if `x.bag` became `y.bag`."""
     stem, _, ending = then.rpartition(".")
     is_pair = part.startswith(f"{stem}.") and now.endswith(f".{ending}")
     return now.removesuffix(ending) + part.removeprefix(f"{stem}.") if is_pair else part
@@ -264,7 +264,7 @@ def fitting_facts(
 
 
 def current_names(sidecar: Sidecar, folder: Folder) -> set[str] | None:
-    """Return the names in a folder that are not those that a writer is about to add or to delete; `None` for all.
+    """Return the names in a folder, without names that a writer is about to add or delete; `None` for all.
 
     Args:
         sidecar: The sidecar of the folder.
