@@ -52,7 +52,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class SourceIndices:
-    """Which records of the source some records of the dataset should be.
+    """Maps the numbers of some records of the dataset to numbers in the source.
 
     Attributes:
         first: The index of the first of them in the dataset.

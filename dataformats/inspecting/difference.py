@@ -84,7 +84,7 @@ def _texts_of_arrays(expected: NDArray[Any], found: NDArray[Any]) -> tuple[str, 
 
 
 def _most(expected: NDArray[Any], found: NDArray[Any]) -> str:
-    """Return by how much small integers, such as pixels, differ at most."""
+    """Return the largest difference of small integers, such as pixels."""
     if expected.dtype.kind not in "iu" or expected.dtype.itemsize > 2:
         return ""
     return f", by at most {int(np.abs(expected.astype(np.int32) - found.astype(np.int32)).max())}"

@@ -310,7 +310,7 @@ def _opened(path: Any, options: Mapping[str, Any], findings: list[Finding]) -> R
 def _count_findings(
     path: Any, source: FileSource, storage_options: dict[str, Any] | None, known: list[Finding]
 ) -> list[Finding]:
-    """Compare the numbers of records with the sidecar's, of the files without a finding."""
+    """Compare the numbers of records of the files without a finding with the sidecar's."""
     found = [] if isinstance(path, RecordSource) else resolve(path, storage_options)
     sidecar = load_sidecar(found[0]) if len(found) == 1 else None
     if sidecar is None or sidecar.previous is not None:
