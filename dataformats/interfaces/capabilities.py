@@ -105,7 +105,7 @@ class CachesIndexes(ABC):
 
 
 class FilesPerField(ABC):
-    """A reader whose fields have files of their own, so that `open(cache=)` can hold some fields in memory."""
+    """A reader whose fields have separate files, so that `open(cache=)` can hold some fields in memory."""
 
     @abstractmethod
     def files_of(self, field: str) -> Sequence[int]:

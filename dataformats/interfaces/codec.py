@@ -71,7 +71,7 @@ class Codec(ABC):
         return [self.decode(blob) for blob in blobs]
 
     def encode_batch(self, values: Column) -> Blobs | None:
-        """Return the bytes of the values of a column, or of a list, as `encode` does, if that is faster at once.
+        """Return the bytes of the values of a column or list, as `encode` does, if one call is faster.
 
         Returns:
             `None`, the default, if values like these must be encoded one by one. After any exception they are, too, so

@@ -127,7 +127,7 @@ class RecordSource(ABC):
 
     @property
     def format(self) -> str:
-        """The name of the file format; unless overridden, of the class."""
+        """The name of the file format; by default, the name of the class."""
         return type(self).__name__
 
     @property

@@ -1,4 +1,4 @@
-"""The contract of a repair: a backend finds the sound records of damaged files, and what is lost between them."""
+"""The contract of a repair: a backend finds the sound records of damaged files, and the losses between them."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class _Entry(ABC):
 
     @property
     def basename(self) -> str:
-        """The last part of the name; of an HTTP URL unquoted, without query and fragment."""
+        """The last part of the name; for an HTTP URL, unquoted and without query and fragment."""
         is_http = self.name.startswith(("http://", "https://"))
         path = unquote(urlsplit(self.name).path) if is_http else self.name
         return path.rstrip("/").rsplit("/", 1)[-1]
