@@ -8,7 +8,7 @@ A feature is a row of six integers, `wire_feature` in `wire/wire.h`:
 | column | meaning |
 |---|---|
 | begin, end | its place in the buffer: `VALUES`, packed numbers or the one bytes value; or a message to parse again |
-| count | values; of a feature list, steps |
+| count | the number of values, or of steps in a feature list |
 | kind | `ABSENT`, `MISSING` (a feature without a list), the list, or `STEPS` |
 | form | what lies there: `VALUES`, a `Feature` message, or the map's entry |
 | replaced | how many lists a later one of another kind has replaced |

@@ -116,8 +116,8 @@ Returns `None` if there are no records, one does not parse, has a name that it m
 Else of each column:
 
 - flags: `FILLED`, or 0 for feature rows; with `SLICED` added, the column's values are the slice;
-- first: the values; of `PLACED`, int64[n], each begin; `None` if sliced; if not filled, the rows, int64[6 n];
-- second: of `RAGGED`, `JOINED` and `TEXT`, int64[n + 1], offsets; of `PLACED`, int64[n], lengths; else `None`;
+- first: the values, or for `PLACED`, int64[n], each begin; `None` if sliced; if not filled, the rows, int64[6 n];
+- second: for `RAGGED`, `JOINED` and `TEXT`, int64[n + 1], offsets; for `PLACED`, int64[n], lengths; else `None`;
 - present: the records that have the value, bool[n], if some lack it; the value is then 0 or empty. Else `None`, or
   of `DENSE` perhaps all True.
 """

@@ -98,7 +98,7 @@ def _register_after_bytes(register: int, octets: NDArray[np.uint8]) -> int:
 
 
 def _register_after_piece(register: int, octets: NDArray[np.uint8]) -> int:
-    """Join neighbours pairwise, all pairs of a level at once, until one word is left.
+    """Join neighbors pairwise, all pairs of a level at once, until one word is left.
 
     Zero bytes in front do not change a register of 0, so they fill the piece up to whole words, and each level to
     an even number of words. A register other than 0 is XORed into the first four bytes, which is equivalent.
