@@ -41,7 +41,7 @@ class Largest:
 
     Attributes:
         index: The index of the record.
-        size: The number; of bytes, text and sequences the length.
+        size: The number, or the length of bytes, text and sequences.
         text: Format and size of an image, otherwise empty.
     """
 
@@ -241,7 +241,7 @@ class LargestValues:
     """The largest values.
 
     Args:
-        n: How many.
+        n: The number of values to keep.
     """
 
     def __init__(self, n: int) -> None:

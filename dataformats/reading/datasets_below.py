@@ -1,4 +1,4 @@
-"""Datasets in the folders of a folder that is none, by the names of their files."""
+"""Datasets below a folder that is no dataset itself, by the names of their files."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def _name_datasets_below(folder: Folder) -> None:
 
 
 def datasets_in(folder: Folder) -> list[DatasetBelow]:
-    """Return the datasets in the folders below a folder that is none: see `datasets_below`."""
+    """Return the datasets below a folder that is no dataset itself: see `datasets_below`."""
     return datasets_below(folder, _importable())
 
 

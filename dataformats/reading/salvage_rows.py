@@ -106,7 +106,7 @@ def _steps(reader: Reader, n_records: int) -> Iterator[tuple[range, Mapping[str,
 def _problems(
     fetched: Mapping[str, Fetched], ends: Mapping[str, range | list[int]]
 ) -> dict[int, tuple[str, FormatError]]:
-    """Return the field and the error of each row with a blob that cannot be read; of several, the first field's."""
+    """Return the field and the error of each row with a blob that cannot be read; the first field's counts."""
     found: dict[int, tuple[str, FormatError]] = {}
     for name, one in fetched.items():
         rows = np.searchsorted(np.asarray(ends[name]), list(one.problems), side="right")

@@ -62,7 +62,7 @@ class DatasetSidecars:
 
     @property
     def format(self) -> str | None:
-        """The registered format that the sidecar of the first file or folder names; `None` if there is none.
+        """The registered format that the sidecar of the first file or folder names, or `None`.
 
         An interrupted writer may have replaced data of another format: then the content decides.
         """
@@ -117,7 +117,7 @@ class DatasetSidecars:
         return first[1] if first is not None else {}
 
     def _parts(self, files: Sequence[Sequence[StoredFile]]) -> Iterator[_SidecarPart]:
-        """Yield the parts of the dataset; of files without a sidecar, at most 64 are looked at."""
+        """Yield the parts of the dataset; at most 64 files outside of folders with a sidecar are looked at."""
         single: list[StoredFile] = []  # not in a folder with a sidecar
         for entry, inside in zip(self._entries, files, strict=True):
             own = self._beside(entry) if isinstance(entry, Folder) and not entry.explicit else None

@@ -52,7 +52,7 @@ def split(source: RecordSource, fractions: Sequence[float], seed: int) -> tuple[
 
 
 def evaluate(source: RecordSource, where: Where, on_corrupt: OnCorrupt = "raise") -> NDArray[np.bool_]:
-    """Return for each record if a condition is true; of damaged ones True, if they do not raise."""
+    """Return for each record if a condition is true; True for damaged ones, if they do not raise."""
     condition = condition_of(where)
     if isinstance(condition, Condition):
         return condition.mask(source, on_corrupt)
