@@ -50,8 +50,8 @@ class StagingArea(ABC):
     """New data until they have their final name: one file or folder, or shards, each committed by its entry.
 
     A shard grows in a working folder, is added to the area when it is complete, and counts once its entry is written.
-    Any number of processes may add shards and write entries: of several entries with one number, the last one counts.
-    A pickled area can be used only for this.
+    Any number of processes may add shards and write entries: the last of several entries with one number counts. A
+    pickled area can be used only for this.
 
     Attributes:
         name: The final name, for messages.
@@ -84,11 +84,11 @@ class StagingArea(ABC):
         return ValueError(f"cannot resume or append: expected a local path, found {self.name!r}")
 
     def unrelated_entry(self) -> Path | str | None:
-        """Return a file or folder in the folder of this name that is not data; `None` if there is none."""
+        """Return a file or folder in the folder of this name that is not data, or `None`."""
         return None
 
     def entry(self) -> StoredFile | Folder | None:
-        """Return the file or folder that has the final name; `None` if there is none."""
+        """Return the file or folder that has the final name, or `None`."""
         try:
             return self._entry() if self.exists() else None
         except FileNotFoundError:
@@ -96,7 +96,7 @@ class StagingArea(ABC):
 
     @abstractmethod
     def lock(self, backend: Backend, *, overwrite: bool, resume: bool, shared: bool = False) -> None:
-        """Have the name until `release`, and complete what a killed writer of this name began to publish.
+        """Lock the name until `release`, and complete the publication that a killed writer of this name began.
 
         Args:
             backend: The format of the new data.
@@ -282,7 +282,7 @@ class StagingArea(ABC):
 
     @contextmanager
     def _described(self, new: Publication, *, in_parts: bool = False) -> Iterator[None]:
-        """Have a sidecar of the old and the new data while these get their names; then one of the data there are.
+        """Keep a sidecar of the old and the new data while these get their names, then of the data that are there.
 
         Args:
             new: The new data.
@@ -316,7 +316,7 @@ class StagingArea(ABC):
 
     @abstractmethod
     def _read_sidecar(self) -> bytes | None:
-        """Return the content of the sidecar of the final name; `None` if there is none."""
+        """Return the content of the sidecar of the final name, or `None`."""
 
     @abstractmethod
     def _write_sidecar(self, content: bytes | None) -> None:

@@ -280,7 +280,7 @@ class LocalArea(StagingArea):
             raise name_is_taken(self.name) from error
 
     def _gather(self, new: Publication) -> None:
-        """Move the new shards into the folder that gets the final name, and link there those that stay."""
+        """Move the new shards into the folder that gets the final name, and link the shards that stay into it."""
         if new.shards is None:
             return
         for name, staged in new.shards.items():

@@ -1,4 +1,4 @@
-"""NameLock: who has the name of a dataset, and what its partial data are."""
+"""NameLock: the lock on the name of a dataset, and the facts of its partial data."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class NameLock:
             time.sleep(_RETRY_S)
 
     def share(self) -> None:
-        """Let others have the sidecar, too, that acquire it as shared.
+        """Share the sidecar with other writers that acquire it as shared.
 
         Raises:
             BlockingIOError: Another writer got it in between.
@@ -114,7 +114,7 @@ class NameLock:
         return self._parsed()[0]
 
     def mark(self) -> Mark | None:
-        """Return the mark; `None` if there is none that is sound."""
+        """Return the mark; `None` if it is missing or damaged."""
         try:
             return self._parsed()[2]
         except FormatError:
@@ -126,7 +126,7 @@ class NameLock:
         os.fsync(self._descriptor)
 
     def remove_mark(self) -> None:
-        """Remove the mark, also on the disk: later data would not be those that it names."""
+        """Remove the mark, also on the disk: it would name later data wrongly."""
         os.ftruncate(self._descriptor, self._parsed()[1])
         os.fsync(self._descriptor)
 
@@ -171,7 +171,7 @@ class Mark:
 
     @staticmethod
     def parse(text: str, final: Path) -> Mark | None:
-        """Return the mark; `None` if there is none, it is torn, or it names files that do not belong to `final`."""
+        """Return the mark; `None` if it is missing or torn, or names files that do not belong to `final`."""
         try:
             found = json.loads(text)
             names = {str(name): bool(new) for name, new in found["names"].items()}

@@ -1,4 +1,4 @@
-"""RedoLog: what a writer behind a URL changes when it publishes, kept in one object until all is done."""
+"""RedoLog: the changes of a publication behind a URL, kept in one object until all are done."""
 
 from __future__ import annotations
 

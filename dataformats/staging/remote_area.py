@@ -375,7 +375,7 @@ class RemoteArea(StagingArea):
         self._log.delete()
 
     def _redo(self, log: RedoLog) -> bool:
-        """Do what a log says: all of it, or what an interrupted writer had left.
+        """Apply a log: all of it, or the rest that an interrupted writer left.
 
         Returns False if another writer has ended or undone it meanwhile.
         """

@@ -20,7 +20,7 @@ __all__ = ["SharedFolder"]
 
 
 class SharedFolder(LocalArea):
-    """The shards of one of the writers that fill a folder. Each shard has an area, and so a lock, of its own.
+    """The shards of one of the writers that fill a folder. Each shard has its own area, and so its own lock.
 
     Args:
         path: The folder.
