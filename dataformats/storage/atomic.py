@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-_LONG_PART = 2048  # bytes from which a copy costs more than a part of its own in the system call
+_LONG_PART = 2048  # bytes from which on a copy costs more than another part of the system call
 _MOST_PARTS = 1024  # the most parts of one system call: IOV_MAX of Linux and macOS
 
 

@@ -59,7 +59,7 @@ class _Descriptors:
 
         Raises:
             FormatError: A file was replaced or changed since it was opened first.
-            OSError: The process may not open as many files; of one file, only if that lasts for a second.
+            OSError: The process may not open as many files; for one file, only if that lasts for a second.
         """
         try:
             return self._borrowed(files)

@@ -40,7 +40,7 @@ def resolve(
 
     Raises:
         FileNotFoundError: A file does not exist, or a glob matches nothing.
-        TypeError: `path` is none of these.
+        TypeError: `path` has another type.
         ValueError: A file object cannot be read, or decompresses.
     """
     if isinstance(path, (bytes, bytearray, memoryview)):

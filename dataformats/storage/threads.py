@@ -44,8 +44,8 @@ def declare_readers(n_readers: int, *, processes: bool = False) -> None:
     Waking other threads in the middle of a batch costs more than it gains if those read batches of their own.
 
     Args:
-        n_readers: How many.
-        processes: Each of them is a process of its own.
+        n_readers: The number of concurrent readers.
+        processes: True if each reader is a separate process.
     """
     _THREAD.readers = n_readers
     if processes:
@@ -80,7 +80,7 @@ def for_each(work: Callable[[int], None], n: int) -> None:
     Args:
         work: Computes without the GIL for the most part; thread-safe. An exception is raised here after the last call
             has ended; the lowest number's wins, and numbers above it may be left out.
-        n: How many.
+        n: The number of calls.
     """
     _SHARED.run(_CallGroup(work, n))
 
@@ -118,7 +118,7 @@ class _CallGroup:
         return True
 
     def finish(self) -> None:
-        """Wait for the calls in other threads, and raise what one of all calls has raised."""
+        """Wait for the calls in other threads, and raise the error of one of all calls."""
         with self._lock:
             self._ended.wait_for(lambda: not self._n_begun)
         if self._failed:

@@ -43,7 +43,7 @@ RECORD_BYTES = 64 * 2**10
 
 
 class PinnedTable(NamedTuple):
-    """The extents of all records, of some fields, held by the kernels.
+    """The extents of some fields of all records, held by the kernels.
 
     Attributes:
         fields: Their names.
@@ -93,7 +93,7 @@ def read(
         files: The files that the extents number.
         located: Where the blobs lie.
         max_bytes: A longer blob is not read.
-        slices: The slice of each field's blobs that is read straight into a column; empty if there is none.
+        slices: The slice of each field's blobs that is read straight into a column; empty if no field has one.
     """
     if not files.gathers:
         return _read_compressed(files, located, max_bytes, slices)

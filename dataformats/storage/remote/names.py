@@ -14,7 +14,7 @@ def is_http(path: str) -> bool:
 
 
 def parent_of(fs: Any, path: str) -> str:
-    """Return the path of the folder that a file or folder lies in; of a URL without query and fragment."""
+    """Return the path of the folder that a file or folder lies in; for a URL, without query and fragment."""
     if not is_http(path):
         return str(fs._parent(path))
     url = urlsplit(path)
@@ -22,7 +22,7 @@ def parent_of(fs: Any, path: str) -> str:
 
 
 def path_beside(fs: Any, path: str, name: str) -> str:
-    """Return the path of `name` in the same folder; of a URL with the same query, which may hold a token."""
+    """Return the path of `name` in the same folder; a URL keeps its query, which may hold a token."""
     if not is_http(path):
         return f"{fs._parent(path)}/{name}"
     url = urlsplit(path)

@@ -1,4 +1,4 @@
-"""Request ranges of files behind one file system: all at once, again after errors that pass."""
+"""Request ranges of files behind one file system: all at once, and again after transient errors."""
 
 from __future__ import annotations
 

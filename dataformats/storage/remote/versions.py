@@ -15,7 +15,7 @@ _PATIENCE = 10  # a listing is read again after this many times as long as it ta
 
 
 class Versions:
-    """The sizes and versions that a server told last, of one file, or of all files that a folder lists.
+    """The sizes and versions that a server reported last, for one file or for all files of a listing.
 
     Args:
         ask: Requests them: path to `identity_of`.
