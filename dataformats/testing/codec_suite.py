@@ -124,7 +124,7 @@ class _CaseCodec:
         return [record["x"] for record in RecordBatch({"x": column}, np.arange(len(joined)))]
 
     def decode_alone(self, blob: bytes) -> tuple[Any] | None:
-        """Return the value by the short path; `None` if there is none."""
+        """Return the value by the short path, or `None` if the codec has no such path."""
         if self.spec is not None:
             record = self.codec.decode_record(bytearray(blob), dict.fromkeys(self.spec, True))
             return None if record is None else (record,)

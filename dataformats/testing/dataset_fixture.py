@@ -131,7 +131,7 @@ class DatasetFixture:
             pytest.skip("the format has fixed fields, or none")
 
     def need_sidecar(self, path: Path) -> Path:
-        """Return the sidecar of data; skip the test if there is none, because the files store their whole schema."""
+        """Return the sidecar of data; skip the test without one, because the files store their whole schema."""
         sidecar = path.with_name(path.name + ".dataformats.json")
         if not sidecar.exists():
             pytest.skip("the files store their whole schema, without a sidecar")
