@@ -1,4 +1,4 @@
-"""Who may ask the viewer: a page that knows the token, under a name of this machine."""
+"""The guard of the viewer: it admits pages that know the token, under a name of this machine."""
 
 from __future__ import annotations
 
