@@ -87,7 +87,7 @@ class AppendingWriter(FileWriter):
 
     @abstractmethod
     def frame(self, record: Any) -> bytes:
-        """Return the bytes of one record in the file: of its blob, or of a mapping from field to blobs."""
+        """Return the bytes of one record in the file, from its blob or from a mapping from field to blobs."""
 
     @abstractmethod
     def index(self, file: StoredFile) -> Iterator[FileIndex]:

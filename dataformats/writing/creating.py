@@ -197,7 +197,7 @@ def begin_dataset(
     plan: Mapping[str, Any] | None = None,
     shared: bool = False,
 ) -> FinishedData | None:
-    """Have the name of an area until it is released, and make or resume its partial data.
+    """Lock the name of an area until it is released, and make or resume its partial data.
 
     Returns:
         The data that the new ones extend; `None` if there are none, or if they grow in place.

@@ -114,7 +114,7 @@ class DatasetWriter(RecordWriter):
         self.shard_writer.next_shard()
 
     def extend(self, records: Iterable[Any]) -> None:
-        """Append several records, in order: of an iterable, or the rows of a table with a column for each field.
+        """Append several records, in order: from an iterable, or the rows of a table with a column for each field.
 
         A table is anything that gives an Arrow stream: a table or a reader of pyarrow, a frame of Polars or pandas.
         Its values are as `RecordSource.to_arrow` gives them, and nulls are missing values. With `workers=`, records are

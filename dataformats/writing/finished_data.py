@@ -152,7 +152,7 @@ def _shards(
 
 
 def _entry_of(name: str, records: int, path: str, files: Sequence[StoredFile]) -> dict[str, Any]:
-    """Return the entry of a shard that no sidecar lists; of objects without digests, which would have to be read."""
+    """Return the entry of a shard that no sidecar lists; without digests for objects, which would need reads."""
     if all(file.local is not None for file in files):
         return list_file(name, records, Path(path), {})
     entry = {"name": name, "records": records, "bytes": sum(file.size for file in files)}

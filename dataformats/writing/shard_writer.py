@@ -223,7 +223,7 @@ class ShardWriter:
         self._area.write_entry(self._number, ShardEntry(self._path.name, file, {"checkpoints": self._checkpoints}))
 
     def finish(self) -> Publication:
-        """Complete all files; return them as what is to be published, with the list of files as facts.
+        """Complete all files, and return them for publication, with the list of files as facts.
 
         Raises:
             StateMismatchError: The partial data hold more records than this writer was given.
@@ -377,7 +377,7 @@ def is_sharded(area: StagingArea, limits: ShardLimits, finished: FinishedData | 
 def publication_of(
     schema: WriteSchema, stem: str, shards: Sequence[ShardEntry], kept: Sequence[Mapping[str, Any]] = ()
 ) -> Publication:
-    """Return what is to be published of shards, with the list of files as facts.
+    """Return the shards for publication, with the list of files as facts.
 
     Args:
         schema: Names the shards.

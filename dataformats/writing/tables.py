@@ -1,4 +1,4 @@
-"""Records of tables: of anything that gives an Arrow stream."""
+"""Records of tables: anything that gives an Arrow stream."""
 
 from __future__ import annotations
 
