@@ -27,7 +27,7 @@ def jax_conversion(device: Any) -> Callable[[Any], Any]:
         raise MissingExtraError("to='jax'", extra="jax") from error
 
     def holds(array: Any) -> bool:
-        """Return whether JAX can hold it: bfloat16, float8 and int4 are numbers for JAX, and for NumPy are void."""
+        """Return True if JAX can hold it: bfloat16, float8 and int4 are numbers for JAX, but void for NumPy."""
         if not isinstance(array, np.ndarray) or array.dtype.kind not in NUMBERS + "V":
             return False
         return array.dtype.kind != "V" or bool(jax.numpy.issubdtype(array.dtype, jax.numpy.number))
@@ -48,7 +48,7 @@ def jax_conversion(device: Any) -> Callable[[Any], Any]:
 
 
 def _as_jax_keeps(array: np.ndarray[Any, Any], wide: bool) -> np.ndarray[Any, Any]:
-    """Return the array, whose integers JAX would cut to 32 bits without a word; refuse those that do not fit."""
+    """Return the array, whose integers JAX would cut to 32 bits silently; refuse integers that do not fit."""
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and not wide and array.size:
         limits = np.iinfo(np.int32 if array.dtype.kind == "i" else np.uint32)
         low, high = int(array.min()), int(array.max())

@@ -65,8 +65,8 @@ class Loader:
         batch_size: Records per rank and step, at least 1.
         shuffle: True: all records of an epoch in random order, another one each epoch. `"window"`: blocks of
             `block_records` consecutive records in random order, and records shuffled within `window_blocks` such
-            blocks, so that reads stay close together: of files behind URLs, two such windows are kept in memory, if
-            they have at most 1 GiB. False: in order.
+            blocks, so that reads stay close together. Two such windows of files behind URLs are kept in memory, if they
+            have at most 1 GiB. False: in order.
         seed: Whole number in `[0, 2**63)`; another seed gives another order.
         rank: The number of this process among `world_size`, or `"auto"`: from `torch.distributed` or JAX if they are
             initialized, else from the launcher's environment. It looks once, when the loader is first used, so that a

@@ -1,4 +1,4 @@
-"""Contracts of prefetching: the task of a batch, what builds it, and what has it built ahead of the caller."""
+"""Contracts of prefetching: the task of a batch, its builder, and the prefetcher that works ahead of the caller."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def field_names(names: Sequence[Any], verb: str) -> tuple[str, ...]:
     """Return the names of fields, each once.
 
     Raises:
-        ValueError: There is none, or one is not text.
+        ValueError: `names` is empty, or one is not text.
     """
     if not names or not all(isinstance(name, str) for name in names):
         raise ValueError(f"expected the names of the fields to {verb}, found {names!r}")

@@ -24,7 +24,7 @@ def typed_column(name: str, values: list[Any], column: Any) -> Any:
     Args:
         name: The field's name, for errors.
         values: Its values, no tensors.
-        column: The column whose type is wanted; of a `Nullable`, its `values`.
+        column: The column whose type is wanted; for a `Nullable`, its `values`.
 
     Raises:
         SpecError: A Python number does not fit the dtype.

@@ -81,7 +81,7 @@ class PlanSampler(torch.utils.data.Sampler[int]):
             self._running = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state behind the last index that the latest iteration gave, which is a state of `Loader`.
+        """Return the state after the last index that the latest iteration gave; it is a state of `Loader`.
 
         A `DataLoader` with workers takes indices ahead of the batches that your loop has: use `state_after`, or
         torchdata's `StatefulDataLoader`.
