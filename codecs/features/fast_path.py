@@ -103,7 +103,7 @@ class FastPath:
 
 
 class _DecodedField:
-    """One field: what the kernels make of it, and its column.
+    """One field: the output of the kernels, and its column.
 
     Attributes:
         target: Name and type.

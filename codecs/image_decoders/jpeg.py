@@ -1,7 +1,7 @@
 """JPEGs by libjpeg-turbo (simplejpeg), straight into an array.
 
-Pillow decodes what is unusual (CMYK, a header with faults), and judges what is damaged: libjpeg-turbo would fill the
-rest of a truncated image with gray. If it has any complaint, its pixels are not used.
+Pillow decodes unusual files (CMYK, a header with faults), and judges damaged ones: libjpeg-turbo would fill the rest of
+a truncated image with gray. If it has any complaint, its pixels are not used.
 """
 
 from __future__ import annotations
