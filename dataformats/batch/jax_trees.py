@@ -18,8 +18,8 @@ _REGISTERED: set[tuple[Any, type]] = set()
 def register_with_jax(batch: type) -> None:
     """Register a type of batch, and the columns, as JAX trees if JAX is imported; cheap, and may be called again.
 
-    `jax.device_put(batch)` and `jax.tree.map(function, batch)` return a plain dict: all else that the batch has stays
-    with it. A `Ragged` and a `Nullable` stay what they are, with arrays of JAX.
+    `jax.device_put(batch)` and `jax.tree.map(function, batch)` return a plain dict without the other attributes of the
+    batch. A `Ragged` and a `Nullable` keep their type, with arrays of JAX.
 
     Args:
         batch: A type with `keys` and `[]`.
