@@ -112,7 +112,7 @@ def convert(
         commit: Publish the shards of all parts. Sizes and a few blocks of each file are compared; nothing is converted.
         executor: Runs the conversion of parts: any `concurrent.futures.Executor`. The result is the same for each.
         workers: Number of worker processes; 0 converts in the calling process.
-        verify: Read back what was written, before it is published.
+        verify: Read the new data back, before they are published.
         dry_run: Check the arguments and the first records, write nothing, and report what would be done.
         progress: Called with (records done, records in all). The last records of a shard are done when it is complete.
         source_options: Arguments of `open`, if `source` is a path.
@@ -123,8 +123,8 @@ def convert(
         The report of the new data.
 
     Raises:
-        FormatError: A record is damaged, or its payload does not decode and is not copied; or what was written was read
-            back otherwise.
+        FormatError: A record is damaged, or its payload does not decode and is not copied; or the new data differ when
+            they are read back.
         CodecError: A field does not decode and is not copied.
         SpecError: The format cannot hold the spec, or a record does not fit it.
         StateMismatchError: The partial data come from another source or other arguments; or `commit=True`, and shards

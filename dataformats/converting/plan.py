@@ -58,7 +58,7 @@ def plan_of(
     rename: Mapping[str, str],
     codecs: Mapping[str, Any] | None,
 ) -> ConversionPlan:
-    """Choose the new payload and spec, and what is copied."""
+    """Choose the new payload and spec, and the fields that are copied."""
     same = not rename and (spec is None or (not source.single and spec == source.spec))
     if same and _keeps_payload(backend, source, payload) and not source.hidden_fields:
         declared = spec if source.single or source.spec_is_inferred else source.spec

@@ -117,7 +117,7 @@ class Run:
         return replace(self._report(facts), resumed=self.n_resumed, errors=errors)
 
     def preview(self) -> ConvertReport:
-        """Return what would be written, as far as that is known."""
+        """Return the report of a dry run, as far as its facts are known."""
         return replace(self._report({"files": []}), records=len(self.selection))
 
     # ---- a single file, or shards of some bytes: records are appended in order

@@ -48,7 +48,7 @@ class Conversion(SentOnce):
         codecs: See `open` and `create`.
         trusted: False if a file named the types.
         on_corrupt: `"raise"` the error of the first record that fails, or `"omit"` such records.
-        verify: Read back what was written.
+        verify: Read the new records back.
     """
 
     plan: ConversionPlan
@@ -70,7 +70,7 @@ class Conversion(SentOnce):
 
     @functools.cached_property
     def encode(self) -> Encode:
-        """The function from a record to what is stored.
+        """The function that converts a record to its stored form.
 
         Raises:
             SpecError: The format or the payload cannot hold the spec.
