@@ -15,7 +15,7 @@ DataFormatsError
 └─ MissingExtraError(ImportError)  the pip command that helps
 
 A missing file stays `FileNotFoundError`, a bad index `IndexError`. Every error keeps its facts as attributes, also when
-it is pickled, and its `remedy`: what the user can do, or `None`.
+it is pickled, and its `remedy`: how to fix it, or `None`.
 """
 
 from __future__ import annotations

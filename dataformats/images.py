@@ -91,7 +91,7 @@ class _Operation(FieldOperation):
 
     @abstractmethod
     def geometry(self, height: int, width: int, draw: Callable[[], float]) -> _Geometry:
-        """Return what is made of an image of this size; `draw` returns the next random number in [0, 1)."""
+        """Return the geometry for an image of this size; `draw` returns the next random number in [0, 1)."""
 
     @property
     def fixed(self) -> bool:

@@ -219,7 +219,7 @@ class _Tally:
 
 
 def _copy(data: DamagedDataset, out: DatasetWriter | None, tally: _Tally) -> None:
-    """Append the sound records to the new data, if any, and note what is lost."""
+    """Append the sound records to the new data, if any, and note the losses."""
     end = 0
     for number, (shard, found) in enumerate(zip(data.shards, data.salvages, strict=True)):
         if out is not None and data.is_sharded and number:
