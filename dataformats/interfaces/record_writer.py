@@ -66,7 +66,7 @@ class RecordWriter(ABC):
 
     @abstractmethod
     def abort(self) -> None:
-        """Delete what was written, or keep it for a later `resume=True` if the writer was created with it."""
+        """Delete the partial data, or keep them for a later `resume=True` if the writer was created with it."""
 
     def extend(self, records: Iterable[Any]) -> None:
         """Append several records, in order.

@@ -126,7 +126,7 @@ class StoredFile(_Entry):
         return self.pread(0, self.size)
 
     def release(self) -> None:  # most hold nothing
-        """Close what is open; reading opens it again."""
+        """Close the file; reading opens it again."""
 
     def folder(self) -> Folder | None:
         """Return the folder of the file, or `None` if it is unknown."""
