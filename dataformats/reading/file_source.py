@@ -285,7 +285,7 @@ class FileSource(DecodingSource):
         return self._read_fields(indices, _WHOLE)[0]
 
     def stored_record(self, index: int, fields: tuple[str, ...] = _WHOLE) -> list[Any]:
-        """Return what is stored for one record, in writable buffers: its payload, or the blob of each of these fields.
+        """Return the stored bytes of one record, in writable buffers: its payload, or the blob of each of these fields.
 
         Args:
             number: The record's number in `[0, len)`.

@@ -44,7 +44,7 @@ class DeclaredSchema:
 
 
 def declared_schema(arguments: OpenArguments, format: str, facts: Mapping[str, Any]) -> DeclaredSchema:
-    """Return what the call declares, else what the sidecar does.
+    """Return the schema that the call declares, else the sidecar's.
 
     Only the call may name codecs that are not safe, or that belong neither to this package nor to the format's; a
     sidecar's types may be opaque names, as in any file. A codec that the call names as the payload is not trusted as

@@ -76,7 +76,7 @@ class DatasetSidecars:
         return format if format in backends else None
 
     def current_entries(self) -> list[StoredFile | Folder]:
-        """Return the files and folders, these without what a writer is about to add or to delete."""
+        """Return the files and folders, without files in them that a writer is about to add or delete."""
         entries: list[StoredFile | Folder] = []
         for entry in self._entries:
             own = self._beside(entry) if isinstance(entry, Folder) and not entry.explicit else None
