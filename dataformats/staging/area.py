@@ -154,7 +154,7 @@ class StagingArea(ABC):
         """
 
     def announced(self) -> Mapping[str, Any]:
-        """Return what an interrupted writer announced."""
+        """Return the announcement of an interrupted writer: see `announce`."""
         return {}
 
     @property
@@ -206,7 +206,7 @@ class StagingArea(ABC):
         """
 
     def suspend(self) -> None:
-        """Commit what is pending, as far as that is possible, for a later resume."""
+        """Commit pending shards, as far as possible, for a later resume."""
         try:
             self.settle()
         except OSError as error:

@@ -97,7 +97,7 @@ class LocalArea(StagingArea):
             raise _has_another_writer(self.name) from error
 
     def clear(self, backend: Backend) -> None:
-        """Delete what a writer left that was killed after it had published the data."""
+        """Delete the leftovers of a writer that was killed after it had published the data."""
         if os.path.lexists(self._name_lock.path):
             try:
                 self.lock(backend, overwrite=False, resume=True)
@@ -169,7 +169,7 @@ class LocalArea(StagingArea):
                 raise _has_another_writer(self.name) from error
 
     def _saved(self) -> dict[str, Any] | None:
-        """Return what the interrupted writer saved; `None` if there is nothing to resume."""
+        """Return the facts that the interrupted writer saved; `None` if there is nothing to resume."""
         # The sidecar may be empty after a crash of the machine: then nothing tells what the data are.
         if not os.path.lexists(self._partial) or not self._name_lock.text():
             return None
@@ -290,7 +290,7 @@ class LocalArea(StagingArea):
         atomic.sync(self._complete)
 
     def _recover(self) -> None:
-        """Undo what a killed writer began to publish, or delete the data that it has replaced."""
+        """Undo the publication that a killed writer began, or delete the data that it has replaced."""
         mark = self._name_lock.mark()
         if mark is None:
             return

@@ -33,7 +33,7 @@ class Objects:
         self.appear_whole = bool(protocols & _OBJECT_STORES)
 
     def find(self, folder: str) -> dict[str, Any]:
-        """Return the objects in a folder, and what the file system says of each."""
+        """Return the objects in a folder, each with its description by the file system."""
         self.fs.invalidate_cache(folder)
         found: dict[str, Any] = self.fs.find(folder, detail=True) if self.fs.exists(folder) else {}
         return found

@@ -131,7 +131,7 @@ class LogObject:
         return log if writer in (None, log.id) else None
 
     def is_current(self, log: RedoLog) -> bool:
-        """Return False if another writer has done or undone what a log says, and deleted it."""
+        """Return False if another writer has applied or undone a log, and deleted it."""
         return self.read(log.id) is not None
 
     def wait(self, writer: str) -> RedoLog | None:

@@ -228,7 +228,7 @@ class RemoteArea(StagingArea):
     # ---- publishing
 
     def publish(self, new: Publication) -> None:
-        """Send what is left, and give all objects their names, so that `open` finds the old data or the new ones.
+        """Send the rest, and give all objects their names, so that `open` finds the old data or the new ones.
 
         If new objects replace others of the same names, `open` refuses the data in between.
         """
@@ -243,7 +243,7 @@ class RemoteArea(StagingArea):
                 raise self._replaced()
 
     def _new_log(self, new: Publication) -> RedoLog:
-        """Return the log of a publication, after sending what is still here."""
+        """Return the log of a publication, after sending the files that are still here."""
         before = self._read_sidecar()
         same = [name for name, now in new.kept.items() if name == now]
         previous = new.previous or self.facts_of_data()[0]
