@@ -72,7 +72,7 @@ class FileLock:
 
     @property
     def is_current(self) -> bool:
-        """True if the path still names what is locked."""
+        """True if the path still names the locked file or folder."""
         try:
             return self.descriptor >= 0 and os.path.samestat(os.fstat(self.descriptor), os.stat(self.path))
         except FileNotFoundError:

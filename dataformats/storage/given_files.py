@@ -108,7 +108,7 @@ def to_reopenable(path: Any) -> Any:
 
 
 def to_picklable(path: Any) -> Any:
-    """Return what a pickle holds of a path, of bytes, or of a list of them.
+    """Return the form that a path, bytes, or a list of these have in a pickle.
 
     Raises:
         TypeError: It is a file object that no other process can open.

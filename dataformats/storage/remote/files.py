@@ -215,7 +215,7 @@ class FsspecFolder(Folder):
 
     @property
     def listing(self) -> dict[str, Mapping[str, Any]]:
-        """The name of each file and folder in it, and what the file system says of it."""
+        """The name of each file and folder in it, with its description by the file system."""
         if self._listing is None:  # Python 3.11 would share the lock of a cached_property among all folders
             begin = time.monotonic()
             listing = self._list()
