@@ -167,7 +167,7 @@ async def _file(request: Request) -> Response:
 
 
 def _json(answer: Callable[[_RequestParameters], Any]) -> _Endpoint:
-    """Return the endpoint that sends what a function returns, or its error, as JSON."""
+    """Return the endpoint that sends the result of a function, or its error, as JSON."""
 
     async def endpoint(request: Request) -> Response:
         return await run_in_threadpool(_as_json, answer, _RequestParameters(request))

@@ -101,7 +101,7 @@ class ViewedDataset:
         return isinstance(self._reader, SequentialReader)
 
     def facts(self) -> Cell:
-        """Return what is known without reading records: format, sizes, fields, files."""
+        """Return the facts that need no records: format, sizes, fields, files."""
         source = self.source
         facts: dict[str, Any] = {
             "path": shown_path(self._path),

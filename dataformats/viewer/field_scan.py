@@ -20,7 +20,7 @@ _SECONDS = 0.4  # time between two snapshots
 
 
 class FieldScan:
-    """Reads all records in a thread, for the statistics of some fields; `snapshot` returns what is known so far.
+    """Reads all records in a thread, for the statistics of some fields; `snapshot` returns the results so far.
 
     Args:
         dataset: Whose records are read.

@@ -23,7 +23,7 @@ _KEPT = 4
 
 
 class _Filter:
-    """One condition, and what it found so far."""
+    """One condition, and its matches so far."""
 
     def __init__(self, dataset: ViewedDataset, condition: str) -> None:
         self._dataset = dataset
