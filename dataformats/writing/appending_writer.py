@@ -220,7 +220,7 @@ class AppendingWriter(FileWriter):
         self._open(self._path, end if has_begin else 0)
 
     def _open(self, path: Path, end: int = 0) -> None:
-        """Open the file to write from byte `end` on; what is behind it is deleted."""
+        """Open the file to write from byte `end` on; the bytes behind it are deleted."""
         self._file, self._end = atomic.open_unbuffered(path), end
         os.ftruncate(self._file.fileno(), end)
         self._unwritten = [] if end else [self.begin]

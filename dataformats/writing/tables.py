@@ -38,7 +38,7 @@ class TableRecords:
         codecs: See `create`.
 
     Attributes:
-        encode: The function from a record to what is stored.
+        encode: The function that converts a record to its stored form.
     """
 
     def __init__(self, table: Any, schema: WriteSchema, codecs: Mapping[str, Any] | None) -> None:
