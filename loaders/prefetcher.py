@@ -68,7 +68,7 @@ class Timings:
 
 @dataclass(slots=True)
 class BuiltBatch:
-    """A batch and what is known about it.
+    """A batch with facts about it.
 
     Attributes:
         batch: A `Batch`, or the value that `collate` or `batch_transform` returned.

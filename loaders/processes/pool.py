@@ -189,7 +189,7 @@ class WorkerPool:
                     os.close(descriptor)
 
     def wait(self, timeout_s: float, describe: Callable[[int], str | None]) -> list[Arrival]:
-        """Return what has arrived, after waiting for an event.
+        """Return the arrivals, after waiting for an event.
 
         Args:
             timeout_s: How long to wait.
