@@ -319,12 +319,12 @@ def _saved(array: NDArray[Any], kind: str, **options: Any) -> bytes:
     return stream.getvalue()
 
 
-def _check_pixels(codec: str, size: tuple[int, int], most: int, plausible: int | None = None) -> None:
+def _check_pixels(codec: str, size: tuple[int, int], max_pixels: int, plausible: int | None = None) -> None:
     # The plug-ins are called directly: Image.open would try other formats, and warn about sizes that are checked here.
     width, height = size
-    if width * height > most:
+    if width * height > max_pixels:
         more = f"{_more(codec, 'max_pixels')}, or max_pixels= to an operation in decode="
-        raise ValueError(f"expected at most {most} pixels, found {width} x {height}. {more}")
+        raise ValueError(f"expected at most {max_pixels} pixels, found {width} x {height}. {more}")
     if plausible is not None and width * height > plausible:
         raise ValueError(f"the image is truncated: expected at most {plausible} pixels, found {width} x {height}")
 

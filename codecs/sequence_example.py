@@ -33,7 +33,7 @@ from dataformats.codecs.features.validation import (
     range_of,
 )
 from dataformats.codecs.features.wire import delimited
-from dataformats.codecs.features.wire_column import find
+from dataformats.codecs.features.wire_column import find_columns
 from dataformats.columns.codec_resolver import holds_numbers
 from dataformats.columns.exact import to_exact_array
 from dataformats.columns.field_decoder import renumber_errors
@@ -171,7 +171,7 @@ class _SequenceCoder(RecordCoder):
         names = [name for name, part in fields.items() if part is not False]
         asked = names if self._known is None else self._spec
         wanted = list(dict.fromkeys(place for name in asked for place in self._wanted[name]))
-        found = find(
+        found = find_columns(
             Shape.SEQUENCE_EXAMPLE, SEQUENCE_MESSAGE, blobs, wanted, known=self._known, check=self._check_known
         )
         stored = dict(zip(wanted, found, strict=True))

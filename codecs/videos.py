@@ -209,15 +209,15 @@ def _check_webm(blob: bytes) -> None:
         raise ValueError(f"expected {size} bytes of the segment at byte {at}, found {len(blob) - at}")
 
 
-def _element_size(blob: bytes, at: int) -> tuple[int | None, int]:
+def _element_size(blob: bytes, offset: int) -> tuple[int | None, int]:
     """Return the size (`None`: unknown) of the element at a byte, and the offset of its data."""
-    first = blob[at] if at < len(blob) else 0
+    first = blob[offset] if offset < len(blob) else 0
     width = 9 - first.bit_length()
-    if width > 8 or at + width > len(blob):
-        raise ValueError(f"expected the size of an element at byte {at}")
+    if width > 8 or offset + width > len(blob):
+        raise ValueError(f"expected the size of an element at byte {offset}")
     mask = (1 << 7 * width) - 1
-    size = int.from_bytes(blob[at : at + width], "big") & mask
-    return (None if size == mask else size), at + width
+    size = int.from_bytes(blob[offset : offset + width], "big") & mask
+    return (None if size == mask else size), offset + width
 
 
 def _refuse_to_open(url: str, *_: Any) -> NoReturn:

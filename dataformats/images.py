@@ -274,9 +274,9 @@ class Resize(_Operation):
         return _Geometry((0, 0, width, height), (columns, rows), (0, 0, columns, rows))
 
 
-def _check_number(name: str, found: Any, least: int) -> None:
-    if not isinstance(found, int) or isinstance(found, bool) or found < least:
-        raise ValueError(f"{name}: expected a whole number of at least {least}, found {found!r}")
+def _check_number(name: str, found: Any, minimum: int) -> None:
+    if not isinstance(found, int) or isinstance(found, bool) or found < minimum:
+        raise ValueError(f"{name}: expected a whole number of at least {minimum}, found {found!r}")
 
 
 def _check_bounds(name: str, found: Any) -> None:

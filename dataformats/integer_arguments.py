@@ -22,8 +22,8 @@ def as_int(value: Any) -> int:
     raise TypeError("an integer")
 
 
-def checked_int(name: str, value: Any, least: int) -> int:
-    """Return an argument as an `int` in `[least, 2**63)`.
+def checked_int(name: str, value: Any, minimum: int) -> int:
+    """Return an argument as an `int` in `[minimum, 2**63)`.
 
     Raises:
         ValueError: It is not such a number.
@@ -31,7 +31,7 @@ def checked_int(name: str, value: Any, least: int) -> int:
     try:
         number = as_int(value)
     except TypeError:
-        number = least - 1
-    if not least <= number < 2**63:
-        raise ValueError(f"{name}: expected a whole number in [{least}, 2**63), found {value!r}")
+        number = minimum - 1
+    if not minimum <= number < 2**63:
+        raise ValueError(f"{name}: expected a whole number in [{minimum}, 2**63), found {value!r}")
     return number

@@ -17,7 +17,7 @@ from dataformats.reading.views import evaluate
 from dataformats.staging.paths import area_at
 from dataformats.writing.creating import writer
 from dataformats.writing.encoding import refuse_record
-from dataformats.writing.schema import WriteSchema, check_copy_name
+from dataformats.writing.write_schema import WriteSchema, check_copy_name
 
 __all__ = ["merge", "split"]
 

@@ -40,15 +40,15 @@ def fields(blob: bytes) -> Iterator[tuple[int, int, int | bytes]]:
         at += length
 
 
-def _varint(blob: bytes, at: int) -> tuple[int, int]:
+def _varint(blob: bytes, offset: int) -> tuple[int, int]:
     """Return the varint at a byte, and the byte behind it."""
     value = 0
     for shift in range(0, 70, 7):
-        if at >= len(blob):
+        if offset >= len(blob):
             break
-        byte = blob[at]
-        at += 1
+        byte = blob[offset]
+        offset += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, at
-    raise ValueError(f"expected a varint at byte {at}")
+            return value, offset
+    raise ValueError(f"expected a varint at byte {offset}")

@@ -19,7 +19,7 @@ from dataformats.storage.paths import is_local, local_path, resolve
 from dataformats.writing.creating import writer
 from dataformats.writing.dataset_writer import DatasetWriter
 from dataformats.writing.encoding import refuse_record
-from dataformats.writing.schema import WriteSchema, check_copy_name
+from dataformats.writing.write_schema import WriteSchema, check_copy_name
 
 __all__ = ["RepairReport", "repair"]
 

@@ -153,7 +153,7 @@ def parse_prefix(data: bytes, size: int, path: str) -> Prefix:
 
 
 def parse_entries(
-    checksums: bytes | memoryview, offsets: bytes | memoryview, *, size: int, n_records: int, at: int = 0
+    checksums: bytes | memoryview, offsets: bytes | memoryview, *, size: int, n_records: int, first_record: int = 0
 ) -> RecordTable:
     """Return consecutive entries of the table, as new arrays.
 
@@ -162,11 +162,11 @@ def parse_entries(
         offsets: 8 bytes a record, and 8 of the next record, if there is one.
         size: Bytes of the file.
         n_records: Entries of the whole table.
-        at: The number of the first of these records.
+        first_record: The number of the first of these records.
     """
     crcs, starts = np.frombuffer(checksums, "<u4"), np.frombuffer(offsets, "<i8").astype(np.int64)
     stop = int(starts[len(crcs)]) if len(starts) > len(crcs) else size
-    return RecordTable(crcs.astype(np.uint32), starts[: len(crcs)], stop, size, n_records, at)
+    return RecordTable(crcs.astype(np.uint32), starts[: len(crcs)], stop, size, n_records, first_record)
 
 
 def build_header(lengths: ArrayLike, checksums: ArrayLike) -> bytes:

@@ -199,9 +199,9 @@ class _PickleParser:
             raise self._error("the pickle pops from an empty stack")
         return item
 
-    def _error(self, what: str) -> FormatError:
+    def _error(self, message: str) -> FormatError:
         return FormatError(
-            f"{what} (opcode {self._opcode or 'none'})",
+            f"{message} (opcode {self._opcode or 'none'})",
             path=self._path,
             offset_bytes=self._start + self._at,
             expected="a pickle of nested OrderedDicts: name to record index or folder",

@@ -53,8 +53,8 @@ def stored_journal(path: Path) -> StoredJournal | None:
     return journal
 
 
-def _is_base(facts: Mapping[str, Any]) -> bool:
-    base = facts.get("base")  # a file that was cut may be shorter
+def _is_base(metadata: Mapping[str, Any]) -> bool:
+    base = metadata.get("base")  # a file that was cut may be shorter
     return isinstance(base, int) and 0 <= base < _MAX_BASE
 
 

@@ -175,11 +175,11 @@ def _first_byte(file: StoredFile) -> int:
     return file.size
 
 
-def _pickles(file: StoredFile, at: int) -> Iterator[tuple[int, int]]:
-    """Yield the begin and the end of pickles back to back from byte `at` on, up to the first that is not whole."""
-    while at < file.size:
-        stream = _PickleStream(file, at)
-        head = file.pread(at, 2)
+def _pickles(file: StoredFile, offset: int) -> Iterator[tuple[int, int]]:
+    """Yield the begin and the end of pickles back to back from byte `offset` on, up to the first that is not whole."""
+    while offset < file.size:
+        stream = _PickleStream(file, offset)
+        head = file.pread(offset, 2)
         if head[:1] != _PICKLE or len(head) < 2 or head[1] not in _PROTOCOLS:
             return
         try:
@@ -187,8 +187,8 @@ def _pickles(file: StoredFile, at: int) -> Iterator[tuple[int, int]]:
                 pass
         except (ValueError, OverflowError, EOFError, LookupError, ArithmeticError):
             return
-        yield at, stream.at
-        at = stream.at
+        yield offset, stream.at
+        offset = stream.at
 
 
 class _PickleStream:
@@ -198,10 +198,10 @@ class _PickleStream:
         at: The next byte in the file.
     """
 
-    def __init__(self, file: StoredFile, at: int) -> None:
+    def __init__(self, file: StoredFile, offset: int) -> None:
         self._file = file
-        self.at = at
-        self._base, self._buffer = at, b""
+        self.at = offset
+        self._base, self._buffer = offset, b""
 
     def read(self, n: int) -> bytes:
         first = self.at - self._base

@@ -90,7 +90,7 @@ class TableIndex:
         high = n if high is None else high
         checksums = self._read(PREFIX.size + 4 * low, 4 * (high - low))
         offsets = self._read(PREFIX.size + 4 * n + 8 * low, 8 * (min(high + 1, n) - low))
-        return parse_entries(checksums, offsets, size=self._file.size, n_records=n, at=low)
+        return parse_entries(checksums, offsets, size=self._file.size, n_records=n, first_record=low)
 
     def _read(self, offset: int, n_bytes: int) -> bytes:
         data = self._file.pread(offset, n_bytes)

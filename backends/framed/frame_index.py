@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dataformats.backends.framed.file_scan import Frames
 from dataformats.backends.framed.frame_scanner import FrameScanner
-from dataformats.backends.framed.framing import Framing, Positions, words
+from dataformats.backends.framed.framing import Framing, Positions, gather_integers
 from dataformats.backends.framed.window_scan import headers_are_sound
 from dataformats.batch import Blobs
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
@@ -201,7 +201,7 @@ class FrameIndexStore:
             if not headers_are_sound(self.framing, head.buffer, head.starts, lengths):
                 raise ValueError("it does not fit the file: a header is not where it says")
             if self.framing.tail:
-                footers.append(words(foot.buffer, foot.starts, "<u4"))
+                footers.append(gather_integers(foot.buffer, foot.starts, "<u4"))
             kept.append(lengths)
             end = int(ends[-1])
         if end != file.size:

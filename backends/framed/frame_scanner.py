@@ -164,9 +164,9 @@ class _WindowReader:
         """Return the bytes of a window for frames of this mean size."""
         return _HEADERS_ONLY if only_headers(self._file, mean_frame) else self._window
 
-    def read(self, offset: int, most: int) -> Octets:
-        """Return up to `most` bytes, valid until the next call; fewer only at the end of the file."""
-        return read_window(self._file, offset, most, self._buffer)
+    def read(self, offset: int, max_bytes: int) -> Octets:
+        """Return up to `max_bytes` bytes, valid until the next call; fewer only at the end of the file."""
+        return read_window(self._file, offset, max_bytes, self._buffer)
 
 
 def only_headers(file: StoredFile, mean_frame: int) -> bool:
@@ -176,16 +176,16 @@ def only_headers(file: StoredFile, mean_frame: int) -> bool:
     return mean_frame > (_SKIP_REMOTE if file.local is None else _SKIP_LOCAL)
 
 
-def read_window(file: StoredFile, offset: int, most: int, buffer: Octets | None = None) -> Octets:
-    """Return up to `most` bytes from `offset` on, uint8[n]; fewer only at the end of the file.
+def read_window(file: StoredFile, offset: int, max_bytes: int, buffer: Octets | None = None) -> Octets:
+    """Return up to `max_bytes` bytes from `offset` on, uint8[n]; fewer only at the end of the file.
 
     Args:
         file: The file.
         offset: The first of them.
-        most: Their greatest number.
-        buffer: uint8[`most` or more] to read into; `None` allocates one.
+        max_bytes: Their greatest number.
+        buffer: uint8[`max_bytes` or more] to read into; `None` allocates one.
     """
     if not file.is_compressed:  # the size of decompressed data is not known beforehand
-        most = max(0, min(most, file.size - offset))
-    window = np.empty(most, np.uint8) if buffer is None else buffer[:most]
-    return window[: file.read_into(offset, window.data)] if most else window
+        max_bytes = max(0, min(max_bytes, file.size - offset))
+    window = np.empty(max_bytes, np.uint8) if buffer is None else buffer[:max_bytes]
+    return window[: file.read_into(offset, window.data)] if max_bytes else window

@@ -13,7 +13,7 @@ from dataformats.batch import Blobs
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces import Check, OutdatedIndexError
 
-__all__ = ["MAX_LENGTH", "Framing", "Octets", "Positions", "length_problems", "too_long", "words"]
+__all__ = ["MAX_LENGTH", "Framing", "Octets", "Positions", "gather_integers", "length_problems", "too_long"]
 
 MAX_LENGTH = 2**62  # no file is longer, and offsets behind such a record still fit int64
 
@@ -57,14 +57,14 @@ class Framing(ABC):
 
     @abstractmethod
     def scan_window(
-        self, window: Octets, at: int, lengths: Positions, footers: NDArray[np.uint32]
+        self, window: Octets, offset: int, lengths: Positions, footers: NDArray[np.uint32]
     ) -> tuple[int, int, int]:
         """Go from header to header through a window: see `dataformats.kernels.scan_tfrecord`.
 
         `footers` is left unchanged if the format has none.
         """
 
-    def find_header(self, window: Octets, most: int) -> int:
+    def find_header(self, window: Octets, max_bytes: int) -> int:
         """Return where in a window bytes look like a header, or -1.
 
         Only headers with a checksum can be found. Data may look like a header, too: the caller has to arrive there
@@ -72,7 +72,7 @@ class Framing(ABC):
 
         Args:
             window: A part of the file.
-            most: The greatest possible length of the data.
+            max_bytes: The greatest possible length of the data.
         """
         return -1
 
@@ -104,18 +104,18 @@ class Framing(ABC):
         """Return the check of frames that an index located; with False it compares only the lengths."""
 
 
-def words(octets: Octets, places: Positions, dtype: str) -> NDArray[Any]:
+def gather_integers(octets: Octets, places: Positions, dtype: str) -> NDArray[Any]:
     """Return the integers at any places of a buffer, `(n,)` of `dtype`."""
     width = np.arange(np.dtype(dtype).itemsize)
     found: NDArray[Any] = octets[places[:, np.newaxis] + width].view(dtype).reshape(len(places))
     return found
 
 
-def length_problems(found: NDArray[Any], expected: Positions, offsets: Positions) -> dict[int, FormatError]:
+def length_problems(lengths: NDArray[Any], expected: Positions, offsets: Positions) -> dict[int, FormatError]:
     """Return the frames whose length differs from the index, row to error.
 
     Args:
-        found: uint64[n] or int64[n], the lengths in the file.
+        lengths: uint64[n] or int64[n], the lengths in the file.
         expected: int64[n], the lengths in the index.
         offsets: int64[n], where in the file each frame begins.
     """
@@ -124,9 +124,9 @@ def length_problems(found: NDArray[Any], expected: Positions, offsets: Positions
             "the length of a record differs from the index",
             offset_bytes=int(offsets[at]),
             expected=int(expected[at]),
-            found=int(found[at]),
+            found=int(lengths[at]),
         )
-        for at in np.flatnonzero(found != expected.astype(found.dtype)).tolist()
+        for at in np.flatnonzero(lengths != expected.astype(lengths.dtype)).tolist()
     }
 
 

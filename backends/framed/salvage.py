@@ -62,8 +62,8 @@ class FrameEvidence(ABC):
         """True if the `length` bytes from `start` on are the data of a frame; takes little memory to find out."""
 
     @abstractmethod
-    def find(self, window: Octets, most: int) -> int:
-        """Return the first place in a window where a frame of up to `most` bytes of data could begin, or -1."""
+    def find(self, window: Octets, max_bytes: int) -> int:
+        """Return the first place in a window where a frame of up to `max_bytes` bytes of data could begin, or -1."""
 
     def possible_lengths(self, header: bytes) -> list[int]:
         """Return the lengths that the data behind an unsound header may have."""
@@ -103,53 +103,53 @@ class FrameSalvage:
 
     # ---- frames back to back
 
-    def _run(self, at: int) -> Generator[Part, None, int]:
-        """Yield frames from `at` on, as long as each leads to a next one; return where that ends."""
-        while at < self._size:
-            window, frames, n_whole = self._frames(at)
+    def _run(self, offset: int) -> Generator[Part, None, int]:
+        """Yield frames from `offset` on, as long as each leads to a next one; return where that ends."""
+        while offset < self._size:
+            window, frames, n_whole = self._frames(offset)
             damaged = self._evidence.damaged(window, frames, n_whole)
-            n = self._n_connected(at, frames, damaged, n_whole)
+            n = self._n_connected(offset, frames, damaged, n_whole)
             if n:
-                yield from self._split(at, window, frames, damaged, n)
-                at += int(frames.ends[n - 1])
+                yield from self._split(offset, window, frames, damaged, n)
+                offset += int(frames.ends[n - 1])
                 continue
-            if not len(frames.starts) or at + int(frames.ends[0]) > self._size:
-                return at
-            end, length = at + int(frames.ends[0]), int(frames.lengths[0])
-            start = at + self._framing.head
+            if not len(frames.starts) or offset + int(frames.ends[0]) > self._size:
+                return offset
+            end, length = offset + int(frames.ends[0]), int(frames.lengths[0])
+            start = offset + self._framing.head
             is_sound = not self._evidence.recognizes_data or self._evidence.is_data(self._file, start, length)
             if not damaged and is_sound:  # a frame longer than a window
                 yield [self._file.pread(start, length)]
                 self._count(1)
-            elif self._is_border(end) and self._search(at + 1, before=end) is None:
-                yield self._lost(at, end, self._evidence.wrong_data, 1)
+            elif self._is_border(end) and self._search(offset + 1, before=end) is None:
+                yield self._lost(offset, end, self._evidence.wrong_data, 1)
             else:
-                return at
-            at = end
-        return at
+                return offset
+            offset = end
+        return offset
 
-    def _frames(self, at: int) -> tuple[Octets, WindowFrames, int]:
-        """Return a window from `at` on, its frames, and how many of them end in it."""
+    def _frames(self, offset: int) -> tuple[Octets, WindowFrames, int]:
+        """Return a window from `offset` on, its frames, and how many of them end in it."""
         for is_new in (False, True):
-            window = self._bytes(at, self._framing.head, is_new=is_new)
-            frames = find_frames(self._framing, window, 0, at, self._file.name)
+            window = self._bytes(offset, self._framing.head, is_new=is_new)
+            frames = find_frames(self._framing, window, 0, offset, self._file.name)
             n_whole = int(np.count_nonzero(frames.ends <= len(window)))
             if n_whole or frames.problem is not None:
                 break
         return window, frames, n_whole
 
-    def _n_connected(self, at: int, frames: WindowFrames, damaged: list[int], n_whole: int) -> int:
+    def _n_connected(self, offset: int, frames: WindowFrames, damaged: list[int], n_whole: int) -> int:
         """Return how many frames are sound, or damaged and followed by one that proves where they end."""
         n_proven = len(frames.starts) if self._framing.findable else n_whole
         wrong = set() if self._framing.findable else set(damaged)
         for number in damaged:
             is_followed = number + 1 < n_proven and number + 1 not in wrong
-            start, end = at + int(frames.starts[number]), at + int(frames.ends[number])
+            start, end = offset + int(frames.starts[number]), offset + int(frames.ends[number])
             if not (is_followed or end == self._size) or self._search(start + 1, before=end) is not None:
                 return number
         return n_whole
 
-    def _split(self, at: int, window: Octets, frames: WindowFrames, damaged: list[int], n: int) -> Iterator[Part]:
+    def _split(self, offset: int, window: Octets, frames: WindowFrames, damaged: list[int], n: int) -> Iterator[Part]:
         """Yield the first `n` records, and a loss for each damaged one."""
         blobs = Blobs(window, frames.starts + self._framing.head, frames.lengths)
         first = 0
@@ -158,28 +158,28 @@ class FrameSalvage:
                 yield list(blobs.take(slice(first, number)))
                 self._count(number - first)
             if number < n:
-                start, end = at + int(frames.starts[number]), at + int(frames.ends[number])
+                start, end = offset + int(frames.starts[number]), offset + int(frames.ends[number])
                 yield self._lost(start, end, self._evidence.wrong_data, 1)
             first = number + 1
 
     # ---- behind damage
 
-    def _gap(self, at: int) -> tuple[int, str, int | None]:
-        """Return where the next frame behind `at` begins, what is wrong before it, and how many records that costs."""
+    def _gap(self, offset: int) -> tuple[int, str, int | None]:
+        """Return where the next frame behind `offset` begins, what is wrong before it, and the records it costs."""
         head, extra = self._framing.head, self._framing.extra
-        if at + head > self._size:
+        if offset + head > self._size:
             return self._size, _TOO_SHORT, None
-        is_sound, end = self._header(at)
+        is_sound, end = self._header(offset)
         if not is_sound:
-            proven = self._proven_end(at)
+            proven = self._proven_end(offset)
             if proven is not None:
                 return proven, self._evidence.wrong_header, 1
         is_past = is_sound and end > self._size
-        found = self._search(at + 1, before=self._size if is_past and self._framing.findable else None)
+        found = self._search(offset + 1, before=self._size if is_past and self._framing.findable else None)
         stop = self._size if found is None else found
         is_cut = is_past and found is None
         is_longer = is_sound and end <= stop < end + extra  # bytes were inserted, too few for a record
-        is_one = is_cut or is_longer or (stop - at >= extra and self._is_data(at, stop - at - extra))
+        is_one = is_cut or is_longer or (stop - offset >= extra and self._is_data(offset, stop - offset - extra))
         cause = _PAST_END if is_past else self._evidence.wrong_data if is_sound else self._evidence.wrong_header
         if self._to_check <= 0:
             cause += "; the search was given up: too many bytes look like records"
@@ -217,53 +217,53 @@ class FrameSalvage:
             at += 1
         return None
 
-    def _begins_frame(self, at: int, end: int) -> bool:
+    def _begins_frame(self, offset: int, end: int) -> bool:
         followed = self._framing.findable and self._is_header(end)
-        return self._is_data(at, end - at - self._framing.extra) or followed
+        return self._is_data(offset, end - offset - self._framing.extra) or followed
 
-    def _proven_end(self, at: int) -> int | None:
+    def _proven_end(self, offset: int) -> int | None:
         """Return where a frame ends whose header is unsound, if its data prove it."""
-        for length in self._evidence.possible_lengths(self._file.pread(at, self._framing.head)):
-            end = at + length + self._framing.extra
-            if end <= self._size and self._is_header(end) and self._is_data(at, length):
+        for length in self._evidence.possible_lengths(self._file.pread(offset, self._framing.head)):
+            end = offset + length + self._framing.extra
+            if end <= self._size and self._is_header(end) and self._is_data(offset, length):
                 return end
         return None
 
-    def _is_border(self, at: int) -> bool:
-        """True if a frame begins at `at`, or the file ends there."""
+    def _is_border(self, offset: int) -> bool:
+        """True if a frame begins at `offset`, or the file ends there."""
         if self._framing.findable:
-            return self._is_header(at) or self._proven_end(at) is not None
-        is_sound, end = self._header(at)
-        return at == self._size or (is_sound and end <= self._size and self._begins_frame(at, end))
+            return self._is_header(offset) or self._proven_end(offset) is not None
+        is_sound, end = self._header(offset)
+        return offset == self._size or (is_sound and end <= self._size and self._begins_frame(offset, end))
 
-    def _is_header(self, at: int) -> bool:
-        """True if a sound header begins at `at`, or the file ends there."""
-        return at == self._size or self._header(at)[0]
+    def _is_header(self, offset: int) -> bool:
+        """True if a sound header begins at `offset`, or the file ends there."""
+        return offset == self._size or self._header(offset)[0]
 
-    def _is_data(self, at: int, length: int) -> bool:
-        """True if the data of the frame at `at` are sound if they have this length."""
+    def _is_data(self, offset: int, length: int) -> bool:
+        """True if the data of the frame at `offset` are sound if they have this length."""
         self._to_check -= length
-        return self._to_check > 0 and self._evidence.is_data(self._file, at + self._framing.head, length)
+        return self._to_check > 0 and self._evidence.is_data(self._file, offset + self._framing.head, length)
 
     # ---- bytes and numbers
 
-    def _header(self, at: int) -> tuple[bool, int]:
-        """Return if the header at `at` is sound, and where its frame ends, perhaps behind the file."""
-        head, first = self._framing.head, at - self._base
+    def _header(self, offset: int) -> tuple[bool, int]:
+        """Return if the header at `offset` is sound, and where its frame ends, perhaps behind the file."""
+        head, first = self._framing.head, offset - self._base
         is_here = 0 <= first <= len(self._window) - head
-        header = self._window[first : first + head].tobytes() if is_here else self._file.pread(at, head)
+        header = self._window[first : first + head].tobytes() if is_here else self._file.pread(offset, head)
         if len(header) < head:
             return False, self._size
         length = int.from_bytes(header[:8], "little")
-        return length <= MAX_LENGTH and self._evidence.is_header(header), at + length + self._framing.extra
+        return length <= MAX_LENGTH and self._evidence.is_header(header), offset + length + self._framing.extra
 
-    def _bytes(self, at: int, least: int, *, is_new: bool = False) -> Octets:
-        """Return bytes from `at` on: `least` or more, fewer only at the end of the file."""
-        first = at - self._base
+    def _bytes(self, offset: int, min_bytes: int, *, is_new: bool = False) -> Octets:
+        """Return bytes from `offset` on: `min_bytes` or more, fewer only at the end of the file."""
+        first = offset - self._base
         n_there = len(self._window) - first
-        if is_new or first < 0 or n_there < min(least, self._size - at):
-            self._base, first = at, 0
-            self._window = read_window(self._file, at, _WINDOW)
+        if is_new or first < 0 or n_there < min(min_bytes, self._size - offset):
+            self._base, first = offset, 0
+            self._window = read_window(self._file, offset, _WINDOW)
         return self._window[first:]
 
     def _count(self, n: int) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dataformats.backends.framed.framing import Framing, Octets, Positions, words
+from dataformats.backends.framed.framing import Framing, Octets, Positions, gather_integers
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.kernels import UNSOUND
 
@@ -32,41 +32,41 @@ class WindowFrames:
     problem: FormatError | None = None
 
 
-def find_frames(framing: Framing, window: Octets, at: int, base: int, path: str) -> WindowFrames:
+def find_frames(framing: Framing, window: Octets, offset: int, base: int, path: str) -> WindowFrames:
     """Return the frames of a window, from one header to the next, up to the first header that is not sound.
 
     Args:
         framing: The frames of the format.
         window: uint8[size], a part of the file.
-        at: Where in the window the first frame begins.
+        offset: Where in the window the first frame begins.
         base: Where in the file the window begins, for the problem.
         path: The file, for the problem.
     """
     room = len(window) // framing.extra + 1
     lengths, footers = np.empty(room, np.int64), np.empty(room, np.uint32)
-    n, stop, why = framing.scan_window(window, at, lengths, footers)
+    n, stop, why = framing.scan_window(window, offset, lengths, footers)
     lengths = lengths[:n].copy()
-    ends = at + np.cumsum(lengths + framing.extra)
+    ends = offset + np.cumsum(lengths + framing.extra)
     problem = header_problem(framing, window, stop, base, path) if why == UNSOUND else None
     return WindowFrames(ends - lengths - framing.extra, lengths, ends, stop, problem)
 
 
-def header_problem(framing: Framing, window: Octets, at: int, base: int, path: str) -> FormatError:
+def header_problem(framing: Framing, window: Octets, offset: int, base: int, path: str) -> FormatError:
     """Return the error of an unsound header in a window.
 
     Args:
         framing: The frames of the format.
         window: uint8[size], a part of the file.
-        at: Where in the window the header begins.
+        offset: Where in the window the header begins.
         base: Where in the file the window begins.
         path: The file.
     """
-    return framing.header_problem(window[at : at + framing.head].tobytes(), base + at, path)
+    return framing.header_problem(window[offset : offset + framing.head].tobytes(), base + offset, path)
 
 
 def headers_are_sound(framing: Framing, octets: Octets, starts: Positions, lengths: Positions) -> bool:
     """True if every start has a sound header with that length."""
-    same = words(octets, starts, "<u8") == lengths.astype(np.uint64)
+    same = gather_integers(octets, starts, "<u8") == lengths.astype(np.uint64)
     return bool(same.all() and not framing.unsound_headers(octets, starts).any())
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from dataformats.backends.granular.bag_reader import BagReader
 from dataformats.backends.granular.bag_writer import BagWriter
 from dataformats.backends.granular.bags import BAG, IDX
-from dataformats.backends.granular.folder import REFS, SPEC, bags_of, dataset_files, find, group
+from dataformats.backends.granular.folder import REFS, SPEC, bags_of, dataset_files, find_files, group_files
 from dataformats.backends.granular.reader import GranularReader
 from dataformats.backends.granular.salvage import salvage
 from dataformats.backends.granular.sniff import sniff_file
@@ -43,7 +43,7 @@ class GranularBackend(FieldsBackend, AppendsInPlace, KeepsFieldTypes, SupportsRe
 
     def find(self, folder: Folder) -> list[StoredFile]:
         """Return the files of the dataset in a folder, or of those in its numbered folders."""
-        return find(folder)
+        return find_files(folder)
 
     def sniff(self, file: StoredFile) -> SniffResult:
         """Recognize a bag by its table of limits, or by the `.idx` beside it; `spec.json` by its first byte."""
@@ -72,7 +72,7 @@ class GranularBackend(FieldsBackend, AppendsInPlace, KeepsFieldTypes, SupportsRe
         """
         if shard_start < 0 or shard_step < 1:
             raise ValueError(f"expected shard_start >= 0 and shard_step >= 1, found {shard_start} and {shard_step}")
-        groups = group(files)
+        groups = group_files(files)
         sets = [files for files in groups if SPEC in files]
         if not sets:
             return BagReader(bags_of(groups)[shard_start::shard_step])
@@ -143,7 +143,7 @@ class GranularBackend(FieldsBackend, AppendsInPlace, KeepsFieldTypes, SupportsRe
 
     def shards(self, files: Sequence[StoredFile]) -> list[list[StoredFile]]:
         """Return the files of each folder with a `spec.json`; each single bag with its `.idx`."""
-        groups = group(files)
+        groups = group_files(files)
         sets = [list(named.values()) for named in groups if SPEC in named]
         return sets or [[bag] for bag in bags_of(groups)]
 

@@ -17,7 +17,7 @@ from dataformats.spec import Spec
 from dataformats.storage.remote.systems import is_url
 from dataformats.storage.threads import concurrent_map
 
-__all__ = ["REFS", "SPEC", "ColumnFiles", "DatasetFiles", "bags_of", "dataset_files", "find", "group"]
+__all__ = ["REFS", "SPEC", "ColumnFiles", "DatasetFiles", "bags_of", "dataset_files", "find_files", "group_files"]
 
 SPEC = "spec.json"
 REFS = "refs"  # the one bag that is not a field
@@ -65,7 +65,7 @@ class DatasetFiles:
         return found
 
 
-def find(folder: Folder) -> list[StoredFile]:
+def find_files(folder: Folder) -> list[StoredFile]:
     """Return the files of the dataset in a folder, or of those in its numbered folders; else an empty list.
 
     Raises:
@@ -89,7 +89,7 @@ def find(folder: Folder) -> list[StoredFile]:
     return [file for files in found for file in files]
 
 
-def group(files: Sequence[StoredFile]) -> list[dict[str, StoredFile]]:
+def group_files(files: Sequence[StoredFile]) -> list[dict[str, StoredFile]]:
     """Return the files of each folder by name, in order; a folder that occurs twice gives two groups."""
     groups: list[dict[str, StoredFile]] = []
     current: dict[str, dict[str, StoredFile]] = {}

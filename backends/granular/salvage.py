@@ -13,7 +13,7 @@ import numpy as np
 
 from dataformats.backends.granular.bag_reader import BagReader
 from dataformats.backends.granular.bags import BAG, IDX, index_of, layout_of, limits_of
-from dataformats.backends.granular.folder import REFS, SPEC, DatasetFiles, dataset_files, group
+from dataformats.backends.granular.folder import REFS, SPEC, DatasetFiles, dataset_files, group_files
 from dataformats.backends.granular.layout import ENTRY_BYTES, BagLimits
 from dataformats.backends.granular.reader import GranularReader
 from dataformats.backends.granular.rest import held_records, index_layout
@@ -36,7 +36,7 @@ def salvage(files: Sequence[StoredFile]) -> ShardSalvage:
     Raises:
         FormatError: A file is missing, `spec.json` is not a spec, or a bag has no table.
     """
-    (named,) = group(files)
+    (named,) = group_files(files)
     if SPEC not in named:
         return _of_bag(next(iter(named.values())))
     rows, notes = _rows(named)

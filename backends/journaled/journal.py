@@ -88,16 +88,16 @@ class Journal:
     """
 
     def __init__(
-        self, path: Path, magic: bytes, facts: dict[str, Any], n_sizes: int, entries: Iterable[Entries] = ()
+        self, path: Path, magic: bytes, metadata: dict[str, Any], n_sizes: int, entries: Iterable[Entries] = ()
     ) -> None:
         self.path = path
-        self.facts = facts
+        self.facts = metadata
         self.n_sizes = n_sizes
         self.n_entries: int = 0
         self.n_bytes: int = 0
         self._checksum = 0  # checksum of all entries, in the order of writing
         self._names_synced = False
-        head = _pack_head(magic, n_sizes, facts)
+        head = _pack_head(magic, n_sizes, metadata)
         self._base = len(head)
         # Atomically and synced: a crash must neither lose entries of a resumed file, nor leave data without a journal.
         write_chunks(path, itertools.chain([head], map(self._packed, entries)))
@@ -251,8 +251,8 @@ def _read_chunk(descriptor: int, start: int, lengths: NDArray[np.int64]) -> NDAr
     return crc32_extents(data, np.cumsum(lengths) - lengths, lengths)
 
 
-def _pack_head(magic: bytes, n_sizes: int, facts: dict[str, Any]) -> bytes:
-    text = json.dumps(facts).encode()
+def _pack_head(magic: bytes, n_sizes: int, metadata: dict[str, Any]) -> bytes:
+    text = json.dumps(metadata).encode()
     head = _HEAD.pack(magic, n_sizes, len(text)) + text
     return head + crc32(head).to_bytes(4, "little")
 

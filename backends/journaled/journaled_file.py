@@ -183,15 +183,15 @@ def journal_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.journal")
 
 
-def new_journal(path: Path, magic: bytes, facts: dict[str, Any], n_blobs: int) -> Journal:
+def new_journal(path: Path, magic: bytes, metadata: dict[str, Any], n_blobs: int) -> Journal:
     """Delete an unfinished file and its journal, if they exist; return the journal of a new file.
 
     Args:
         path: The unfinished file.
         magic: 8 bytes that identify the journals of the format.
-        facts: Facts that the journal keeps about the file, as JSON.
+        metadata: What the journal keeps about the file, as JSON.
         n_blobs: Blobs of each record.
     """
     atomic.remove(path, journal_path(path))
     # It is on the disk before the file exists: data without a journal could not be resumed.
-    return Journal(journal_path(path), magic, facts, n_blobs)
+    return Journal(journal_path(path), magic, metadata, n_blobs)

@@ -11,7 +11,7 @@ from struct import Struct
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.backends.framed.framing import Framing, Octets, Positions, length_problems, too_long, words
+from dataformats.backends.framed.framing import Framing, Octets, Positions, gather_integers, length_problems, too_long
 from dataformats.batch import Blobs
 from dataformats.errors import FormatError
 from dataformats.interfaces import Check, Extents, KernelCheck
@@ -30,9 +30,9 @@ class _OFRecordFraming(Framing):
     min_length = 1  # OneFlow's reader ends the process at a length of 0
 
     def scan_window(
-        self, window: Octets, at: int, lengths: Positions, footers: NDArray[np.uint32]
+        self, window: Octets, offset: int, lengths: Positions, footers: NDArray[np.uint32]
     ) -> tuple[int, int, int]:
-        return scan_ofrecord(window, at, lengths)
+        return scan_ofrecord(window, offset, lengths)
 
     def frame_parts(self, blobs: Sequence[bytes]) -> list[bytes]:
         parts: list[bytes] = []
@@ -41,7 +41,7 @@ class _OFRecordFraming(Framing):
         return parts
 
     def unsound_headers(self, octets: Octets, starts: Positions) -> NDArray[np.bool_]:
-        return np.asarray(words(octets, starts, "<i8") < 0)
+        return np.asarray(gather_integers(octets, starts, "<i8") < 0)
 
     def header_problem(self, header: bytes, offset: int, path: str) -> FormatError:
         (length,) = HEADER.unpack(header)
@@ -69,7 +69,7 @@ class _LengthCheck(KernelCheck):
     kernel = FrameCheck.LENGTH
 
     def __call__(self, frames: Blobs, extents: Extents) -> dict[int, FormatError]:
-        found = words(frames.buffer, frames.starts, "<i8")
+        found = gather_integers(frames.buffer, frames.starts, "<i8")
         return length_problems(found, extents.length, extents.offset - HEADER.size)
 
 

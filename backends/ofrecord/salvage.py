@@ -60,7 +60,7 @@ class _OFRecordEvidence(FrameEvidence):
             return False
         return self._is_message(file.pread(start, length))
 
-    def find(self, window: Octets, most: int) -> int:
+    def find(self, window: Octets, max_bytes: int) -> int:
         for first in range(0, len(window) - HEADER.size, _PIECE):
             piece = window[first : first + _PIECE + HEADER.size]
             n = len(piece) - HEADER.size
@@ -68,7 +68,7 @@ class _OFRecordEvidence(FrameEvidence):
             for byte in range(_LENGTH_BYTES, HEADER.size):
                 likely &= piece[byte : byte + n] == 0
             for place in np.flatnonzero(likely).tolist():
-                if 0 < HEADER.unpack_from(piece.data, place)[0] <= most:
+                if 0 < HEADER.unpack_from(piece.data, place)[0] <= max_bytes:
                     return first + int(place)
         return -1
 

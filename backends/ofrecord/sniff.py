@@ -103,14 +103,14 @@ class _WireField(NamedTuple):
     stop: int
 
 
-def _delimited(data: bytes, at: int, tag: int) -> _WireField | None:
-    """Return the content of the length-delimited field whose tag is at `at`, or `None`."""
-    if data[at : at + 1] != bytes([tag]):
+def _delimited(data: bytes, offset: int, tag: int) -> _WireField | None:
+    """Return the content of the length-delimited field whose tag is at `offset`, or `None`."""
+    if data[offset : offset + 1] != bytes([tag]):
         return None
     length = 0
-    for number, byte in enumerate(data[at + 1 : at + 1 + _VARINT_BYTES]):
+    for number, byte in enumerate(data[offset + 1 : offset + 1 + _VARINT_BYTES]):
         length |= (byte & 0x7F) << 7 * number
         if byte < 0x80:
-            start = at + 2 + number
+            start = offset + 2 + number
             return _WireField(start, start + length)
     return None

@@ -72,22 +72,22 @@ def elements(data: bytes | bytearray, start: int, stop: int, path: str, base: in
         yield element
 
 
-def _element(data: bytes | bytearray, at: int, last: int, path: str, base: int) -> tuple[Element, int]:
-    """Return the element at `at`, and the start of the next one, at most `last`."""
-    kind, behind = data[at], data.find(b"\0", at + 1, last) + 1
+def _element(data: bytes | bytearray, offset: int, last: int, path: str, base: int) -> tuple[Element, int]:
+    """Return the element at `offset`, and the start of the next one, at most `last`."""
+    kind, behind = data[offset], data.find(b"\0", offset + 1, last) + 1
     if not behind:
-        raise _error("a name of the BSON document has no end", path, base + at)
+        raise _error("a name of the BSON document has no end", path, base + offset)
     try:
-        name = str(data[at + 1 : behind - 1], "utf-8")
+        name = str(data[offset + 1 : behind - 1], "utf-8")
     except UnicodeDecodeError as error:
-        raise _error("a name of the BSON document is not UTF-8", path, base + at + 1) from error
+        raise _error("a name of the BSON document is not UTF-8", path, base + offset + 1) from error
     if kind in _FIXED:
         start, stop = behind, behind + _FIXED[kind]
         end = stop
     elif kind in _OVERHEAD:
         start, stop, end = _extent(data, kind, behind, last, path=path, base=base)
     else:
-        raise _error(f"{name!r} is of BSON type {kind:#04x}, which Syrah files do not use", path, base + at)
+        raise _error(f"{name!r} is of BSON type {kind:#04x}, which Syrah files do not use", path, base + offset)
     if end > last:
         raise _error(f"{name!r} reaches out of its BSON document", path, base + behind)
     if kind == STRING and data[end - 1]:
@@ -95,17 +95,19 @@ def _element(data: bytes | bytearray, at: int, last: int, path: str, base: int) 
     return Element(kind, name, start, stop, data[start - 1] if kind == BINARY else 0), end
 
 
-def _extent(data: bytes | bytearray, kind: int, at: int, last: int, *, path: str, base: int) -> tuple[int, int, int]:
+def _extent(
+    data: bytes | bytearray, kind: int, offset: int, last: int, *, path: str, base: int
+) -> tuple[int, int, int]:
     """Return start, stop and end of a value that begins with its length; the end may be out of bounds."""
-    if at + 4 > last:
-        raise _error("the length of a value is cut off by the end of the BSON document", path, base + at)
-    (length,) = INT32.unpack_from(data, at)
+    if offset + 4 > last:
+        raise _error("the length of a value is cut off by the end of the BSON document", path, base + offset)
+    (length,) = INT32.unpack_from(data, offset)
     if length < _LEAST[kind]:
-        raise _error(f"a value of the BSON document is {length} bytes long", path, base + at)
-    start = at + _OVERHEAD[kind]
+        raise _error(f"a value of the BSON document is {length} bytes long", path, base + offset)
+    start = offset + _OVERHEAD[kind]
     end = start + length
     return start, end - (kind == STRING), end
 
 
-def _error(what: str, path: str, offset_bytes: int) -> FormatError:
-    return FormatError(what, path=path, offset_bytes=offset_bytes)
+def _error(message: str, path: str, offset_bytes: int) -> FormatError:
+    return FormatError(message, path=path, offset_bytes=offset_bytes)

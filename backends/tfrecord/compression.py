@@ -113,9 +113,9 @@ def _is_zlib_header(head: bytes) -> bool:
     return len(head) == 1 or ((method << 8 | head[1]) % 31 == 0 and not head[1] & 0x20)
 
 
-def _mismatch(file: StoredFile, what: str, expected: str, head: bytes) -> FormatError:
+def _mismatch(file: StoredFile, message: str, expected: str, head: bytes) -> FormatError:
     return FormatError(
-        what,
+        message,
         path=file.name,
         offset_bytes=0,
         expected=expected,

@@ -12,7 +12,7 @@ from struct import Struct
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.backends.framed.framing import Framing, Octets, Positions, length_problems, too_long, words
+from dataformats.backends.framed.framing import Framing, Octets, Positions, gather_integers, length_problems, too_long
 from dataformats.batch import Blobs
 from dataformats.errors import ChecksumError, FormatError
 from dataformats.interfaces import Check, Extents, KernelCheck, OutdatedIndexError
@@ -98,7 +98,7 @@ class TFRecordCheck(KernelCheck):
     def __call__(self, frames: Blobs, extents: Extents) -> dict[int, FormatError]:
         """Return the damaged frames, row to error with the offset of the frame."""
         offsets = extents.offset - HEADER.size
-        found = words(frames.buffer, frames.starts, "<u8")
+        found = gather_integers(frames.buffer, frames.starts, "<u8")
         problems = length_problems(found, extents.length, offsets)
         if not self.verify_checksums:
             return problems
@@ -121,7 +121,7 @@ def data_problems(
         indexed: uint32[n], the footers in the index; `None` if there is no index.
     """
     computed = mask(crc32c_extents(blobs.buffer, blobs.starts, blobs.lengths))
-    stored = words(blobs.buffer, blobs.starts + blobs.lengths, "<u4")
+    stored = gather_integers(blobs.buffer, blobs.starts + blobs.lengths, "<u4")
     problems: dict[int, FormatError] = {}
     if indexed is not None:
         for at in np.flatnonzero(indexed != stored).tolist():
@@ -138,15 +138,15 @@ def data_problems(
 
 def _checksum_problems(frames: Blobs, offsets: Positions) -> dict[int, FormatError]:
     computed = _length_checksums(frames.buffer, frames.starts)
-    stored = words(frames.buffer, frames.starts + _LENGTH.size, "<u4")
+    stored = gather_integers(frames.buffer, frames.starts + _LENGTH.size, "<u4")
     return {
         at: _mismatch("the checksum of a record's length is wrong", stored[at], computed[at], offsets[at])
         for at in np.flatnonzero(computed != stored).tolist()
     }
 
 
-def _mismatch(what: str, stored: np.uint32, computed: np.uint32, offset: np.int64) -> ChecksumError:
-    return ChecksumError(what, stored=int(stored), computed=int(computed), offset_bytes=int(offset))
+def _mismatch(message: str, stored: np.uint32, computed: np.uint32, offset: np.int64) -> ChecksumError:
+    return ChecksumError(message, stored=int(stored), computed=int(computed), offset_bytes=int(offset))
 
 
 # ---- the framing
@@ -160,18 +160,18 @@ class _TFRecordFraming(Framing):
     findable = True
 
     def scan_window(
-        self, window: Octets, at: int, lengths: Positions, footers: NDArray[np.uint32]
+        self, window: Octets, offset: int, lengths: Positions, footers: NDArray[np.uint32]
     ) -> tuple[int, int, int]:
-        return scan_tfrecord(window, at, lengths, footers)
+        return scan_tfrecord(window, offset, lengths, footers)
 
-    def find_header(self, window: Octets, most: int) -> int:
-        return scan_tfrecord_header(window, 0, most)
+    def find_header(self, window: Octets, max_bytes: int) -> int:
+        return scan_tfrecord_header(window, 0, max_bytes)
 
     def frame_parts(self, blobs: Sequence[bytes]) -> list[bytes]:
         return _frame_parts(blobs)
 
     def unsound_headers(self, octets: Octets, starts: Positions) -> NDArray[np.bool_]:
-        stored = words(octets, starts + _LENGTH.size, "<u4")
+        stored = gather_integers(octets, starts + _LENGTH.size, "<u4")
         return np.asarray(_length_checksums(octets, starts) != stored)
 
     def header_problem(self, header: bytes, offset: int, path: str) -> FormatError:

@@ -38,8 +38,8 @@ class _TFRecordEvidence(FrameEvidence):
             checksum = crc32c(file.pread(at, min(_PIECE, end - at)), checksum)
         return file.pread(end, FOOTER_BYTES) == int(mask(checksum)).to_bytes(FOOTER_BYTES, "little")
 
-    def find(self, window: Octets, most: int) -> int:
-        return self.framing.find_header(window, most)
+    def find(self, window: Octets, max_bytes: int) -> int:
+        return self.framing.find_header(window, max_bytes)
 
     def possible_lengths(self, header: bytes) -> list[int]:
         """Return the stored length, whose checksum may be wrong, and all lengths that differ from it by one bit."""

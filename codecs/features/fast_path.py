@@ -121,9 +121,9 @@ class _DecodedField:
         self.is_plain = self.output.output == DENSE and not target.kind.optional
         self._item = {JOINED: "bytes", TEXT: "utf8"}.get(self.output.output, "array")
 
-    def column(self, blobs: Blobs, split: SplitBlobs | None, found: Filled) -> Column:
+    def column(self, blobs: Blobs, split: SplitBlobs | None, filled: Filled) -> Column:
         """Return the column, from the result of `kernels.wire_columns.FillColumns`."""
-        flags, first, second, present = found
+        flags, first, second, present = filled
         if not flags & FILLED:
             stored = self._stored(blobs, first)
             stored = stored.with_values(split.rows) if flags & SLICED and split is not None else stored

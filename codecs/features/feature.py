@@ -16,7 +16,7 @@ from dataformats.codecs.features.protobuf_messages import FEATURE_MESSAGE, parse
 from dataformats.codecs.features.wire import delimited, packed_bytes, packed_integers, packed_numbers
 from dataformats.columns.codec_resolver import encode_value, holds_numbers
 from dataformats.columns.exact import to_exact_array
-from dataformats.columns.field_decoder import words
+from dataformats.columns.field_decoder import error_message
 from dataformats.errors import CodecError, SpecError
 from dataformats.interfaces import Codec, FieldCodecs
 from dataformats.spec import Type
@@ -166,7 +166,7 @@ def any_feature(lists: Lists, value: Any, name: str) -> bytes:
     try:
         return _StoredFeature(lists).encode(value)
     except (TypeError, SpecError) as error:
-        raise CodecError(words(error), codec=FEATURE.name, field=name) from error
+        raise CodecError(error_message(error), codec=FEATURE.name, field=name) from error
 
 
 def stored_as(lists: Lists, type_: Type) -> int:

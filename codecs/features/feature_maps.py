@@ -23,7 +23,7 @@ from dataformats.codecs.features.validation import (
     check_types,
     range_of,
 )
-from dataformats.codecs.features.wire_column import find
+from dataformats.codecs.features.wire_column import find_columns
 from dataformats.errors import SpecError
 from dataformats.interfaces import FieldCodecs, RecordCodec, RecordCoder
 from dataformats.kernels.wire import Shape
@@ -127,7 +127,7 @@ class _MapCodec(RecordCoder):
         return self._fast_path(fields).columns(split.blobs, split)
 
     def _find(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> Sequence[FeatureColumn]:
-        return find(
+        return find_columns(
             self._payload.shape,
             self._payload.message,
             blobs,
@@ -136,10 +136,10 @@ class _MapCodec(RecordCoder):
             check=self._check_known,
         )
 
-    def _columns(self, found: Sequence[FeatureColumn], fields: Mapping[str, bool | range]) -> dict[str, Column]:
+    def _columns(self, columns: Sequence[FeatureColumn], fields: Mapping[str, bool | range]) -> dict[str, Column]:
         return {
             name: to_column(self._codecs, self._targets[name], stored, range_of(fields[name]))
-            for (_, name), stored in zip(_pairs(fields), found, strict=True)
+            for (_, name), stored in zip(_pairs(fields), columns, strict=True)
         }
 
     def _check_known(self, message: Any, index: int) -> None:

@@ -35,7 +35,7 @@ from dataformats.kernels.wire import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["WireColumn", "find"]
+__all__ = ["WireColumn", "find_columns"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,7 +138,7 @@ _UNPARSED = frozenset(1 << kind + 1 for kind in (BYTES, FLOATS, DOUBLES))  # who
 _names = lru_cache(256)(Names.of)
 
 
-def find(
+def find_columns(
     shape: Shape,
     message: Any,
     blobs: Blobs,

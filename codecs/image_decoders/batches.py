@@ -34,11 +34,11 @@ class Opened(NamedTuple):
     shape: tuple[int, ...] | None = None
     fill: Callable[..., bool] = lambda _: False
 
-    def decode(self, place: NDArray[np.uint8] | None = None) -> NDArray[Any]:
-        """Return the decoded array: `place`, a contiguous one of that shape, unless Pillow decodes the image."""
+    def decode(self, buffer: NDArray[np.uint8] | None = None) -> NDArray[Any]:
+        """Return the decoded array: `buffer`, a contiguous one of that shape, unless Pillow decodes the image."""
         if self.shape is None:
             return self.by_pillow()
-        out = empty(*self.shape) if place is None else place
+        out = empty(*self.shape) if buffer is None else buffer
         return out if self.fill(out) else self.by_pillow()
 
 

@@ -56,21 +56,21 @@ def build() -> dict[str, Any]:
     }
 
 
-def print_build(facts: dict[str, Any]) -> None:
+def print_build(description: dict[str, Any]) -> None:
     """Print the description that `build` returned."""
     for name in ("dataformats", "location", "python", "platform", "numpy"):
-        print_fact(name, facts[name])
-    kernels = facts["kernels"]
+        print_fact(name, description[name])
+    kernels = description["kernels"]
     print_fact("kernels", kernels["implementation"])
     for name, variant in kernels["variants"].items():
         print_fact(f"kernel {name}", f"{variant} (of {', '.join(kernels['available'][name])})")
     if kernels["why_not_native"]:
         print_fact("why not native", kernels["why_not_native"])
-    for name, engine in facts["io"].items():
+    for name, engine in description["io"].items():
         print_fact(f"io {name}", _engine(engine))
     for name in ("formats", "codecs", "number types"):
-        print_fact(name, ", ".join(facts[name]))
-    for name, found in facts["extras"].items():
+        print_fact(name, ", ".join(description[name]))
+    for name, found in description["extras"].items():
         print_fact(f"extra {name}", found or f"not installed: pip install 'dataformats[{name}]'")
 
 
@@ -94,9 +94,9 @@ def _engines() -> dict[str, Any]:
     return facts
 
 
-def _engine(facts: dict[str, Any]) -> str:
-    shown = facts["note"] if facts["available"] else "not here"
-    return f"{shown} ({facts['reason']})" if facts["reason"] else str(shown)
+def _engine(description: dict[str, Any]) -> str:
+    shown = description["note"] if description["available"] else "not here"
+    return f"{shown} ({description['reason']})" if description["reason"] else str(shown)
 
 
 def _version(distribution: str) -> str | None:

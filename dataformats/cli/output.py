@@ -44,6 +44,6 @@ def why_opaque(type_: Type) -> str:
     return f"opaque: a file may not name {name!r}, only --spec may" if known else f"opaque: no codec {name!r}"
 
 
-def format_count(n: int, what: str) -> str:
+def format_count(n: int, noun: str) -> str:
     """Return `1 record` or `2 records`."""
-    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

@@ -92,9 +92,9 @@ class ShownRecords:
 
     def read(self, indices: range | NDArray[np.int64], failed: Failed = None) -> Iterator[RecordBatch]:
         """Yield these records, a few megabytes at a time."""
-        from dataformats.reading.scan import scan_sound, steps
+        from dataformats.reading.scan import scan_sound, split_by_bytes
 
-        yield from scan_sound(self.shown, steps(self.shown, indices), None, failed)
+        yield from scan_sound(self.shown, split_by_bytes(self.shown, indices), None, failed)
 
 
 @contextmanager
@@ -122,12 +122,12 @@ def check_images(images: bool, as_json: bool) -> None:
         raise typer.BadParameter("takes no --json, whose values are whole", param_hint="--images")
 
 
-def print_records(records: ShownRecords, found: Iterable[tuple[int, Any]], images: bool) -> None:
+def print_records(records: ShownRecords, numbered: Iterable[tuple[int, Any]], images: bool) -> None:
     """Print records for people: a line for each field.
 
     Args:
         records: Their dataset.
-        found: Numbers and records.
+        numbered: Numbers and records.
         images: Show images as pictures, in a terminal.
     """
     from dataformats.display.terminal_pictures import BLOCK, terminal_pictures
@@ -135,7 +135,7 @@ def print_records(records: ShownRecords, found: Iterable[tuple[int, Any]], image
 
     in_terminal = can_print(BLOCK) and sys.stdout.isatty()
     picture = terminal_pictures(os.environ if images and in_terminal else {})
-    for index, record in found:
+    for index, record in numbered:
         if not records.fields:
             print_fact(f"record {index}", as_text(record))
             _print_lines(picture(record))
@@ -154,7 +154,7 @@ def _print_lines(lines: str | None) -> None:
         print(lines)
 
 
-def print_records_as_json(records: ShownRecords, found: Iterable[tuple[int, Any]]) -> None:
+def print_records_as_json(records: ShownRecords, numbered: Iterable[tuple[int, Any]]) -> None:
     """Print records as one JSON document, with the error that ended them, if any: see `print_records`."""
     from dataformats.display.json_values import as_json
     from dataformats.inspecting import Finding
@@ -163,7 +163,7 @@ def print_records_as_json(records: ShownRecords, found: Iterable[tuple[int, Any]
     indices: list[int] = []
     finding = None
     try:
-        for index, record in found:
+        for index, record in numbered:
             shown.append(as_json(record))
             indices.append(index)
     except DataFormatsError as error:

@@ -84,12 +84,12 @@ def _scan(source: RecordSource, fields: Sequence[str] | None, largest: int) -> R
     return running
 
 
-def _as_json(running: RunningStats, found: dict[str, FieldStats]) -> dict[str, Any]:
+def _as_json(running: RunningStats, stats: dict[str, FieldStats]) -> dict[str, Any]:
     from dataformats.display.json_values import as_json
     from dataformats.inspecting import Finding
 
     findings = [asdict(Finding.of(error, index)) for index, error in running.failures.items()]
-    fields = {name: as_json(asdict(field)) for name, field in found.items()}
+    fields = {name: as_json(asdict(field)) for name, field in stats.items()}
     return {"records": running.records, "failed": running.n_failed, "findings": findings, "fields": fields}
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dataformats.batch import Blobs, Column
 from dataformats.columns.exact import DTYPES, to_exact_array
-from dataformats.columns.field_decoder import check_dims, column_decoder, words
+from dataformats.columns.field_decoder import check_dims, column_decoder, error_message
 from dataformats.columns.numbers import NumberCodec, NumberColumn
 from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError, UnknownNameError
 from dataformats.interfaces import Codec, FieldCodecs
@@ -319,7 +319,7 @@ def _encode_element(codec: Codec, value: Any, field: str | None) -> bytes:
     except (MemoryError, MissingExtraError):
         raise  # the machine or the installation causes these, not the value
     except Exception as error:
-        raise CodecError(words(error), codec=codec.name, field=field) from error
+        raise CodecError(error_message(error), codec=codec.name, field=field) from error
     if not isinstance(blob, bytes):
         raise CodecError(f"encode gave {type(blob).__name__}, expected bytes", codec=codec.name, field=field)
     return blob

@@ -27,9 +27,9 @@ __all__ = [
     "check_dims",
     "column_decoder",
     "conform",
+    "error_message",
     "renumber_errors",
     "value_decoder",
-    "words",
 ]
 
 ColumnDecoder = Callable[[Blobs, "NDArray[np.int64] | None", "str | None"], Column]
@@ -186,7 +186,7 @@ def _decode_elements(codec: Codec, blobs: Blobs, counts: NDArray[np.int64] | Non
     except Exception as error:
         culprit, cause = _first_failure(codec, blobs)
         raise CodecError(
-            words(cause or error),
+            error_message(cause or error),
             codec=codec.name,
             field=field,
             index=None if culprit is None else record_of(culprit, counts),
@@ -221,7 +221,7 @@ def check_dims(type_: Type, field: str | None) -> None:
         raise SpecError(f"{str(type_)!r}: cannot store a variable number of zero-size elements", field=field)
 
 
-def words(error: Exception) -> str:
+def error_message(error: Exception) -> str:
     """Return the message of an error, for another error that chains it."""
     if isinstance(error, CodecError | SpecError):
         return error.what

@@ -28,10 +28,10 @@ from dataformats.interfaces import RecordWriter
 from dataformats.interfaces.record_source import OnCorrupt, RecordSource
 from dataformats.reading.conditions import Where
 from dataformats.reading.opening import open_for_copying
-from dataformats.reading.scan import read_parts, steps
+from dataformats.reading.scan import read_parts, split_by_bytes
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike
-from dataformats.writing.schema import format_of
+from dataformats.writing.write_schema import format_of
 
 __all__ = ["ConvertReport", "convert", "opened_source"]
 
@@ -249,7 +249,7 @@ def _fill(
     omitted = done = 0
     n = len(selection)
     for first in range(0, n, _WRITER_RECORDS):
-        parts: Iterator[Any] = steps(plan.source, selection.records(first, min(first + _WRITER_RECORDS, n)))
+        parts: Iterator[Any] = split_by_bytes(plan.source, selection.records(first, min(first + _WRITER_RECORDS, n)))
         for batch in read_parts(lambda part: plan.source.read(part, on_corrupt=on_corrupt), parts):
             omitted += len(batch.failed)
             for record in batch:

@@ -329,17 +329,17 @@ class Run:
         is_equal = facts is not None and {name: facts[name] for name in ENCODING if name in facts} == metadata
         return facts if is_equal and is_sound else None
 
-    def _report(self, facts: Mapping[str, Any]) -> ConvertReport:
+    def _report(self, metadata: Mapping[str, Any]) -> ConvertReport:
         return ConvertReport(
             str(self.path),
             self.conversion.format,
             self.conversion.schema.payload,
-            sum(file["records"] for file in facts["files"]),
+            sum(file["records"] for file in metadata["files"]),
             self.conversion.plan.copied,
             0.0,
-            files=len(facts["files"]),
-            nbytes=sum(file["bytes"] for file in facts["files"]),
-            omitted=facts.get("omitted", 0),
+            files=len(metadata["files"]),
+            nbytes=sum(file["bytes"] for file in metadata["files"]),
+            omitted=metadata.get("omitted", 0),
         )
 
 

@@ -20,14 +20,14 @@ from dataformats.errors import CodecError, DataFormatsError, SpecError
 from dataformats.interfaces import FilePlace
 from dataformats.interfaces.record_source import OnCorrupt, RecordSource
 from dataformats.reading.file_source import FileSource
-from dataformats.reading.scan import as_numbers, steps
+from dataformats.reading.scan import as_numbers, split_by_bytes
 from dataformats.spec import VALUE
 from dataformats.staging.area import StagingArea
 from dataformats.staging.entries import ShardEntry
 from dataformats.writing.encoding import Encode, Encoded, FieldsEncoder, refuse_record
 from dataformats.writing.read_back import Content, content_of
-from dataformats.writing.schema import WriteSchema
 from dataformats.writing.shard_writer import check_shards, complete_file
+from dataformats.writing.write_schema import WriteSchema
 
 __all__ = ["Conversion", "Failure", "Result", "Task", "encode_task", "write_shard"]
 
@@ -85,7 +85,7 @@ class Conversion(SentOnce):
         Raises:
             DataFormatsError: A record fails, and `on_corrupt` is `"raise"`.
         """
-        for part in steps(self.plan.source, records):
+        for part in split_by_bytes(self.plan.source, records):
             try:
                 found = self._encoded(part)
             except MemoryError:
@@ -102,7 +102,7 @@ class Conversion(SentOnce):
             SpecError: The format or the payload cannot hold the spec.
         """
         _ = self.schema, self.encode
-        for part in itertools.islice(steps(self.plan.source, records), 1):
+        for part in itertools.islice(split_by_bytes(self.plan.source, records), 1):
             next(self.encoded(part), None)
             if self.plan.checked is not None and self.on_corrupt == "raise":
                 self.plan.source.read(part)

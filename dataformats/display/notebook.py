@@ -90,6 +90,6 @@ def _picture(value: Any) -> str | None:
     return f"<img src='{source}' title='{_text(as_text(value))}' style='{_PICTURE}'>"
 
 
-def _text(text: str, most: int = _CHARACTERS) -> str:
+def _text(text: str, n: int = _CHARACTERS) -> str:
     """Return text cut and escaped."""
-    return html.escape(escape_text(text if len(text) <= most else f"{text[:most]}..."))
+    return html.escape(escape_text(text if len(text) <= n else f"{text[:n]}..."))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dataformats.display.media import thumbnail
 
-__all__ = ["BLOCK", "Draw", "choose", "half_blocks", "iterm", "kitty", "terminal_pictures"]
+__all__ = ["BLOCK", "Draw", "choose_protocol", "half_blocks", "iterm", "kitty", "terminal_pictures"]
 
 Draw = Callable[[Any, int], str]
 """Returns the characters that show an image in at most a number of columns; raises `ValueError` for other values."""
@@ -33,7 +33,7 @@ def terminal_pictures(environment: Mapping[str, str]) -> Callable[[Any], str | N
 
     It returns `None` for every value if a terminal with this environment shows no colors.
     """
-    draw = choose(environment)
+    draw = choose_protocol(environment)
     columns = min(_COLUMNS, shutil.get_terminal_size().columns - _INDENT)
 
     def shown(value: Any) -> str | None:
@@ -47,7 +47,7 @@ def terminal_pictures(environment: Mapping[str, str]) -> Callable[[Any], str | N
     return shown
 
 
-def choose(environment: Mapping[str, str]) -> Draw | None:
+def choose_protocol(environment: Mapping[str, str]) -> Draw | None:
     """Return how a terminal with these environment variables shows images; `None` if it shows no colors."""
     term, program = environment.get("TERM", ""), environment.get("TERM_PROGRAM", "")
     if term in ("", "dumb") or environment.get("NO_COLOR"):

@@ -44,7 +44,7 @@ def file_digest(file: StoredFile, size: int | None = None) -> str:
 
 
 def _with_data(
-    file: StoredFile, last: int, found: list[tuple[int, str]], empty: Sequence[int]
+    file: StoredFile, last: int, full_blocks: list[tuple[int, str]], empty: Sequence[int]
 ) -> list[tuple[int, str]]:
     """Return eight blocks, as few empty ones as possible among them.
 
@@ -54,21 +54,21 @@ def _with_data(
     Args:
         file: The file.
         last: Where the last block begins.
-        found: The blocks that were read.
+        full_blocks: The blocks that were read.
         empty: Where the empty ones begin.
     """
     steps = [0, *(_BLOCK_BYTES << n for n in range(max(1, last // _BLOCK_BYTES).bit_length()))]
     near = [step for step in steps if step < _PADDED_BYTES]
     places = {*steps, *(last - step for step in steps)}
     places |= {offset // _PADDED_BYTES * _PADDED_BYTES + step for offset in empty for step in near}
-    more = sorted(place for place in places if 0 <= place <= last and place not in dict(found))
+    more = sorted(place for place in places if 0 <= place <= last and place not in dict(full_blocks))
     blocks = file.pread_many([(place, _BLOCK_BYTES) for place in more])
     data = [
         (place, f"{crc32(block, place & 0xFFFFFFFF):08x}")
         for place, block in zip(more, blocks, strict=True)
         if any(block)
     ]
-    kept = [one for one in found if one[1] != _ZEROS]
+    kept = [one for one in full_blocks if one[1] != _ZEROS]
     n_missing = _N_BLOCKS - len(kept)
     chosen = [data[len(data) * n // n_missing] for n in range(n_missing)] if len(data) > n_missing else data
     zeros = [(offset, _ZEROS) for offset in empty[: n_missing - len(chosen)]]

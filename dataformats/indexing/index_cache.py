@@ -135,14 +135,16 @@ class IndexCache:
             _LOG.warning("ignored the index %s: %s", path or (sidecar and sidecar.name), error)
             return None
 
-    def save(self, file: StoredFile, kind: str, columns: Mapping[str, NumberArray], facts: Mapping[str, Any]) -> Index:
+    def save(
+        self, file: StoredFile, kind: str, columns: Mapping[str, NumberArray], metadata: Mapping[str, Any]
+    ) -> Index:
         """Save an index in one rename, and return it; keep it in memory if it cannot be written.
 
         Args:
             file: The data file.
             kind: The kind of index.
             columns: Name to integers in [0, 2**63), all equally long; at least one column.
-            facts: Further facts, as JSON.
+            metadata: What else describes the file, as JSON.
         """
         layout, first = layout_of(columns), next(iter(columns.values()))
         total, name = int(first.sum(dtype="<i8")), digest(columns)
@@ -150,7 +152,7 @@ class IndexCache:
             "kind": kind,
             "identity": list(file.identity),
             "made_ns": time.time_ns(),
-            "facts": dict(facts),
+            "facts": dict(metadata),
             "n": layout.n,
             "columns": [list(asdict(column).values()) for column in layout.columns],
             "total": total,
@@ -162,7 +164,7 @@ class IndexCache:
         path = self.path(file)
         if not file.stored.has_name:
             read: Read = partial(_slice, b"".join(pack(layout, columns, seal)))
-            return Index(layout, total, name, dict(facts), True, seal, read)
+            return Index(layout, total, name, dict(metadata), True, seal, read)
         try:
             if path is None:
                 raise OSError("cannot write beside data that are not local")
@@ -171,7 +173,7 @@ class IndexCache:
         except (OSError, MemoryError) as error:
             self._report(file, str(error))  # the text alone: the error's traceback would keep the columns alive
             read = partial(_slice, b"".join(pack(layout, columns, seal)))
-        return Index(layout, total, name, dict(facts), True, seal, read)
+        return Index(layout, total, name, dict(metadata), True, seal, read)
 
     def _report(self, file: StoredFile, error: str) -> None:
         """Warn about the first index that cannot be written: the others would fail for the same reason."""

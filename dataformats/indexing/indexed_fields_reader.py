@@ -193,7 +193,7 @@ def _columns(index: FieldsIndex) -> dict[str, NDArray[np.int64]]:
     return columns
 
 
-def _extents(columns: Mapping[str, NDArray[np.int64]], at: int) -> FileIndex:
-    stored = columns.get(f"{at}.stored")
-    offset, length = columns[f"{at}.offset"].astype(np.int64), columns[f"{at}.length"].astype(np.int64) - 1
+def _extents(columns: Mapping[str, NDArray[np.int64]], number: int) -> FileIndex:
+    stored = columns.get(f"{number}.stored")
+    offset, length = columns[f"{number}.offset"].astype(np.int64), columns[f"{number}.length"].astype(np.int64) - 1
     return FileIndex(offset, length, None if stored is None else stored.astype(np.uint32))

@@ -123,9 +123,9 @@ class IndexedReader(Reader):
         """Look extents up anew: an index was replaced by another with as many records."""
         self._lookup = None
 
-    def _extents(self, found: Extents) -> Extents:
-        where = (found.file, found.offset, found.length)
-        return Extents(*where, self.head, self.tail, found.stored, self.check, found.problems)
+    def _extents(self, extents: Extents) -> Extents:
+        where = (extents.file, extents.offset, extents.length)
+        return Extents(*where, self.head, self.tail, extents.stored, self.check, extents.problems)
 
     def _make_lookup(self) -> Lookup:
         starts = self.starts

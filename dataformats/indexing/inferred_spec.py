@@ -33,14 +33,14 @@ def load_inferred(files: Sequence[StoredFile], where: str) -> dict[str, Any] | N
         return None
 
 
-def save_inferred(files: Sequence[StoredFile], where: str, facts: Mapping[str, Any]) -> None:
+def save_inferred(files: Sequence[StoredFile], where: str, metadata: Mapping[str, Any]) -> None:
     """Cache payload and spec that were inferred from all records of these files, until a file changes."""
     if not all(file.stored.has_name for file in files):
         return
     path = _inferred_path(files, where)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        atomic.write_bytes(path, pack_checked(facts))
+        atomic.write_bytes(path, pack_checked(metadata))
     except OSError as error:
         _LOG.warning("cannot cache the inferred spec as %r: %s", str(path), error)
 

@@ -246,11 +246,11 @@ def _gather(file: NDArray[np.int32], row: NDArray[np.int64], of: NDArray[np.int6
     return Extents(file, offset, length, stored=_stored(blocks, at), problems=problems)
 
 
-def _stored(blocks: list[FileIndex], at: NDArray[np.int64]) -> NDArray[np.uint32] | None:
+def _stored(blocks: list[FileIndex], positions: NDArray[np.int64]) -> NDArray[np.uint32] | None:
     if all(block.stored is None for block in blocks):
         return None
     columns = [np.zeros(len(block), np.uint32) if block.stored is None else block.stored for block in blocks]
-    taken: NDArray[np.uint32] = np.concatenate(columns)[at]
+    taken: NDArray[np.uint32] = np.concatenate(columns)[positions]
     return taken
 
 

@@ -75,17 +75,17 @@ def load_sidecar(entry: StoredFile | Folder) -> Sidecar | None:
     return Sidecar(name, _facts(found, name), None if previous is None else _facts(previous, name))
 
 
-def sidecar_bytes(facts: Mapping[str, Any], previous: Mapping[str, Any] | None = None) -> bytes:
+def sidecar_bytes(metadata: Mapping[str, Any], previous: Mapping[str, Any] | None = None) -> bytes:
     """Return the content of a sidecar.
 
     Args:
-        facts: See `Sidecar`.
+        metadata: See `Sidecar`.
         previous: The facts of the data that a writer is replacing: see `Sidecar`.
     """
-    content = {"version": _VERSION, **facts} | ({} if previous is None else {"previous": dict(previous)})
+    content = {"version": _VERSION, **metadata} | ({} if previous is None else {"previous": dict(previous)})
     text = (json.dumps(content, indent=1) + "\n").encode()
-    if len(text) > _MAX_BYTES and "files" in facts:  # more than some hundred thousand files
-        return sidecar_bytes({name: fact for name, fact in facts.items() if name != "files"}, previous)
+    if len(text) > _MAX_BYTES and "files" in metadata:  # more than some hundred thousand files
+        return sidecar_bytes({name: fact for name, fact in metadata.items() if name != "files"}, previous)
     return text
 
 
@@ -122,14 +122,14 @@ def _part(name: str, path: Path, checksums: bool) -> dict[str, Any]:
     return {"name": name, "bytes": file.size, "digest": file_digest(file), **checksum}
 
 
-def remedy_instead_of(facts: Iterable[str], template: str) -> Remedy:
+def remedy_instead_of(keys: Iterable[str], template: str) -> Remedy:
     """Return a remedy to pass arguments instead of facts of a sidecar.
 
     Args:
-        facts: The facts that a call takes from the sidecar: `"payload"`, `"spec"`, or both.
+        keys: The facts that a call takes from the sidecar: `"payload"`, `"spec"`, or both.
         template: The text; `{arguments}` is the place of the arguments.
     """
-    names = sorted(facts)
+    names = sorted(keys)
     arguments = " and ".join(f"{{{name}}}" for name in names)
     return Remedy(template.replace("{arguments}", arguments), **dict.fromkeys(names, ...))
 
@@ -167,15 +167,15 @@ _KNOWN: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def _facts(found: Any, name: str) -> dict[str, Any]:
+def _facts(parsed: Any, name: str) -> dict[str, Any]:
     """Return the facts of a sidecar of this name.
 
     Raises:
         FormatError: One of them is invalid.
     """
-    if not isinstance(found, dict):
+    if not isinstance(parsed, dict):
         raise FormatError("the sidecar has an invalid 'previous'", path=name, remedy=_REMEDY)
-    facts = {key: value for key, value in found.items() if key not in ("version", "previous")}
+    facts = {key: value for key, value in parsed.items() if key not in ("version", "previous")}
     for key, fits in _KNOWN.items():
         if facts.get(key) is not None and not fits(facts[key]):
             raise FormatError(f"the sidecar has an invalid {key!r}", path=name, remedy=_REMEDY)

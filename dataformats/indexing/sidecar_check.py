@@ -65,9 +65,9 @@ class SidecarDiff:
     missing: list[str] = field(default_factory=list)
     extra: dict[str, StoredFile] = field(default_factory=dict)
 
-    def ignore(self, facts: Mapping[str, Any]) -> None:
+    def ignore(self, metadata: Mapping[str, Any]) -> None:
         """Do not count files as extra ones if these facts of a sidecar list them."""
-        for entry in facts.get("files") or ():
+        for entry in metadata.get("files") or ():
             self.extra.pop(entry["name"], None)
 
     def missing_errors(self) -> Iterator[FormatError]:
@@ -199,20 +199,20 @@ def compare_files(
 
 
 def _compare_folder(
-    found: SidecarDiff, number: int, entry: Mapping[str, Any], folder: str, files: Mapping[str, StoredFile]
+    diff: SidecarDiff, number: int, entry: Mapping[str, Any], folder: str, files: Mapping[str, StoredFile]
 ) -> None:
     """Compare the files of a folder, by their places in it, with the one entry that lists them all."""
     if "parts" not in entry:
         if not files:
-            found.missing.append(folder)
+            diff.missing.append(folder)
             return
-        found.claims.append(_Claim(number, entry, list(files.values())))
+        diff.claims.append(_Claim(number, entry, list(files.values())))
         return
     for part in entry["parts"]:
         if part["name"] in files:
-            found.claims.append(_Claim(number, part, [files[part["name"]]], part["name"] in entry.get("grows", ())))
+            diff.claims.append(_Claim(number, part, [files[part["name"]]], part["name"] in entry.get("grows", ())))
         else:
-            found.missing.append(_joined(folder, part["name"]))
+            diff.missing.append(_joined(folder, part["name"]))
 
 
 def _place(folder: str, file: StoredFile) -> str:

@@ -23,7 +23,7 @@ from dataformats.inspecting.finding import Finding
 from dataformats.inspecting.finding_groups import Findings
 from dataformats.interfaces import OutdatedIndexError
 from dataformats.interfaces.record_source import RecordSource
-from dataformats.reading.scan import steps
+from dataformats.reading.scan import split_by_bytes
 from dataformats.spec import VALUE, Spec, Type
 
 __all__ = ["LISTED", "Compared", "DatasetDiff", "Part", "SourceIndices"]
@@ -152,7 +152,7 @@ class DatasetDiff:
     def _omit_damaged(self, source: RecordSource, n: int, read: _Read, limit: int) -> None:
         """Omit the damaged records of the source, if `n` are left: `convert` may have omitted them."""
         findings, damaged = Findings(limit), np.zeros(self._n, np.bool_)
-        for part in steps(source, range(self._n)):
+        for part in split_by_bytes(source, range(self._n)):
             errors = _read(read, np.arange(part.start, part.stop), self.numbers).errors
             damaged[list(errors)] = True
             findings.add(Finding.of(error, index) for index, error in errors.items())

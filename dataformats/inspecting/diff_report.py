@@ -15,7 +15,7 @@ from dataformats.inspecting.description import shown_path
 from dataformats.inspecting.finding import Finding
 from dataformats.inspecting.finding_groups import Findings
 from dataformats.interfaces.record_source import RecordSource
-from dataformats.reading.scan import steps
+from dataformats.reading.scan import split_by_bytes
 from dataformats.storage.prefetch import prefetch
 
 __all__ = ["DiffReport", "diff"]
@@ -145,6 +145,6 @@ def _compared(
     comparison: DatasetDiff, new: RecordSource, n: int, before: Mapping[str, int]
 ) -> Iterator[tuple[int, Compared]]:
     """Yield numbers of records that are done, and the differences of the last ones; reads one part ahead."""
-    parts = (np.arange(part.start, part.stop) for part in steps(new, range(n)))
+    parts = (np.arange(part.start, part.stop) for part in split_by_bytes(new, range(n)))
     for rows, found in prefetch((rows, comparison.read(rows)) for rows in parts):
         yield int(rows[-1]) + 1, comparison.compare(found, comparison.numbers, before)

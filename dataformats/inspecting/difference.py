@@ -97,8 +97,8 @@ def _n_common(expected: NDArray[Any], found: NDArray[Any]) -> int:
     return int(differs.argmax()) if differs.any() else n
 
 
-def _at_byte(blob: bytes, at: int) -> str:
-    end = f"{blob[at]:#04x} at byte {at}" if at < len(blob) else "no more"
+def _at_byte(blob: bytes, offset: int) -> str:
+    end = f"{blob[offset]:#04x} at byte {offset}" if offset < len(blob) else "no more"
     return f"{len(blob)} bytes, {end}"
 
 

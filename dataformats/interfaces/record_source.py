@@ -232,9 +232,9 @@ class RecordSource(ABC):
 
     def steps(self) -> Iterator[range]:
         """Yield ranges that cover all records, a few megabytes each."""
-        from dataformats.reading.scan import steps
+        from dataformats.reading.scan import split_by_bytes
 
-        return steps(self, range(len(self)))
+        return split_by_bytes(self, range(len(self)))
 
     def check(self, indices: ArrayLike) -> dict[int, Exception]:
         """Return the errors of these records, index to error; a sound record has none."""

@@ -65,20 +65,20 @@ class Moments:
         self._scale = _FROM_TINY
         self.least, self.most = math.inf, -math.inf
 
-    def add(self, numbers: NDArray[Any], least: float, most: float) -> None:
+    def add(self, numbers: NDArray[Any], minimum: float, maximum: float) -> None:
         """Add float64 numbers or integers, given their least and largest."""
-        self.least, self.most = min(self.least, least), max(self.most, most)
-        self._rescale(_scale(least, most))
+        self.least, self.most = min(self.least, minimum), max(self.most, maximum)
+        self._rescale(_scale(minimum, maximum))
         if numbers.dtype.kind == "f" or self._scale != 1:
-            distances, least = numbers * self._scale, least * self._scale
-            distances -= least
+            distances, minimum = numbers * self._scale, minimum * self._scale
+            distances -= minimum
         else:  # the difference of the same width is right without its sign
-            wrapped = numbers - numbers.dtype.type(least)
+            wrapped = numbers - numbers.dtype.type(minimum)
             distances = wrapped.view(f"u{wrapped.itemsize}").astype(np.float64)
         if not self.n:
-            self._origin = least
+            self._origin = minimum
         n, mean = self.n + numbers.size, float(distances.mean())
-        shift = (least - self._origin) + mean - self._mean
+        shift = (minimum - self._origin) + mean - self._mean
         distances -= mean
         np.multiply(distances, distances, out=distances)  # a dot product may wake the threads of a BLAS
         self._squares += float(distances.sum()) + shift * shift * self.n * numbers.size / n
@@ -101,9 +101,9 @@ class Moments:
         return float(self.least), float(self.most), mean / self._scale, std / self._scale
 
 
-def _scale(least: float, most: float) -> float:
+def _scale(minimum: float, maximum: float) -> float:
     """Return the power of two that keeps squares of such numbers within the range of float64."""
-    magnitude = max(abs(least), abs(most))
+    magnitude = max(abs(minimum), abs(maximum))
     return _FROM_TINY if 0 < magnitude < 2.0**-400 else _FROM_HUGE if magnitude > 2.0**400 else 1.0
 
 
@@ -117,10 +117,10 @@ class RunningHistogram:
         self._least: float = math.inf
         self._most: float = -math.inf
 
-    def add(self, numbers: NDArray[Any], least: float, most: float) -> None:
+    def add(self, numbers: NDArray[Any], minimum: float, maximum: float) -> None:
         """Add finite float64 numbers or integers, given their least and largest."""
-        if least < self._least or most > self._most:
-            self._grow(min(least, self._least), max(most, self._most))
+        if minimum < self._least or maximum > self._most:
+            self._grow(min(minimum, self._least), max(maximum, self._most))
         self._counts += np.bincount(self._bins(numbers), minlength=len(self._counts))
 
     def _bins(self, numbers: NDArray[Any]) -> NDArray[np.int64]:
@@ -136,18 +136,18 @@ class RunningHistogram:
         offsets: NDArray[np.int64] = (shifted - numbers.dtype.type(self._first)).astype(np.int64, copy=False)
         return offsets
 
-    def _grow(self, least: float, most: float) -> None:
+    def _grow(self, minimum: float, maximum: float) -> None:
         """Cover this range: merge bins until they are few enough, and add empty ones."""
         exponent = self._exponent if len(self._counts) else -(10**4)
-        exponent = max(exponent, _least_exponent(least, most))
-        while _bin(most, exponent) - _bin(least, exponent) >= _BINS:
+        exponent = max(exponent, _least_exponent(minimum, maximum))
+        while _bin(maximum, exponent) - _bin(minimum, exponent) >= _BINS:
             exponent += 1
-        first, last = _bin(least, exponent), _bin(most, exponent)
+        first, last = _bin(minimum, exponent), _bin(maximum, exponent)
         counts = np.zeros(last - first + 1, np.int64)
         for position, count in enumerate(self._counts.tolist()):
             counts[(self._first + position >> exponent - self._exponent) - first] += count
         self._counts, self._first, self._exponent = counts, first, exponent
-        self._least, self._most = least, most
+        self._least, self._most = minimum, maximum
 
     def summary(self) -> Histogram | None:
         """Return the bins so far; `None` without numbers."""
@@ -165,11 +165,11 @@ def _bin(number: float, exponent: int) -> int:
     return -1 if scaled == 0 and number < 0 else math.floor(scaled)
 
 
-def _least_exponent(least: float, most: float) -> int:
+def _least_exponent(minimum: float, maximum: float) -> int:
     """Return the least exponent of a bin's width: 0 for integers; for others such that bins have exact numbers."""
-    if isinstance(least, int):
-        return max(0, int(most - least).bit_length() - _BINS.bit_length())
-    largest, half = max(abs(least), abs(most)), most / 2 - least / 2
+    if isinstance(minimum, int):
+        return max(0, int(maximum - minimum).bit_length() - _BINS.bit_length())
+    largest, half = max(abs(minimum), abs(maximum)), maximum / 2 - minimum / 2
     fine = math.frexp(half)[1] + 1 - _BINS.bit_length() if half else _LEAST_EXPONENT
     return max(_LEAST_EXPONENT, math.frexp(largest)[1] - _PRECISION, fine)
 
@@ -190,14 +190,14 @@ class Frequencies:
         self._counts = np.zeros(0, np.int64)
         self._others: Counter[Any] = Counter()
 
-    def add_integers(self, numbers: NDArray[Any], least: int, most: int) -> None:
+    def add_integers(self, numbers: NDArray[Any], minimum: int, maximum: int) -> None:
         """Add integers, given their least and largest."""
         if numbers.dtype != np.uint64:
             numbers = numbers.astype(np.int64, copy=False)
-        if most - least < 2 * numbers.size and numbers.dtype != np.uint64:
-            counts = np.bincount(numbers - least)
+        if maximum - minimum < 2 * numbers.size and numbers.dtype != np.uint64:
+            counts = np.bincount(numbers - minimum)
             positions = np.flatnonzero(counts)
-            values, counts = positions + least, counts[positions]
+            values, counts = positions + minimum, counts[positions]
         else:
             values, counts = np.unique(numbers, return_counts=True)
         if self._values is None:

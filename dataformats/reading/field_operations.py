@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import Blobs, Column, Ragged, RecordBatch, take_column
 from dataformats.columns.codec_resolver import as_bytes
-from dataformats.columns.field_decoder import words
+from dataformats.columns.field_decoder import error_message
 from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError, UnknownNameError
 from dataformats.interfaces import Decode, FieldOperation
 from dataformats.interfaces.declared_spec import declared_spec
@@ -174,7 +174,7 @@ def _failures(
 
 def _located(source: Any, index: int, field: str | None, operation: FieldOperation, cause: Exception) -> CodecError:
     path, number = source.origin(index) or (None, index)
-    error = CodecError(words(cause), codec=operation.name, field=field, index=number, path=path)
+    error = CodecError(error_message(cause), codec=operation.name, field=field, index=number, path=path)
     error.__cause__ = cause
     return error
 

@@ -20,11 +20,11 @@ from dataformats.interfaces import Backend, BlobBackend, CachesIndexes, FilesPer
 from dataformats.interfaces.record_source import Fields, OnCorrupt
 from dataformats.reading.blob_locations import BlobLocations, RecordRun
 from dataformats.reading.blob_reader import WHOLE_RECORDS, BlobReader, IndexDoubtError
+from dataformats.reading.dataset_schema import DatasetSchema, DeclaredSchema
 from dataformats.reading.decode_fallback import OnFailure, decode, decode_fetched
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.fingerprint import files_fingerprint
 from dataformats.reading.scan import as_numbers, check_bounds, read_parts, scan_by_reading, until_failure
-from dataformats.reading.schema import DatasetSchema, DeclaredSchema
 from dataformats.spec import VALUE, Spec, SpecLike, Type
 from dataformats.storage.native.fast_read import PinnedRows
 from dataformats.storage.prefetch import prefetch

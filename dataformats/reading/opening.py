@@ -16,10 +16,10 @@ from dataformats.integer_arguments import checked_int
 from dataformats.interfaces import Backend, ReaderOptions, check_options
 from dataformats.interfaces.backend import MAX_RECORD_BYTES, FieldsBackend
 from dataformats.interfaces.record_source import RecordSource
+from dataformats.reading.dataset_schema import declared_schema, spec_applies
 from dataformats.reading.detection import check_one_format, choose_files
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.file_source import FileSource
-from dataformats.reading.schema import declared_schema, spec_applies
 from dataformats.reading.sidecar_facts import DatasetSidecars
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike, Type
@@ -236,10 +236,10 @@ class OpenArguments(ReaderOptions):
         named = None if self.format is None else backends.get(self.format)
         return self.spec is not None and (self.payload is not None or isinstance(named, FieldsBackend))
 
-    def _used(self, facts: Mapping[str, Any]) -> set[str]:
+    def _used(self, metadata: Mapping[str, Any]) -> set[str]:
         """Return the names of the facts of a sidecar that the call does not replace by its own."""
-        used = set() if self.payload is not None or facts.get("payload") is None else {"payload"}
-        return used | ({"spec"} if self.spec is None and spec_applies(self.payload, facts) else set())
+        used = set() if self.payload is not None or metadata.get("payload") is None else {"payload"}
+        return used | ({"spec"} if self.spec is None and spec_applies(self.payload, metadata) else set())
 
     def reopen(
         self, fingerprint: str, payload: str | None, spec: Spec, spec_is_inferred: bool, memory: Any = None

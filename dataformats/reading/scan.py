@@ -27,7 +27,7 @@ __all__ = [
     "scan_bytes",
     "scan_sound",
     "scan_to_error",
-    "steps",
+    "split_by_bytes",
     "until_failure",
 ]
 
@@ -144,7 +144,7 @@ def scan_to_error(
             yield batch
             done += len(batch)
     except errors:
-        return steps(source, range(done, len(source)))
+        return split_by_bytes(source, range(done, len(source)))
     return iter(())
 
 
@@ -175,7 +175,7 @@ def read_parts(read: Callable[[range], T], parts: Iterable[range]) -> Iterator[T
             yield found
 
 
-def steps(source: RecordSource, records: Records) -> Iterator[Records]:
+def split_by_bytes(source: RecordSource, records: Records) -> Iterator[Records]:
     """Yield consecutive parts of these records, a few megabytes each, so that the memory of a read is bounded."""
     step = max(1, min(_SCAN_RECORDS, int(_SCAN_BYTES / max(1.0, source.mean_record_bytes))))
     waiting = [records[first : first + step] for first in range(0, len(records), step)][::-1]

@@ -131,11 +131,11 @@ class StagingArea(ABC):
     # ---- data that grow
 
     @abstractmethod
-    def begin(self, facts: Mapping[str, Any], *, resume: bool, sharded: bool) -> None:
+    def begin(self, metadata: Mapping[str, Any], *, resume: bool, sharded: bool) -> None:
         """Delete partial data of an interrupted writer, or check that this one resumes them.
 
         Args:
-            facts: Format, payload and spec, the digest of the finished data that they extend, and the plan of a
+            metadata: Format, payload and spec, the digest of the finished data that they extend, and the plan of a
                 conversion.
             resume: Keep the data.
             sharded: The data are shards.
@@ -242,7 +242,7 @@ class StagingArea(ABC):
         return None
 
     @abstractmethod
-    def publish(self, new: Publication) -> None:
+    def publish(self, publication: Publication) -> None:
         """Give the data their final name, after their sidecar `NAME.dataformats.json` is there.
 
         So the data never lack their sidecar. Until they have the name, the sidecar also has the facts of the data that
@@ -281,32 +281,35 @@ class StagingArea(ABC):
         return facts, not (facts.get("incomplete") or any(found.errors()))
 
     @contextmanager
-    def _described(self, new: Publication, *, in_parts: bool = False) -> Iterator[None]:
+    def _described(self, publication: Publication, *, in_parts: bool = False) -> Iterator[None]:
         """Keep a sidecar of the old and the new data while these get their names, then of the data that are there.
 
         Args:
-            new: The new data.
+            publication: The new data.
             in_parts: They get their names one after another, so that they need a sidecar meanwhile.
         """
         before = self._read_sidecar()
         try:
-            if new.keep or before is not None or in_parts:
-                self._write_sidecar(sidecar_bytes(new.facts, self.facts_of_data()[0]))
+            if publication.keep or before is not None or in_parts:
+                self._write_sidecar(sidecar_bytes(publication.facts, self.facts_of_data()[0]))
             yield
         except BaseException:
             with suppress(OSError):  # the sidecar holds in any case, for the old data and for the new ones
-                self._end(new.facts, new.keep) if self.holds(new.facts["files"]) else self._write_sidecar(before)
+                if self.holds(publication.facts["files"]):
+                    self._end(publication.facts, publication.keep)
+                else:
+                    self._write_sidecar(before)
             raise
-        self._end(new.facts, new.keep)
+        self._end(publication.facts, publication.keep)
 
     def holds(self, files: Sequence[Mapping[str, Any]]) -> bool:
         """Return True if the data of this list of files have the final name."""
         entry = self.entry()
         return entry is not None and not any(compare_entry(self.name, entry, files).errors(remote=True))
 
-    def _end(self, facts: Mapping[str, Any], keep: bool) -> None:
+    def _end(self, metadata: Mapping[str, Any], keep: bool) -> None:
         """Leave the sidecar of the new data, or none."""
-        content = sidecar_bytes(facts) if keep else None
+        content = sidecar_bytes(metadata) if keep else None
         if self._read_sidecar() != content:
             self._write_sidecar(content)
 
@@ -323,10 +326,10 @@ class StagingArea(ABC):
         """Write the sidecar of the final name; `None` deletes it."""
 
 
-def check_encoding(saved: Mapping[str, Any], facts: Mapping[str, Any], sidecar: str) -> None:
+def check_encoding(saved: Mapping[str, Any], metadata: Mapping[str, Any], sidecar: str) -> None:
     """Raise `StateMismatchError` unless a sidecar of this name has this format, payload, spec and plan."""
     saved = {name: saved[name] for name in ENCODING if name in saved}
-    now = dict(facts)
+    now = dict(metadata)
     then_plan, now_plan = saved.pop("plan", None), now.pop("plan", {})
     then_plan = then_plan if isinstance(then_plan, dict) else {}
     if saved != now:

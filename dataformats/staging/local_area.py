@@ -150,18 +150,18 @@ class LocalArea(StagingArea):
     def has_partial(self) -> bool:
         return self._partial.exists()
 
-    def begin(self, facts: Mapping[str, Any], *, resume: bool, sharded: bool) -> None:
+    def begin(self, metadata: Mapping[str, Any], *, resume: bool, sharded: bool) -> None:
         self._is_sharded = sharded
         saved = self._saved() if resume else None
         if saved is not None:
-            check_encoding(saved, facts, str(self._name_lock.path))
+            check_encoding(saved, metadata, str(self._name_lock.path))
         elif not (resume and self._is_adopted):
             self._remove_data()
         if sharded:
             self._partial.mkdir(exist_ok=True)
         if saved is None:
             announced = self.announced()
-            self._name_lock.write({**facts, **({"announced": announced} if announced else {})}, sync=resume)
+            self._name_lock.write({**metadata, **({"announced": announced} if announced else {})}, sync=resume)
         if self._is_shared:
             try:
                 self._name_lock.share()
@@ -248,29 +248,29 @@ class LocalArea(StagingArea):
 
     # ---- publishing
 
-    def publish(self, new: Publication) -> None:
-        with self._described(new):
-            self._rename(new)
+    def publish(self, publication: Publication) -> None:
+        with self._described(publication):
+            self._rename(publication)
         try:
             self.discard()
         except OSError as error:
             _LOG.warning("%s is complete, but leftovers beside it were not deleted: %s", self._path, error)
 
-    def _rename(self, new: Publication) -> None:
+    def _rename(self, publication: Publication) -> None:
         """Give the final name to the data, and to the files beside them."""
-        beside = {self._path.with_name(name): path for name, path in new.beside.items()}
+        beside = {self._path.with_name(name): path for name, path in publication.beside.items()}
         beside = {final: path for final, path in beside.items() if path is not None or os.path.lexists(final)}
-        data = self._partial if new.shards is None else self._complete
+        data = self._partial if publication.shards is None else self._complete
         now = {**beside, self._path: data}
-        if new.shards is not None:
+        if publication.shards is not None:
             atomic.remove(data)
             data.mkdir()
             atomic.sync(data.parent)
-        if new.shards is not None or any(map(os.path.lexists, now)):
+        if publication.shards is not None or any(map(os.path.lexists, now)):
             names = {final.name: path is not None for final, path in now.items()}
-            shards = None if new.shards is None else dict(new.shards)
+            shards = None if publication.shards is None else dict(publication.shards)
             self._name_lock.write_mark(Mark(data.lstat().st_ino, names, shards))
-        self._gather(new)
+        self._gather(publication)
         try:
             if beside:
                 atomic.publish_together(now, replace=self._overwrite)
@@ -279,13 +279,13 @@ class LocalArea(StagingArea):
         except FileExistsError as error:
             raise name_is_taken(self.name) from error
 
-    def _gather(self, new: Publication) -> None:
+    def _gather(self, publication: Publication) -> None:
         """Move the new shards into the folder that gets the final name, and link the shards that stay into it."""
-        if new.shards is None:
+        if publication.shards is None:
             return
-        for name, staged in new.shards.items():
+        for name, staged in publication.shards.items():
             os.rename(self._partial / staged, self._complete / name)
-        for name, present in new.kept.items():
+        for name, present in publication.kept.items():
             _link(self._path / present, self._complete / name)
         atomic.sync(self._complete)
 
@@ -353,7 +353,7 @@ class InPlaceArea(LocalArea):
     def is_owned(self) -> bool:
         return self._folder_lock is not None and self._folder_lock.is_current
 
-    def begin(self, facts: Mapping[str, Any], *, resume: bool, sharded: bool) -> None:
+    def begin(self, metadata: Mapping[str, Any], *, resume: bool, sharded: bool) -> None:
         """Compare format, payload and spec with the sidecar; its list of files does not hold until `publish`."""
         sidecar = load_sidecar(self._entry())
         if sidecar is None:
@@ -361,11 +361,11 @@ class InPlaceArea(LocalArea):
         # The files will be others, and a plan describes what a conversion wrote.
         known = {name: fact for name, fact in (self.facts_of_data()[0] or {}).items() if name in ENCODING[:3]}
         if known.keys() - {"format"}:
-            check_encoding(known, facts, sidecar.name)
+            check_encoding(known, metadata, sidecar.name)
         self._write_sidecar(sidecar_bytes(known) if known else None)
 
-    def publish(self, new: Publication) -> None:
-        self._write_sidecar(sidecar_bytes(new.facts) if new.keep else None)
+    def publish(self, publication: Publication) -> None:
+        self._write_sidecar(sidecar_bytes(publication.facts) if publication.keep else None)
 
 
 def _has_another_writer(name: str) -> TargetInUseError:

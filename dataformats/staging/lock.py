@@ -97,10 +97,10 @@ class NameLock:
         # A place in a Latin-1 text is a place in the file.
         return os.pread(self._descriptor, _MAX_BYTES, 0).decode("latin-1").strip("\0")
 
-    def write(self, facts: Mapping[str, Any], *, sync: bool) -> None:
+    def write(self, metadata: Mapping[str, Any], *, sync: bool) -> None:
         """Write the facts, with `sync` also to the disk; the name of the sidecar is always synced."""
         os.ftruncate(self._descriptor, 0)
-        atomic.write_all(self._descriptor, json.dumps({"version": 1, **facts}, indent=1).encode(), 0)
+        atomic.write_all(self._descriptor, json.dumps({"version": 1, **metadata}, indent=1).encode(), 0)
         if sync:
             os.fsync(self._descriptor)
         atomic.sync(self.path.parent)

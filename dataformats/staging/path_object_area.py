@@ -49,10 +49,10 @@ class PathObjectArea(LocalArea):
     def has_partial(self) -> bool:
         return False
 
-    def begin(self, facts: Mapping[str, Any], *, resume: bool, sharded: bool) -> None:
+    def begin(self, metadata: Mapping[str, Any], *, resume: bool, sharded: bool) -> None:
         if resume:
             raise self._not_local()
-        super().begin(facts, resume=resume, sharded=sharded)
+        super().begin(metadata, resume=resume, sharded=sharded)
 
     def exists(self) -> bool:
         return bool(self._object.exists())
@@ -61,9 +61,9 @@ class PathObjectArea(LocalArea):
         super().release()
         shutil.rmtree(self._temporary, ignore_errors=True)
 
-    def _rename(self, new: Publication) -> None:
-        beside, self._overwrite = dict(new.beside), True
-        super()._rename(new)
+    def _rename(self, publication: Publication) -> None:
+        beside, self._overwrite = dict(publication.beside), True
+        super()._rename(publication)
         for name in beside:
             local, there = self._temporary / name, self._object.parent / name
             if local.exists():

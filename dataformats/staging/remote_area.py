@@ -109,11 +109,11 @@ class RemoteArea(StagingArea):
 
     # ---- data that grow
 
-    def begin(self, facts: Mapping[str, Any], *, resume: bool, sharded: bool) -> None:
+    def begin(self, metadata: Mapping[str, Any], *, resume: bool, sharded: bool) -> None:
         self._is_sharded = sharded
         if resume and not sharded:
             raise self._not_local()
-        text = json.dumps(facts)
+        text = json.dumps(metadata)
         with raise_as_os_error(self.name):
             self._id = self._resumed(json.loads(text)) if resume else secrets.token_hex(8)
             self._objects.write(f"{self._prefix}/{_FACTS}", text.encode())  # which shows that this may be done
@@ -122,19 +122,19 @@ class RemoteArea(StagingArea):
             elif self._unmoved is not None:
                 self._redo(self._unmoved)
 
-    def _resumed(self, facts: dict[str, Any]) -> str:
+    def _resumed(self, metadata: dict[str, Any]) -> str:
         """Return the ID of the interrupted writer with these facts that has most shards, or a new ID."""
         writers: dict[str, dict[str, Any]] = {}
         for path in self._objects.find(f"{self._path}.partial"):
             inside = path.rpartition(f"{self._path}.partial/")[2]
             if inside.count("/") == 1 and inside.endswith(f"/{_FACTS}"):
                 writers[inside.removesuffix(f"/{_FACTS}")] = json.loads(self._fs.cat_file(path))
-        equal = [writer for writer, saved in writers.items() if saved == facts]
+        equal = [writer for writer, saved in writers.items() if saved == metadata]
         for writer, saved in writers.items() if not equal else ():
-            check_encoding(saved, facts, f"{self.name}.partial/{writer}/{_FACTS}")
+            check_encoding(saved, metadata, f"{self.name}.partial/{writer}/{_FACTS}")
         objects = {writer: len(self._objects.find(f"{self._path}.partial/{writer}")) for writer in equal}
         # The parts of a conversion begin at once, and agree on a name for what they write together.
-        common = hashlib.sha256(str(facts).encode()).hexdigest()[:16]
+        common = hashlib.sha256(str(metadata).encode()).hexdigest()[:16]
         return max(equal, key=lambda writer: (objects[writer], writer), default=common)
 
     @property
@@ -227,7 +227,7 @@ class RemoteArea(StagingArea):
 
     # ---- publishing
 
-    def publish(self, new: Publication) -> None:
+    def publish(self, publication: Publication) -> None:
         """Send the rest, and give all objects their names, so that `open` finds the old data or the new ones.
 
         If new objects replace others of the same names, `open` refuses the data in between.
@@ -236,27 +236,27 @@ class RemoteArea(StagingArea):
         with raise_as_os_error(self.name):
             log = self._log.read(self._id)
             if log is None and not self._is_taken:
-                log = self._new_log(new)
+                log = self._new_log(publication)
                 self._take(log)
             is_ended = log is not None and self._redo(log)
-            if not is_ended and not self._is_there(new.facts):  # another writer has ended or undone it
+            if not is_ended and not self._is_there(publication.facts):  # another writer has ended or undone it
                 raise self._replaced()
 
-    def _new_log(self, new: Publication) -> RedoLog:
+    def _new_log(self, publication: Publication) -> RedoLog:
         """Return the log of a publication, after sending the files that are still here."""
         before = self._read_sidecar()
-        same = [name for name, now in new.kept.items() if name == now]
-        previous = new.previous or self.facts_of_data()[0]
-        beside = [f"{self._parent}/{name}" for name in new.beside]
-        old, moves = self._old_objects(beside), self._moves(new)
+        same = [name for name, now in publication.kept.items() if name == now]
+        previous = publication.previous or self.facts_of_data()[0]
+        beside = [f"{self._parent}/{name}" for name in publication.beside]
+        old, moves = self._old_objects(beside), self._moves(publication)
         replaces = bool(old & moves.keys())
         # Old data whose objects stay are readable until all new objects are there; so is one object that is replaced.
         is_one = self._objects.appear_whole and len(moves) == 1 and old <= moves.keys()
         is_seamless = is_one or not old or ("files" in (previous or {}) and not replaces)
         return RedoLog(
             id=self._id,
-            facts=new.facts,
-            keep=new.keep,
+            facts=publication.facts,
+            keep=publication.keep,
             previous=previous,
             before=None if before is None else before.decode(),
             beside=beside,
@@ -266,27 +266,29 @@ class RemoteArea(StagingArea):
             is_seamless=is_seamless,
         )
 
-    def _local_objects(self, new: Publication) -> dict[str, Path]:
+    def _local_objects(self, publication: Publication) -> dict[str, Path]:
         """Return final name to local path of the files of a single file or folder, and of those beside it."""
         found = {
             f"{self._path}{path.as_posix().removeprefix(self.partial.as_posix())}": path
             for path in _files(self.partial)
         }
-        beside = {f"{self._parent}/{name}": path for name, path in new.beside.items()}
+        beside = {f"{self._parent}/{name}": path for name, path in publication.beside.items()}
         return found | {name: path for name, path in beside.items() if path is not None}
 
-    def _moves(self, new: Publication) -> dict[str, str]:
+    def _moves(self, publication: Publication) -> dict[str, str]:
         """Return final to present name of all new objects, after sending those that are still here."""
-        if new.shards is None:
-            objects = self._local_objects(new)
+        if publication.shards is None:
+            objects = self._local_objects(publication)
             staged = {name: f"{self._prefix}/{name.removeprefix(f'{self._parent}/')}" for name in objects}
             self._objects.send({staged[name]: path for name, path in objects.items()})
             return staged
         inside: dict[str, list[str]] = {}
         for path in self._objects.find(self._prefix):
             inside.setdefault(path.removeprefix(f"{self._prefix}/").partition("/")[0], []).append(path)
-        shards = {name: (f"{self._prefix}/{staged}", inside.get(staged, [])) for name, staged in new.shards.items()}
-        for name, now in new.kept.items():
+        shards = {
+            name: (f"{self._prefix}/{staged}", inside.get(staged, [])) for name, staged in publication.shards.items()
+        }
+        for name, now in publication.kept.items():
             if name != now:
                 shards[name] = f"{self._path}/{now}", [*self._objects.find(f"{self._path}/{now}")]
         if not all(paths for _, paths in shards.values()):
@@ -447,12 +449,12 @@ class RemoteArea(StagingArea):
         else:
             self._write_sidecar(None if log.before is None else log.before.encode())
 
-    def _is_there(self, facts: Mapping[str, Any]) -> bool:
+    def _is_there(self, metadata: Mapping[str, Any]) -> bool:
         """Return True if the name has objects of the listed sizes, perhaps beside others."""
         entry = self.entry()
         if entry is None:
             return False
-        found = compare_entry(self.name, entry, facts["files"])
+        found = compare_entry(self.name, entry, metadata["files"])
         found.extra.clear()
         return not any(found.errors())
 

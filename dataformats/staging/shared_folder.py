@@ -54,25 +54,25 @@ class SharedFolder(LocalArea):
         if self._shard is not None:
             self._shard.release()
 
-    def begin(self, facts: Mapping[str, Any], *, resume: bool, sharded: bool) -> None:
+    def begin(self, metadata: Mapping[str, Any], *, resume: bool, sharded: bool) -> None:
         """Make the folder and its sidecar, which lists no files; or compare with the sidecar that is there.
 
         Raises:
             StateMismatchError: The data there have another format, payload or spec.
             TargetExistsError: There are data of other writers.
         """
-        self._facts = facts
+        self._facts = metadata
         self._path.mkdir(parents=True, exist_ok=True)
         folder = LocalFolder(self._path)
-        if len(facts) > 1 and load_sidecar(folder) is None:
+        if len(metadata) > 1 and load_sidecar(folder) is None:
             if self._format.find(folder):
                 raise _not_shared(self.name, "holds data without a sidecar")
-            self._write_sidecar(sidecar_bytes(facts))
+            self._write_sidecar(sidecar_bytes(metadata))
         sidecar = load_sidecar(folder)
         if sidecar is not None and sidecar.facts.get("files"):
             raise _not_shared(self.name, "is complete: its sidecar lists its files")
         if sidecar is not None:
-            check_encoding(sidecar.facts, facts, sidecar.name)
+            check_encoding(sidecar.facts, metadata, sidecar.name)
 
     def entries(self, numbers: Iterable[int] | None = None) -> dict[int, ShardEntry]:
         """Return the shards of this writer that have their final names."""
@@ -117,7 +117,7 @@ class SharedFolder(LocalArea):
         if self._shard is not None:
             self._shard.discard()
 
-    def publish(self, new: Publication) -> None:
+    def publish(self, publication: Publication) -> None:
         """All shards have their names already."""
 
 

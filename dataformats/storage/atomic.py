@@ -154,13 +154,13 @@ def copy_file(source: Path, destination: Path) -> None:
         copy_range(reader.fileno(), 0, writer.fileno(), 0, os.fstat(reader.fileno()).st_size)
 
 
-def copy_range(source: int, start: int, destination: int, place: int, length: int) -> None:
-    """Copy `length` bytes from byte `start` of a file to byte `place` of another, in the operating system if it can."""
-    done = _copy_in_system(source, start, destination, place, length)
+def copy_range(source: int, start: int, destination: int, target_start: int, length: int) -> None:
+    """Copy `length` bytes from `start` of a file to `target_start` of another, in the operating system if it can."""
+    done = _copy_in_system(source, start, destination, target_start, length)
     if done < length:
         with os.fdopen(os.dup(source), "rb") as reader, os.fdopen(os.dup(destination), "wb") as writer:
             reader.seek(start + done)
-            writer.seek(place + done)
+            writer.seek(target_start + done)
             shutil.copyfileobj(reader, writer, 8 * 2**20)
 
 
@@ -208,13 +208,13 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _copy_in_system(source: int, start: int, destination: int, place: int, length: int) -> int:
+def _copy_in_system(source: int, start: int, destination: int, target_start: int, length: int) -> int:
     """Return how many bytes the operating system copied: all, or those before it failed."""
     copy = getattr(os, "copy_file_range", None)
     done = 0
     try:
         while copy is not None and done < length:
-            n = copy(source, destination, length - done, start + done, place + done)
+            n = copy(source, destination, length - done, start + done, target_start + done)
             if n == 0:
                 break
             done += n

@@ -9,9 +9,9 @@ from typing import Any
 __all__ = ["pack_checked", "parse_checked"]
 
 
-def pack_checked(facts: Any) -> bytes:
+def pack_checked(content: Any) -> bytes:
     """Return facts as JSON, in one line, with the CRC-32 of their text."""
-    text = json.dumps(facts)
+    text = json.dumps(content)
     return f'{{"crc32": {zlib.crc32(text.encode())}, "facts": {text}}}'.encode()
 
 

@@ -156,16 +156,16 @@ class CachedFile(MemoryFile):
         return room
 
 
-def cache_files(files: Sequence[StoredFile], given: Any = None) -> tuple[list[StoredFile], SharedMemory | None]:
+def cache_files(files: Sequence[StoredFile], shared: Any = None) -> tuple[list[StoredFile], SharedMemory | None]:
     """Return the files as files in memory, and the memory that local files share.
 
     Args:
         files: The files; a compressed one gets separate memory when its size is known.
-        given: The result of `SharedMemory.shared` in the process that spawned this one.
+        shared: The result of `SharedMemory.shared` in the process that spawned this one.
     """
     local = [file for file in files if isinstance(file, LocalFile)]
     numbers: dict[StoredFile, int] = {file: number for number, file in enumerate(local)}
-    memory = SharedMemory([file.size for file in local], given) if local else None
+    memory = SharedMemory([file.size for file in local], shared) if local else None
     return [CachedFile(file, memory if file in numbers else None, numbers.get(file, 0)) for file in files], memory
 
 

@@ -25,9 +25,9 @@ KINDS = (
 """The types that are written and read back."""
 
 
-def blob(index: int, most: int = 200) -> bytes:
-    """Return the bytes of record `index`, up to `most`; every fifth is empty."""
-    length = 0 if index % 5 == 4 else (index * 37 + 11) % most
+def blob(index: int, max_bytes: int = 200) -> bytes:
+    """Return the bytes of record `index`, up to `max_bytes`; every fifth is empty."""
+    length = 0 if index % 5 == 4 else (index * 37 + 11) % max_bytes
     seed = hashlib.blake2b(index.to_bytes(8, "little")).digest()
     return (seed * (length // len(seed) + 1))[:length]
 

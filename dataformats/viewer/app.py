@@ -148,8 +148,8 @@ class _RequestParameters:
     def number(self, name: str) -> int:
         return int(self.text(name) or 0)
 
-    def numbers(self, name: str, most: int) -> list[int]:
-        return [int(part) for part in self.text(name).split(",")[:most] if part.isdecimal()]
+    def numbers(self, name: str, limit: int) -> list[int]:
+        return [int(part) for part in self.text(name).split(",")[:limit] if part.isdecimal()]
 
     @property
     def item(self) -> int | None:

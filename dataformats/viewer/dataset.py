@@ -21,7 +21,7 @@ from dataformats.inspecting.description import shown_path
 from dataformats.interfaces import SequentialReader
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.opening import arguments_of
-from dataformats.reading.scan import steps
+from dataformats.reading.scan import split_by_bytes
 from dataformats.reading.undecoded import leave_undecoded
 
 __all__ = ["ViewedDataset", "in_words"]
@@ -133,7 +133,7 @@ class ViewedDataset:
             return list(self._first(indices, names, limits))
         wanted = np.array([index for index in indices if 0 <= index < len(self.source)], np.int64)
         rows: list[Cell] = []
-        for part in steps(self.source, wanted):
+        for part in split_by_bytes(self.source, wanted):
             with self._reading:
                 rows += self._read(part.tolist(), names, limits)
         return rows

@@ -20,9 +20,9 @@ from dataformats.staging.shared_folder import SharedFolder
 from dataformats.writing.dataset_writer import DatasetWriter
 from dataformats.writing.encoding import Encode
 from dataformats.writing.finished_data import FinishedData
-from dataformats.writing.schema import WriteSchema, format_of
 from dataformats.writing.shard_limits import ShardLimits
 from dataformats.writing.shard_writer import ShardWriter, is_sharded
+from dataformats.writing.write_schema import WriteSchema, format_of
 
 __all__ = ["begin_dataset", "create", "writer"]
 
@@ -183,7 +183,9 @@ def writer(
         raise
     more = {} if plan is None else {"plan": plan}
     resumable = resume or (plan is not None and area.keeps_partial)
-    return DatasetWriter(area, schema, encode, shards, resumable=resumable, workers=workers, facts=more, codecs=codecs)
+    return DatasetWriter(
+        area, schema, encode, shards, resumable=resumable, workers=workers, metadata=more, codecs=codecs
+    )
 
 
 def begin_dataset(

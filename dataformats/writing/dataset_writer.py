@@ -18,9 +18,9 @@ from dataformats.interfaces.record_writer import RecordWriter
 from dataformats.staging.area import Publication, StagingArea
 from dataformats.staging.paths import add_name
 from dataformats.writing.encoding import Encode, encode_chunks, encode_in_threads
-from dataformats.writing.schema import WriteSchema
 from dataformats.writing.shard_writer import ShardWriter
 from dataformats.writing.tables import TableRecords, is_table
+from dataformats.writing.write_schema import WriteSchema
 
 __all__ = ["DatasetWriter"]
 
@@ -53,7 +53,7 @@ class DatasetWriter(RecordWriter):
         *,
         resumable: bool,
         workers: int,
-        facts: Mapping[str, Any],
+        metadata: Mapping[str, Any],
         codecs: Mapping[str, Any] | None = None,
     ) -> None:
         """Begin to write; the public constructor is `create`.
@@ -65,7 +65,7 @@ class DatasetWriter(RecordWriter):
             shard_writer: The files.
             resumable: True if `abort` keeps the partial data.
             workers: Threads that encode in `extend`.
-            facts: Facts for the sidecar besides format, payload, spec and files; may be added to until `close`.
+            metadata: Facts for the sidecar besides format, payload, spec and files; may be added to until `close`.
             codecs: See `create`.
         """
         self._area = area
@@ -73,7 +73,7 @@ class DatasetWriter(RecordWriter):
         self._encode = encode
         self.shard_writer: ShardWriter = shard_writer
         self.resumable: bool = resumable
-        self.facts: dict[str, Any] = dict(facts)
+        self.facts: dict[str, Any] = dict(metadata)
         self._workers = workers
         self._codecs = codecs
         self._complete: Publication | None = None

@@ -49,17 +49,17 @@ class FieldsEncoder:
     """Encodes a record into the blobs of its fields.
 
     Args:
-        given: The types of the values.
+        spec: The types of the values.
         stored: The types under which they are stored.
         codecs: Resolves types to codecs.
     """
 
-    def __init__(self, given: Spec, stored: Spec, codecs: CodecResolver) -> None:
-        for kind in given.values():
+    def __init__(self, spec: Spec, stored: Spec, codecs: CodecResolver) -> None:
+        for kind in spec.values():
             codecs.codec(kind)  # raises for an unknown one before anything is written
-        self._encoders = {name: _field_encoder(name, kind, stored[name], codecs) for name, kind in given.items()}
-        self._optional = {name for name, kind in given.items() if kind.optional and stored[name].optional}
-        self._batch = {name: _batch_encoder(kind, stored[name], codecs) for name, kind in given.items()}
+        self._encoders = {name: _field_encoder(name, kind, stored[name], codecs) for name, kind in spec.items()}
+        self._optional = {name for name, kind in spec.items() if kind.optional and stored[name].optional}
+        self._batch = {name: _batch_encoder(kind, stored[name], codecs) for name, kind in spec.items()}
 
     def __call__(self, record: Any) -> dict[str, list[bytes]]:
         """Return field to blobs.
@@ -133,26 +133,26 @@ class FieldsEncoder:
                 raise SpecError(what, field=name)
 
 
-def _field_encoder(name: str, given: Type, stored: Type, codecs: CodecResolver) -> Callable[[Any], list[bytes]]:
+def _field_encoder(name: str, type_: Type, stored: Type, codecs: CodecResolver) -> Callable[[Any], list[bytes]]:
     """Return the function from a value to its blobs."""
-    if given == stored or given.dtype is None:
-        return codecs.encoder(given, name)
+    if type_ == stored or type_.dtype is None:
+        return codecs.encoder(type_, name)
     encode = codecs.encoder(stored, name)
-    return lambda value: encode(None if value is None and given.optional else to_exact_array(given, value, field=name))
+    return lambda value: encode(None if value is None and type_.optional else to_exact_array(type_, value, field=name))
 
 
-def _batch_encoder(given: Type, stored: Type, codecs: CodecResolver) -> Callable[[Column], Blobs | None]:
+def _batch_encoder(type_: Type, stored: Type, codecs: CodecResolver) -> Callable[[Column], Blobs | None]:
     """Return the function from a column to one blob a value, or to `None`: see `CodecResolver.batch_encoder`."""
-    dtype = given.dtype
-    if given == stored or dtype is None:
-        return codecs.batch_encoder(given)
-    encode, numbers = codecs.batch_encoder(stored), NumberColumn(given)
+    dtype = type_.dtype
+    if type_ == stored or dtype is None:
+        return codecs.batch_encoder(type_)
+    encode, numbers = codecs.batch_encoder(stored), NumberColumn(type_)
 
     def encode_exact(column: Column) -> Blobs | None:
-        if isinstance(column, list) and given.dims:
-            return encode([to_exact_array(given, value) for value in column])
-        blobs = numbers.blobs(column) if given.fixed else None
-        return None if blobs is None else encode(blobs.buffer.view(dtype).reshape(len(column), *given.dims))
+        if isinstance(column, list) and type_.dims:
+            return encode([to_exact_array(type_, value) for value in column])
+        blobs = numbers.blobs(column) if type_.fixed else None
+        return None if blobs is None else encode(blobs.buffer.view(dtype).reshape(len(column), *type_.dims))
 
     return encode_exact
 

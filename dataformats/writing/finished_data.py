@@ -19,8 +19,8 @@ from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.staging.area import ENCODING, StagingArea, check_encoding
 from dataformats.staging.foreign_files import records_of_shards
 from dataformats.storage import atomic
-from dataformats.writing.schema import WriteSchema
 from dataformats.writing.shard_limits import ShardLimits
+from dataformats.writing.write_schema import WriteSchema
 
 __all__ = ["FinishedData"]
 

@@ -19,8 +19,8 @@ from dataformats.staging.entries import ShardEntry
 from dataformats.writing.encoding import Encoded
 from dataformats.writing.finished_data import FinishedData
 from dataformats.writing.read_back import Content, check_written, content_of
-from dataformats.writing.schema import WriteSchema
 from dataformats.writing.shard_limits import ShardLimits
+from dataformats.writing.write_schema import WriteSchema
 
 __all__ = ["ShardWriter", "check_shards", "complete_file", "is_sharded", "publication_of"]
 
@@ -83,13 +83,13 @@ class ShardWriter:
             self._resume_checkpoint(found.get(self._number))
         self._n_skipped = self._n_complete + self._n_counted - self.position["records"] if self._is_tracked else 0
 
-    def _resume_shards(self, found: Mapping[int, ShardEntry]) -> None:
+    def _resume_shards(self, entries: Mapping[int, ShardEntry]) -> None:
         """Keep the complete shards up to the first that is missing, and delete those behind it.
 
         Raises:
             FormatError: A complete shard is damaged.
         """
-        while (entry := found.get(self._number)) is not None and entry.is_complete:
+        while (entry := entries.get(self._number)) is not None and entry.is_complete:
             if not self._area.is_sound(entry, checksums=False):
                 if (path := self._area.folder / entry.shard).exists():
                     raise _damaged(path, self._n_complete)
@@ -98,12 +98,12 @@ class ShardWriter:
             self._n_complete += entry.n_records
             self.position = entry.facts.get("position", self.position)
             self._number = next(self._numbers)
-        later = [number for number in found if number > self._number]
+        later = [number for number in entries if number > self._number]
         if later:
             text = "shard %05d is missing in %s: the %d shards behind it are written again"
             _LOG.warning(text, self._number, self._area.folder, len(later))
-        if found and self._area.is_staged:
-            complete = {number: found[number] for number in found if number < self._number}
+        if entries and self._area.is_staged:
+            complete = {number: entries[number] for number in entries if number < self._number}
             self._area.keep_only(complete, growing=self._number)
 
     def _resume_checkpoint(self, entry: ShardEntry | None) -> None:
@@ -314,7 +314,9 @@ class ShardWriter:
             parts = [(found["records"], found["content"]) for found in self._checkpoints]
             parts.append((self._n_counted, self._content))
         facts = {"position": self.position} if self._is_tracked else {}
-        return complete_file(self.file, self._path, name, self._schema, parts, checksums=self._checksums, facts=facts)
+        return complete_file(
+            self.file, self._path, name, self._schema, parts, checksums=self._checksums, metadata=facts
+        )
 
     def _finish_file(self, name: str) -> Publication:
         entry = self._completed(name).file
@@ -333,7 +335,7 @@ def complete_file(
     parts: Sequence[tuple[int, Content]] | None,
     *,
     checksums: bool,
-    facts: Mapping[str, Any] = MappingProxyType({}),
+    metadata: Mapping[str, Any] = MappingProxyType({}),
 ) -> ShardEntry:
     """Complete a file, read it back, and return its entry.
 
@@ -344,7 +346,7 @@ def complete_file(
         schema: Its format.
         parts: See `check_written`; `None` reads nothing back.
         checksums: List CRC-32s.
-        facts: The facts of the entry.
+        metadata: The facts of the entry.
 
     Raises:
         FormatError: The file differs from the records that were written.
@@ -357,7 +359,7 @@ def complete_file(
         listed = list_file(name, file.n_records, path, beside, checksums=checksums)
         if check is not None:
             check.result()
-    return ShardEntry(path.name, listed, dict(facts))
+    return ShardEntry(path.name, listed, dict(metadata))
 
 
 def check_shards(file: FileWriter, schema: WriteSchema) -> None:

@@ -13,7 +13,7 @@ from dataformats.columns.arrow_columns import batch_of_arrow, spec_of_arrow
 from dataformats.errors import CodecError, SpecError
 from dataformats.spec import VALUE, Spec, Type
 from dataformats.writing.encoding import Encode, FieldsEncoder
-from dataformats.writing.schema import WriteSchema
+from dataformats.writing.write_schema import WriteSchema
 
 __all__ = ["TableRecords", "is_table"]
 

@@ -14,7 +14,7 @@ from PIL import Image
 
 import dataformats
 from dataformats.display import terminal_pictures
-from dataformats.display.terminal_pictures import choose, half_blocks, half_blocks_of_256, iterm, kitty
+from dataformats.display.terminal_pictures import choose_protocol, half_blocks, half_blocks_of_256, iterm, kitty
 
 PHOTOS = Path(__file__).parents[1] / "golden" / "real" / "photos.tfrecord"
 
@@ -36,7 +36,7 @@ PHOTOS = Path(__file__).parents[1] / "golden" / "real" / "photos.tfrecord"
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
 def test_choice(environment: dict[str, str], expected: Any) -> None:
-    assert choose(environment) is expected
+    assert choose_protocol(environment) is expected
 
 
 def test_half_blocks() -> None:

@@ -15,6 +15,7 @@ import pytest
 
 import dataformats
 import dataformats.kernels
+from tests.repository.test_drop_ins import NAMES
 
 # Room (a name directly under `dataformats`) -> level. A module imports its own level or a lower one. A
 # room that has no level yet fails the test: give it one. A level may name rooms that do not exist.
@@ -100,6 +101,8 @@ def name_of(path: Path) -> str:
 
 
 MODULES = {name_of(path): path for path in source_files(PACKAGE)}
+ORIGINAL = set(" ".join(NAMES.values()).split())
+"""Names that drop-in modules have from their originals."""
 
 
 def targets_of(node: ast.Import | ast.ImportFrom, module: str) -> list[str]:
@@ -204,6 +207,17 @@ def test_no_module_uses_private_members_of_sources() -> None:
         and ast.unparse(node) not in NO_SOURCES
     ]
     assert found == []
+
+
+def test_class_names_are_unique() -> None:
+    modules: dict[str, list[str]] = {}
+    for module, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef) and not (
+                module.startswith("dataformats.compat.") and node.name in ORIGINAL
+            ):
+                modules.setdefault(node.name, []).append(module)
+    assert {name: found for name, found in modules.items() if len(found) > 1} == {}
 
 
 def test_no_circles() -> None:

@@ -12,7 +12,7 @@ import dataformats
 from dataformats.batch import Nullable, Ragged, StoredRecords
 from dataformats.spec import Spec
 from dataformats.writing.encoding import FieldsEncoder
-from dataformats.writing.schema import WriteSchema
+from dataformats.writing.write_schema import WriteSchema
 
 RNG = np.random.default_rng(12)
 NUMBERS = ["bool", "int8", "uint16", "int32", "uint64", "float16", "float32"]

@@ -10,7 +10,7 @@ import numpy as np
 from dataformats.batch import Blobs
 from dataformats.codecs.features.feature_column import FeatureColumn
 from dataformats.codecs.features.protobuf_messages import SEQUENCE_MESSAGE
-from dataformats.codecs.features.wire_column import find
+from dataformats.codecs.features.wire_column import find_columns
 from dataformats.compat.tensorflow import sparse
 from dataformats.compat.tensorflow.columns import Padded, ParsedFeature
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
@@ -198,7 +198,7 @@ def _find_sequences(
 ) -> tuple[dict[str, FeatureColumn], dict[str, FeatureColumn]]:
     """Return the features of the context, and the feature lists, by key."""
     wanted = [*((0, key) for key in context.keys), *((1, key) for key in lists.keys)]
-    found = find(Shape.SEQUENCE_EXAMPLE, SEQUENCE_MESSAGE, blobs, wanted)
+    found = find_columns(Shape.SEQUENCE_EXAMPLE, SEQUENCE_MESSAGE, blobs, wanted)
     n = len(context.keys)
     return dict(zip(context.keys, found[:n], strict=True)), dict(zip(lists.keys, found[n:], strict=True))
 

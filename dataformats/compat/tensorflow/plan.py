@@ -9,7 +9,7 @@ from typing import Any
 from dataformats.batch import Blobs
 from dataformats.codecs.features.feature_column import FeatureColumn
 from dataformats.codecs.features.protobuf_messages import EXAMPLE_MESSAGE
-from dataformats.codecs.features.wire_column import find
+from dataformats.codecs.features.wire_column import find_columns
 from dataformats.compat.tensorflow.columns import Dense, Padded, ParsedFeature
 from dataformats.compat.tensorflow.features import (
     FixedLenFeature,
@@ -43,7 +43,7 @@ class ParsePlan:
 
     def find(self, blobs: Blobs) -> dict[str, FeatureColumn]:
         """Return the features of Examples, by key."""
-        found = find(Shape.EXAMPLE, EXAMPLE_MESSAGE, blobs, [(0, key) for key in self.keys])
+        found = find_columns(Shape.EXAMPLE, EXAMPLE_MESSAGE, blobs, [(0, key) for key in self.keys])
         return dict(zip(self.keys, found, strict=True))
 
     def batch(self, found: Mapping[str, FeatureColumn]) -> dict[str, Any]:

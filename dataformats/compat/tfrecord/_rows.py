@@ -13,7 +13,7 @@ from dataformats.codecs.features.feature_column import FeatureColumn
 from dataformats.codecs.features.list_kinds import BYTES, MISSING
 from dataformats.codecs.features.protobuf_column import maps_of
 from dataformats.codecs.features.protobuf_messages import parse
-from dataformats.codecs.features.wire_column import find
+from dataformats.codecs.features.wire_column import find_columns
 from dataformats.kernels.wire import STEPS, Shape
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _find(shape: Shape, message: Any, blobs: Blobs, kinds: Sequence[Kinds | None
     while True:  # once more if later records have other names than the first
         wanted = [*named, *sorted(pair for pair in seen if kinds[pair[0]] is None)]
         known = frozenset(seen.union(wanted)) if None in kinds else None
-        columns = find(shape, message, blobs, wanted, known=known, check=add_names)
+        columns = find_columns(shape, message, blobs, wanted, known=known, check=add_names)
         if known is None or seen <= known:
             break
     found: list[dict[str, FeatureColumn]] = [{} for _ in kinds]

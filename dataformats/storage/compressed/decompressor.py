@@ -103,14 +103,14 @@ class Decompressor:
         new.source, new.position = self.source, self.position
         return new
 
-    def take(self, most: int) -> bytes:
-        """Return up to `most` decompressed bytes of the pending ones; most > 0.
+    def take(self, max_bytes: int) -> bytes:
+        """Return up to `max_bytes` decompressed bytes of the pending ones; max_bytes > 0.
 
         Raises:
             DamageError: The pending bytes are damaged at their start.
         """
         try:
-            out: bytes = self._state.decompress(self.pending, most)
+            out: bytes = self._state.decompress(self.pending, max_bytes)
         except fast_library().error as error:
             raise DamageError(str(error)) from error
         self.pending = _left(self._state)
@@ -135,25 +135,25 @@ class ReferenceDecompressor(Decompressor):
         """Return a copy at the same position."""
         return self.copy()
 
-    def take(self, most: int) -> bytes:
-        """Return up to `most` decompressed bytes of the pending ones; most > 0.
+    def take(self, max_bytes: int) -> bytes:
+        """Return up to `max_bytes` decompressed bytes of the pending ones; max_bytes > 0.
 
         Raises:
             DamageError: The pending bytes are damaged at their start.
         """
         before = self._state.copy()
         try:
-            out: bytes = self._state.decompress(self.pending, most)
+            out: bytes = self._state.decompress(self.pending, max_bytes)
         except zlib.error:
-            out = self._take_before_damage(before, most)
+            out = self._take_before_damage(before, max_bytes)
         else:
             self.pending = _left(self._state)
         self.position += len(out)
         return out
 
-    def _take_before_damage(self, state: Any, most: int) -> bytes:
+    def _take_before_damage(self, state: Any, max_bytes: int) -> bytes:
         """Return the bytes before the damage, at least one; raises `DamageError` if there are none."""
-        n_in, n_out = len(self.pending), most
+        n_in, n_out = len(self.pending), max_bytes
         while True:
             attempt = state.copy()
             try:
@@ -165,7 +165,7 @@ class ReferenceDecompressor(Decompressor):
                 n_in, n_out = (n_in // 2, n_out) if n_in > 1 else (n_in, n_out // 2)
                 continue
             self.pending = _left(attempt) + self.pending[n_in:]
-            state, n_in, n_out = attempt, len(self.pending), most
+            state, n_in, n_out = attempt, len(self.pending), max_bytes
             if out or attempt.eof or not self.pending:
                 self._state = attempt
                 return out

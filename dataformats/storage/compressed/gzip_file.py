@@ -227,8 +227,8 @@ class DecompressedFile(StoredFile):
                 due = self._checkpoints[-1].position + self._step
         return max(1, min(due - cursor.position, _STEP))
 
-    def _advance(self, cursor: Decompressor, most: int) -> bytes:
-        """Return the next 1 to `most` decompressed bytes; `b""` at the end or at damage.
+    def _advance(self, cursor: Decompressor, max_bytes: int) -> bytes:
+        """Return the next 1 to `max_bytes` decompressed bytes; `b""` at the end or at damage.
 
         Raises:
             DamageError: There may be damage, and the decompressor is not the reference.
@@ -238,7 +238,7 @@ class DecompressedFile(StoredFile):
                 return b""
             n_read = self._feed(cursor)
             try:
-                out = cursor.take(most)
+                out = cursor.take(max_bytes)
             except DamageError as error:
                 self._broken(cursor, f"the compressed data are damaged ({error})", FormatError)
                 return b""
@@ -272,11 +272,11 @@ class DecompressedFile(StoredFile):
         cursor.begin_member(rest, source)
         return True
 
-    def _broken(self, cursor: Decompressor, what: str, kind: type[FormatError]) -> FormatError:
+    def _broken(self, cursor: Decompressor, message: str, kind: type[FormatError]) -> FormatError:
         if not isinstance(cursor, ReferenceDecompressor):
-            raise DamageError(what)
+            raise DamageError(message)
         self.damage = kind(
-            what,
+            message,
             path=self.name,
             offset_bytes=cursor.position,
             found=f"{self._file.size} compressed bytes, {cursor.position} decompressed",

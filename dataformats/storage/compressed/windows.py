@@ -64,8 +64,8 @@ def decompress_around(files: Sequence[StoredFile], extents: Extents, max_bytes: 
     return Windows(moved, (addresses, sizes, np.full(len(files), -1, np.int64)), windows)
 
 
-def _decompressed(file: StoredFile, first: int, last: int, most: int) -> NDArray[np.uint8] | None:
-    if not file.is_compressed or not 0 <= first <= last <= file.size or last - first > most:
+def _decompressed(file: StoredFile, first: int, last: int, max_bytes: int) -> NDArray[np.uint8] | None:
+    if not file.is_compressed or not 0 <= first <= last <= file.size or last - first > max_bytes:
         return None
     window = buffers.empty(last - first)
     try:

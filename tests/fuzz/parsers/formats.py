@@ -25,9 +25,9 @@ from dataformats.backends.syrah import reader as syrah_reader
 from dataformats.codecs.features import spec_columns
 from dataformats.errors import FormatError
 from dataformats.reading import detection
+from dataformats.reading.dataset_schema import declared_schema
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import OpenArguments
-from dataformats.reading.schema import declared_schema
 from dataformats.registry import backends
 from dataformats.storage.compressed import decompressor, gzip_file
 from tests.cases import GOLDEN

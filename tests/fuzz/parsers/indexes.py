@@ -29,8 +29,8 @@ from dataformats.indexing import block_file, index_cache, sidecar, sidecar_check
 from dataformats.indexing.index_cache import IndexCache
 from dataformats.kernels import crc32
 from dataformats.reading import sidecar_facts
+from dataformats.reading.dataset_schema import declared_schema
 from dataformats.reading.opening import OpenArguments, raise_error
-from dataformats.reading.schema import declared_schema
 from dataformats.reading.sidecar_facts import DatasetSidecars
 from dataformats.staging import entries, local_area, lock
 from tests.fuzz.parsers.engine import Files, Target

@@ -17,7 +17,7 @@ from dataformats.reading.opening import OpenArguments
 from dataformats.spec import Spec
 from dataformats.writing.creating import writer
 from dataformats.writing.dataset_writer import DatasetWriter
-from dataformats.writing.schema import WriteSchema
+from dataformats.writing.write_schema import WriteSchema
 
 __all__ = ["ArrayNamesError", "File", "UnknownArrayError"]
 

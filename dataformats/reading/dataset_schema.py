@@ -43,7 +43,7 @@ class DeclaredSchema:
     is_saved: bool = False
 
 
-def declared_schema(arguments: OpenArguments, format: str, facts: Mapping[str, Any]) -> DeclaredSchema:
+def declared_schema(arguments: OpenArguments, format: str, metadata: Mapping[str, Any]) -> DeclaredSchema:
     """Return the schema that the call declares, else the sidecar's.
 
     Only the call may name codecs that are not safe, or that belong neither to this package nor to the format's; a
@@ -53,7 +53,7 @@ def declared_schema(arguments: OpenArguments, format: str, facts: Mapping[str, A
     Args:
         arguments: The arguments of `open`.
         format: The format of the files.
-        facts: The facts of the sidecar; its spec belongs to its payload alone.
+        metadata: The facts of the sidecar; its spec belongs to its payload alone.
     """
     payload, spec = arguments.payload, arguments.spec
     installed = codecs_beside(format)
@@ -63,16 +63,16 @@ def declared_schema(arguments: OpenArguments, format: str, facts: Mapping[str, A
 
     payload_codecs = resolver([] if payload is None else [Type.parse(payload)])
     codecs = payload_codecs if spec is None else resolver(spec.values())  # single values without a spec are payloads
-    is_saved = spec is None and spec_applies(payload, facts)
+    is_saved = spec is None and spec_applies(payload, metadata)
     if is_saved:
-        spec, codecs = Spec({name: Type.named(text) for name, text in facts["spec"].items()}), resolver([])
-    payload = payload if payload is not None else facts.get("payload")
+        spec, codecs = Spec({name: Type.named(text) for name, text in metadata["spec"].items()}), resolver([])
+    payload = payload if payload is not None else metadata.get("payload")
     return DeclaredSchema(payload, spec, payload_codecs, codecs, is_saved)
 
 
-def spec_applies(payload: str | None, facts: Mapping[str, Any]) -> bool:
+def spec_applies(payload: str | None, metadata: Mapping[str, Any]) -> bool:
     """True if a sidecar has a spec, and it is of this payload, which the call names or leaves to the sidecar."""
-    return facts.get("spec") is not None and payload in (None, facts.get("payload"))
+    return metadata.get("spec") is not None and payload in (None, metadata.get("payload"))
 
 
 class DatasetSchema:
