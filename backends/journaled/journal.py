@@ -75,7 +75,7 @@ class Journal:
     Args:
         path: The file, in the folder of the data; an existing file is replaced.
         magic: 8 bytes that identify the format.
-        facts: Further facts that the format saves about the file, as JSON.
+        metadata: Further facts that the format saves about the file, as JSON.
         n_sizes: Blobs of each record.
         entries: The first entries, in blocks; they may come from the file that is replaced.
 

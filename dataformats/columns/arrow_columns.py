@@ -112,7 +112,7 @@ def column_of_arrow(array: Any, type_: Type, field: str) -> Column:
 
     Args:
         array: A `pyarrow.Array` or `ChunkedArray`.
-        kind: The type that `spec_of_arrow` returns; nulls of a required type raise.
+        type_: The type that `spec_of_arrow` returns; nulls of a required type raise.
         field: Its name, for errors.
 
     Raises:

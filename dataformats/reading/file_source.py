@@ -288,7 +288,7 @@ class FileSource(DecodingSource):
         """Return the stored bytes of one record, in writable buffers: its payload, or the blob of each of these fields.
 
         Args:
-            number: The record's number in `[0, len)`.
+            index: The record's number in `[0, len)`.
             fields: Fields that are stored apart, with one blob a record each.
 
         Raises:
