@@ -22,6 +22,7 @@ from dataformats.codecs.features.feature import (
 )
 from dataformats.codecs.features.feature_column import FeatureColumn
 from dataformats.codecs.features.list_kinds import EXAMPLE_LISTS, MISSING
+from dataformats.codecs.features.located_features import find_columns
 from dataformats.codecs.features.missing_fields import MissingFieldError, with_names
 from dataformats.codecs.features.protobuf_messages import SEQUENCE_MESSAGE, parse
 from dataformats.codecs.features.spec_columns import Target, raise_misfit, to_column
@@ -33,7 +34,6 @@ from dataformats.codecs.features.validation import (
     range_of,
 )
 from dataformats.codecs.features.wire import delimited
-from dataformats.codecs.features.wire_column import find_columns
 from dataformats.columns.codec_resolver import holds_numbers
 from dataformats.columns.exact import to_exact_array
 from dataformats.columns.field_decoder import renumber_errors

@@ -20,7 +20,7 @@ from dataformats.indexing.file_index import FileIndex
 from dataformats.indexing.index_cache import Index, IndexCache
 from dataformats.interfaces import Extents
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.compressed.gzip_file import DecompressedFile
+from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 from dataformats.storage.reference_read import read_blobs
 
 __all__ = ["FrameIndex", "FrameIndexStore", "Hint", "error_from_json", "error_to_json"]

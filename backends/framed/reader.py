@@ -15,7 +15,7 @@ from dataformats.indexing.index_cache import IndexCache
 from dataformats.indexing.indexed_reader import FileIndex, IndexedReader
 from dataformats.interfaces import CachesIndexes, Check, OutdatedIndexError, ReaderOptions, RecordChunk
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.compressed.gzip_file import DecompressedFile
+from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 
 __all__ = ["FramedReader"]
 

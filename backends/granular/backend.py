@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from dataformats.backends.granular.bag_limits import BAG, IDX
 from dataformats.backends.granular.bag_reader import BagReader
 from dataformats.backends.granular.bag_writer import BagWriter
-from dataformats.backends.granular.bags import BAG, IDX
 from dataformats.backends.granular.folder import REFS, SPEC, bags_of, dataset_files, find_files, group_files
 from dataformats.backends.granular.reader import GranularReader
 from dataformats.backends.granular.salvage import salvage

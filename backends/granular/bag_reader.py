@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dataformats.backends.granular.bags import index_of, layout_of, limits_of
+from dataformats.backends.granular.bag_limits import index_of, layout_of, limits_of
 from dataformats.indexing.indexed_reader import FileIndex, IndexedReader, LazyProblems
 from dataformats.interfaces.stored_file import StoredFile
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dataformats.backends.granular.bag_appender import BagAppender, ResumePoint
-from dataformats.backends.granular.bags import BAG, IDX
+from dataformats.backends.granular.bag_limits import BAG, IDX
 from dataformats.backends.granular.finished_rows import is_partial
 from dataformats.backends.granular.layout import ENTRY_BYTES
 from dataformats.backends.granular.whole_records import restore_index, resume_point, whole_records

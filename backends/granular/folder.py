@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dataformats.backends.granular.bags import BAG, IDX
+from dataformats.backends.granular.bag_limits import BAG, IDX
 from dataformats.backends.granular.links import check_links
 from dataformats.backends.granular.stored_types import stored_type
 from dataformats.errors import FormatError, SpecError

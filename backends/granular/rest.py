@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dataformats.backends.granular.bags import layout_of
+from dataformats.backends.granular.bag_limits import layout_of
 from dataformats.backends.granular.folder import ColumnFiles, DatasetFiles
 from dataformats.backends.granular.layout import BagLayout, indexed_layout
 from dataformats.backends.granular.stored_types import is_sequence

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.granular.bag_appender import ResumePoint
-from dataformats.backends.granular.bags import BAG, IDX
+from dataformats.backends.granular.bag_limits import BAG, IDX
 from dataformats.backends.granular.folder import REFS, SPEC
 from dataformats.backends.granular.refs import parse_refs
 from dataformats.backends.granular.stored_types import is_sequence, may_be_empty

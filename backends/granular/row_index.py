@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.backends.granular.bags import limits_of
+from dataformats.backends.granular.bag_limits import limits_of
 from dataformats.backends.granular.folder import DatasetFiles
 from dataformats.backends.granular.layout import BagLimits
 from dataformats.backends.granular.refs import Refs, parse_refs

@@ -11,8 +11,8 @@ from typing import cast
 import msgpack
 import numpy as np
 
+from dataformats.backends.granular.bag_limits import BAG, IDX, index_of, layout_of, limits_of
 from dataformats.backends.granular.bag_reader import BagReader
-from dataformats.backends.granular.bags import BAG, IDX, index_of, layout_of, limits_of
 from dataformats.backends.granular.folder import REFS, SPEC, DatasetFiles, dataset_files, group_files
 from dataformats.backends.granular.layout import ENTRY_BYTES, BagLimits
 from dataformats.backends.granular.reader import GranularReader

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataformats.backends.granular.bags import BAG, IDX, index_of, layout_of
+from dataformats.backends.granular.bag_limits import BAG, IDX, index_of, layout_of
 from dataformats.backends.granular.folder import SPEC
 from dataformats.backends.granular.layout import BagLayout, parse_limits
 from dataformats.errors import FormatError

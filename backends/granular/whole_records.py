@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.granular.bag_appender import ResumePoint
-from dataformats.backends.granular.bags import layout_of
+from dataformats.backends.granular.bag_limits import layout_of
 from dataformats.backends.granular.layout import ENTRY_BYTES, parse_limits
 from dataformats.errors import FormatError
 from dataformats.storage.atomic import write_chunks

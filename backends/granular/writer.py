@@ -10,7 +10,7 @@ from typing import cast
 import msgpack
 
 from dataformats.backends.granular.bag_appender import BagAppender, ResumePoint
-from dataformats.backends.granular.bags import BAG, IDX
+from dataformats.backends.granular.bag_limits import BAG, IDX
 from dataformats.backends.granular.finished_rows import FinishedRows
 from dataformats.backends.granular.folder import REFS, SPEC
 from dataformats.backends.granular.layout import ENTRY_BYTES

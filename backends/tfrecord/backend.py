@@ -25,7 +25,7 @@ from dataformats.interfaces import (
 )
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.registry import codecs
-from dataformats.storage.compressed.gzip_file import DecompressedFile
+from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 from dataformats.storage.files import LocalFile
 
 __all__ = ["TFRecordBackend"]

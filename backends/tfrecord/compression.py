@@ -10,7 +10,7 @@ from dataformats.backends.tfrecord.layout import HEADER, header_is_sound
 from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.compressed.decompressor import WBITS
-from dataformats.storage.compressed.gzip_file import DecompressedFile
+from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 
 __all__ = [
     "PREFIX_BYTES",

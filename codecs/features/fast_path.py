@@ -10,8 +10,8 @@ import numpy as np
 from dataformats.batch import Blobs, Column, Nullable, Ragged
 from dataformats.batch.value_slices import SplitBlobs
 from dataformats.codecs.features.feature import FEATURE
+from dataformats.codecs.features.located_features import WireColumn
 from dataformats.codecs.features.spec_columns import Target, to_column
-from dataformats.codecs.features.wire_column import WireColumn
 from dataformats.codecs.text import BYTES, UTF8
 from dataformats.columns.codec_resolver import holds_numbers
 from dataformats.columns.exact import DTYPES

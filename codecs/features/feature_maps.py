@@ -14,6 +14,7 @@ from dataformats.codecs.features.fast_path import FastPath
 from dataformats.codecs.features.feature import Facts, feature_value
 from dataformats.codecs.features.feature_column import FeatureColumn
 from dataformats.codecs.features.list_kinds import Lists
+from dataformats.codecs.features.located_features import find_columns
 from dataformats.codecs.features.missing_fields import MissingFieldError, with_names
 from dataformats.codecs.features.protobuf_messages import parse
 from dataformats.codecs.features.spec_columns import Target, to_column
@@ -23,7 +24,6 @@ from dataformats.codecs.features.validation import (
     check_types,
     range_of,
 )
-from dataformats.codecs.features.wire_column import find_columns
 from dataformats.errors import SpecError
 from dataformats.interfaces import FieldCodecs, RecordCodec, RecordCoder
 from dataformats.kernels.wire import Shape

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from dataformats.batch.arrow import pyarrow
+from dataformats.batch.to_arrow import pyarrow
 from dataformats.spec import NUMBER_TYPES, Type
 
 __all__ = ["MEDIA", "arrow_schema", "arrow_type", "type_for_arrow"]

@@ -169,7 +169,7 @@ class Ragged:
         Raises:
             MissingExtraError: pyarrow is not installed.
         """
-        from dataformats.batch.arrow import to_arrow
+        from dataformats.batch.to_arrow import to_arrow
 
         return to_arrow(self)
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dataformats.batch.arrow import pyarrow, to_arrow
 from dataformats.batch.column_types import Column, describe_value, items_of, to_python_number
 from dataformats.batch.tensors import to_tensors
+from dataformats.batch.to_arrow import pyarrow, to_arrow
 from dataformats.errors import UnknownNameError
 from dataformats.near_names import BATCH, no_attribute
 from dataformats.spec import VALUE

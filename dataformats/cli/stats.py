@@ -26,7 +26,7 @@ from dataformats.cli.progress import bar
 
 if TYPE_CHECKING:
     from dataformats.interfaces.record_source import RecordSource
-    from dataformats.reading.accumulators import Histogram, Largest
+    from dataformats.reading.running_statistics import Histogram, Largest
     from dataformats.reading.stats import FieldStats, RunningStats
 
 __all__ = ["stats"]

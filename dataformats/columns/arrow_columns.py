@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Column, Ragged, RecordBatch
-from dataformats.batch.arrow import pyarrow
+from dataformats.batch.to_arrow import pyarrow
 from dataformats.columns.masks import insert_missing
 from dataformats.columns.numbers import offsets_of
 from dataformats.errors import SpecError

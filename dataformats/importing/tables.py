@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Column
-from dataformats.batch.arrow import pyarrow
+from dataformats.batch.to_arrow import pyarrow
 from dataformats.columns.arrow_columns import column_of_arrow, spec_of_arrow
 from dataformats.errors import DataFormatsError, FormatError, SpecError
 from dataformats.fork_hooks import after_fork

@@ -12,7 +12,7 @@ import numpy as np
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.importing.blobs import BlobSource, Places, type_of_name
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.compressed.gzip_file import DecompressedFile
+from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 from dataformats.storage.file_object import FileObject
 from dataformats.storage.threads import concurrent_map
 

@@ -18,9 +18,9 @@ from dataformats.columns.codec_resolver import as_bytes
 from dataformats.converting.plan import check_names, copied_type, stores_payloads, with_new_types
 from dataformats.display.differences import find_differences
 from dataformats.errors import DataFormatsError, FormatError, Remedy, SpecError
-from dataformats.inspecting.difference import difference
 from dataformats.inspecting.finding import Finding
 from dataformats.inspecting.finding_groups import Findings
+from dataformats.inspecting.value_difference import difference
 from dataformats.interfaces import OutdatedIndexError
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.scan import split_by_bytes

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 from dataformats.batch import Ragged, RecordBatch
 from dataformats.errors import SpecError, UnknownNameError
 from dataformats.integer_arguments import as_int, checked_int
-from dataformats.interfaces.declared_spec import SpecAttribute, declared_spec
+from dataformats.interfaces.spec_attribute import SpecAttribute, declared_spec
 from dataformats.near_names import SOURCE, no_attribute
 from dataformats.spec import VALUE, Spec, SpecLike, Type
 

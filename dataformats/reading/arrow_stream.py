@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dataformats.batch import Blobs, Ragged, RecordBatch
-from dataformats.batch.arrow import pyarrow, to_arrow
 from dataformats.batch.arrow_types import arrow_schema, type_for_arrow
+from dataformats.batch.to_arrow import pyarrow, to_arrow
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import DataFormatsError, SpecError
 from dataformats.interfaces.record_source import Fields, RecordSource

@@ -12,7 +12,7 @@ from dataformats.indexing.sidecar_check import SidecarDiff, compare_file, compar
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.other_formats import other_format
 from dataformats.registry import backends
-from dataformats.storage.folders import ListedFolder
+from dataformats.storage.selected_files import ListedFolder
 
 __all__ = ["DatasetSidecars"]
 

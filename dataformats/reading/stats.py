@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dataformats.batch import Nullable, Ragged, RecordBatch, take_column
 from dataformats.display.media import media_text
 from dataformats.errors import CodecError, FormatError
-from dataformats.reading.accumulators import (
+from dataformats.reading.running_statistics import (
     Frequencies,
     Histogram,
     Largest,

@@ -10,9 +10,9 @@ from dataformats.staging.area import StagingArea
 from dataformats.staging.local_area import LocalArea
 from dataformats.staging.path_object_area import PathObjectArea
 from dataformats.staging.remote_area import RemoteArea
-from dataformats.storage.folders import OWN_SUFFIXES
 from dataformats.storage.paths import is_local, local_path
 from dataformats.storage.remote.systems import file_system, is_local_system, is_url
+from dataformats.storage.selected_files import OWN_SUFFIXES
 
 __all__ = ["add_name", "area_at"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.descriptors import DESCRIPTORS, open_patiently
-from dataformats.storage.folders import is_data
+from dataformats.storage.selected_files import is_data
 
 __all__ = ["LocalFile", "LocalFolder"]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.memory_file import MemoryFile
+from dataformats.storage.shared_memory_file import MemoryFile
 
 __all__ = ["BytesFile", "OpenedFile", "is_file_object", "to_picklable", "to_reopenable"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.stored_file import Folder, StoredFile
-from dataformats.storage.folders import is_data
+from dataformats.storage.selected_files import is_data
 
 __all__ = ["ObjectFile", "ObjectFolder"]
 

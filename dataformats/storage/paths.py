@@ -13,13 +13,13 @@ from dataformats.errors import FormatError
 from dataformats.interfaces import natural_key
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.files import LocalFile, LocalFolder
-from dataformats.storage.folders import GlobFolder, is_data
 from dataformats.storage.given_files import BytesFile, OpenedFile, is_file_object, to_reopenable
 from dataformats.storage.path_objects import ObjectFile, ObjectFolder
 from dataformats.storage.remote.errors import raise_as_os_error
 from dataformats.storage.remote.files import FsspecFile, FsspecFolder, match_files
 from dataformats.storage.remote.range_requests import retry_transient
 from dataformats.storage.remote.systems import file_system, is_local_system, is_url
+from dataformats.storage.selected_files import GlobFolder, is_data
 from dataformats.storage.threads import concurrent_map
 
 __all__ = ["is_local", "local_path", "resolve"]

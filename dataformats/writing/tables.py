@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from dataformats.batch import RecordBatch, StoredRecords
-from dataformats.batch.arrow import pyarrow
 from dataformats.batch.arrow_types import MEDIA, type_for_arrow
+from dataformats.batch.to_arrow import pyarrow
 from dataformats.columns.arrow_columns import batch_of_arrow, spec_of_arrow
 from dataformats.errors import CodecError, SpecError
 from dataformats.spec import VALUE, Spec, Type

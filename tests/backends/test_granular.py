@@ -31,7 +31,7 @@ from dataformats.errors import CodecError, FormatError, SpecError, TruncatedErro
 from dataformats.reading.file_source import FileSource
 from dataformats.storage import atomic
 from dataformats.storage.files import LocalFile
-from dataformats.storage.memory_file import CachedFile
+from dataformats.storage.shared_memory_file import CachedFile
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "granular"
 REAL = GOLDEN.parent / "real"

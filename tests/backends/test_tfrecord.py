@@ -496,7 +496,7 @@ def test_the_second_opening_scans_nothing(
     place = str(tmp_path / "indexes") if where == "folder" else where
     found = read(opened(path, index=place))
     monkeypatch.setattr(reader, "scan", never)
-    monkeypatch.setattr("dataformats.storage.compressed.gzip_file.DecompressedFile._measure", never)
+    monkeypatch.setattr("dataformats.storage.compressed.seekable_gzip.DecompressedFile._measure", never)
     source = opened(path, index=place)
     assert as_text(read(source)) == as_text(found)
 

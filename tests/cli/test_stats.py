@@ -9,7 +9,7 @@ import pytest
 
 import dataformats
 from dataformats.cli import stats as command
-from dataformats.reading.accumulators import Histogram
+from dataformats.reading.running_statistics import Histogram
 from tests.cli.conftest import Run
 
 GOLDEN = Path(__file__).parents[1] / "golden"

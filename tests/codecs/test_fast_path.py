@@ -12,7 +12,7 @@ import pytest
 from dataformats.batch import Blobs, Nullable, Ragged, RecordBatch
 from dataformats.batch.value_slices import SplitBlobs, ValueSlice
 from dataformats.codecs.example import EXAMPLE
-from dataformats.codecs.features import wire_column
+from dataformats.codecs.features import located_features
 from dataformats.codecs.features.fast_path import FastPath
 from dataformats.codecs.features.wire import delimited, varint
 from dataformats.codecs.ofrecord import OFRECORD
@@ -117,7 +117,7 @@ def check(coder: Any, blobs: Blobs, mask: dict[str, Any], monkeypatch: pytest.Mo
     with monkeypatch.context() as patched:
         patched.setattr(FastPath, "columns", lambda *given: None)
         agree(found, outcome(coder, blobs, mask))
-        patched.setattr(wire_column, "wire_kernels", lambda: None)
+        patched.setattr(located_features, "wire_kernels", lambda: None)
         agree(found, outcome(coder, blobs, mask))
     return found
 

@@ -45,7 +45,7 @@ def labels(records: Iterator[dict[str, Any]]) -> list[int]:
 @pytest.fixture(params=["native", "reference"])
 def _kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "reference":
-        for module in ("dataformats.kernels.wire_write", "dataformats.codecs.features.wire_column"):
+        for module in ("dataformats.kernels.wire_write", "dataformats.codecs.features.located_features"):
             monkeypatch.setattr(f"{module}.wire_kernels", lambda: None)
         monkeypatch.setattr("dataformats.compat.tfrecord.writer._writer", lambda *_: None)
 

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataformats.batch import Blobs
+from dataformats.codecs.features.located_features import WireColumn
 from dataformats.codecs.features.protobuf_column import find_in_messages
 from dataformats.codecs.features.protobuf_messages import EXAMPLE_MESSAGE, OFRECORD_MESSAGE, SEQUENCE_MESSAGE, parse
 from dataformats.codecs.features.wire import delimited, varint
-from dataformats.codecs.features.wire_column import WireColumn
 from dataformats.errors import CorruptRecordError
 from dataformats.kernels.wire import COUNT, KIND, STEPS, FeatureTable, Names, Shape, find_features, wire_kernels
 

@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as arrays
 
 import dataformats
 from dataformats.batch import Nullable, RecordBatch
-from dataformats.reading.accumulators import MAX_DISTINCT
+from dataformats.reading.running_statistics import MAX_DISTINCT
 from dataformats.reading.stats import FieldStats, RunningStats, scan_stats
 
 GOLDEN = Path(__file__).parents[1] / "golden"

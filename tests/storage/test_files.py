@@ -12,8 +12,8 @@ from dataformats.interfaces.stored_file import Folder
 from dataformats.storage import descriptors
 from dataformats.storage.descriptors import DESCRIPTORS
 from dataformats.storage.files import LocalFile, LocalFolder
-from dataformats.storage.folders import is_data
 from dataformats.storage.path_objects import ObjectFile, ObjectFolder
+from dataformats.storage.selected_files import is_data
 
 
 @pytest.fixture

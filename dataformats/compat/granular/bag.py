@@ -25,7 +25,7 @@ from itertools import islice, pairwise
 from operator import le
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from dataformats.backends.granular.bags import layout_of
+from dataformats.backends.granular.bag_limits import layout_of
 from dataformats.backends.granular.layout import ENTRY_BYTES
 from dataformats.compat.granular.content import SharedBuffer, content_of
 from dataformats.compat.granular.utils import ArgumentError, Closing, path_of

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from dataformats.batch import Blobs
 from dataformats.codecs.arrays import ARRAY
+from dataformats.codecs.granular_integers import INT
 from dataformats.codecs.images import JPG, PNG
-from dataformats.codecs.integers import INT
 from dataformats.codecs.videos import FPS, MP4, WEBM, Video
 from dataformats.compat.granular.utils import ArgumentError
 from dataformats.interfaces import Codec

@@ -8,8 +8,8 @@ from typing import Any
 
 from dataformats.batch import Blobs
 from dataformats.codecs.features.feature_column import FeatureColumn
+from dataformats.codecs.features.located_features import find_columns
 from dataformats.codecs.features.protobuf_messages import EXAMPLE_MESSAGE
-from dataformats.codecs.features.wire_column import find_columns
 from dataformats.compat.tensorflow.columns import Dense, Padded, ParsedFeature
 from dataformats.compat.tensorflow.features import (
     FixedLenFeature,

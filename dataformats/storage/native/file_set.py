@@ -12,8 +12,8 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import hold_files, reads_batches
 from dataformats.storage.descriptors import DESCRIPTORS
 from dataformats.storage.files import LocalFile
-from dataformats.storage.memory_file import MappedFile, MemoryFile, SharedMemory, cache_files
 from dataformats.storage.native.engines import NAMES, Engine, engine
+from dataformats.storage.shared_memory_file import MappedFile, MemoryFile, SharedMemory, cache_files
 
 __all__ = ["FileSet", "open_files"]
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import Folder, StoredFile
-from dataformats.storage.folders import is_data
 from dataformats.storage.remote.block_cache import BlockCache, FileRange
 from dataformats.storage.remote.disk_blocks import DiskBlocks
 from dataformats.storage.remote.errors import raise_as_os_error
@@ -19,6 +18,7 @@ from dataformats.storage.remote.names import entry_name, is_http, parent_of, pat
 from dataformats.storage.remote.range_requests import RangeRequest, get_ranges, retry_transient
 from dataformats.storage.remote.systems import CurrentSystem, is_copy
 from dataformats.storage.remote.versions import Versions, has_tag, identity_of
+from dataformats.storage.selected_files import is_data
 from dataformats.storage.threads import concurrent_map
 
 __all__ = ["FsspecFile", "FsspecFolder", "keep_on_disk", "match_files"]

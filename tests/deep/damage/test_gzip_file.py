@@ -10,8 +10,8 @@ import pytest
 
 from dataformats.storage.compressed import decompressor
 from dataformats.storage.compressed.decompressor import ReferenceDecompressor
-from dataformats.storage.compressed.gzip_file import DecompressedFile
-from tests.storage.compressed.test_gzip_file import KINDS, WBITS, close, compress, opened, plain_bytes
+from dataformats.storage.compressed.seekable_gzip import DecompressedFile
+from tests.storage.compressed.test_seekable_gzip import KINDS, WBITS, close, compress, opened, plain_bytes
 
 
 def prefix(compressed: bytes, kind: str) -> bytes:

@@ -15,7 +15,7 @@ from dataformats import spec as spec_module
 from dataformats.backends.ffrecord import packed_tree
 from dataformats.backends.syrah import document, layout, metadata
 from dataformats.batch import Blobs
-from dataformats.codecs import arrays, documents, integers, trees
+from dataformats.codecs import arrays, documents, granular_integers, trees
 from dataformats.columns import codec_resolver, field_decoder
 from dataformats.errors import CodecError
 from dataformats.spec import Spec, Type
@@ -163,7 +163,9 @@ TARGETS: Sequence[Target] = (
         {"": (change_msgpack, change_bytes)},
     ),
     Target("npy", _decoder("npy"), _npy_seeds, (arrays,)),
-    Target("integer", _decoder("int", "i64", "u64", "int(unsigned)", "int(3,big)"), _integer_seeds, (integers,)),
+    Target(
+        "integer", _decoder("int", "i64", "u64", "int(unsigned)", "int(3,big)"), _integer_seeds, (granular_integers,)
+    ),
     Target("packed", _packed, _packed_seeds, (packed_tree,)),
     Target("type", _types, _type_seeds, (spec_module,)),
     Target("spec", _specs, _spec_seeds, (spec_module,), {".json": (change_json, change_bytes)}),

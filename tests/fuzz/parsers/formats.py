@@ -29,7 +29,7 @@ from dataformats.reading.dataset_schema import declared_schema
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import OpenArguments
 from dataformats.registry import backends
-from dataformats.storage.compressed import decompressor, gzip_file
+from dataformats.storage.compressed import decompressor, seekable_gzip
 from tests.cases import GOLDEN
 from tests.fuzz.parsers.engine import Files, Target
 from tests.fuzz.parsers.memory_files import HeldFolder, held
@@ -198,7 +198,12 @@ def _features() -> list[Files]:
 
 _SYRAH = _modules("syrah.reader", "syrah.layout", "syrah.metadata", "syrah.document", "syrah.dtypes")
 _GRANULAR = _modules(
-    "granular.reader", "granular.folder", "granular.row_index", "granular.refs", "granular.layout", "granular.bags"
+    "granular.reader",
+    "granular.folder",
+    "granular.row_index",
+    "granular.refs",
+    "granular.layout",
+    "granular.bag_limits",
 )
 _JSON: Mapping[str, Any] = {".json": (change_json, change_bytes)}
 
@@ -219,7 +224,7 @@ TARGETS: Sequence[Target] = (
         "granular_rows",
         _rows,
         _granular_seeds,
-        _modules("granular.refs", "granular.row_index", "granular.layout", "granular.bags"),
+        _modules("granular.refs", "granular.row_index", "granular.layout", "granular.bag_limits"),
         _ROWS,
     ),
     Target(
@@ -232,9 +237,11 @@ TARGETS: Sequence[Target] = (
     Target("open_unverified", _reader("ffrecord", verify_checksums=False), _ffrecord_seeds, _FFRECORD),
     Target("open_syrah", _reader("syrah"), _syrah_seeds, _SYRAH),
     Target("open_granular", _granular, _granular_seeds, _GRANULAR, _ROWS, may_lack_files=True),
-    Target("open_bag", _reader("granular"), _bag_seeds, _modules("granular.bag_reader", "granular.bags")),
+    Target("open_bag", _reader("granular"), _bag_seeds, _modules("granular.bag_reader", "granular.bag_limits")),
     Target("open_tfrecord", _reader("tfrecord"), _tfrecord_seeds, _modules("framed.frame_scanner", "framed.reader")),
-    Target("open_gzip", _reader("tfrecord"), _gzip_seeds, (decompressor, gzip_file, *_modules("tfrecord.compression"))),
+    Target(
+        "open_gzip", _reader("tfrecord"), _gzip_seeds, (decompressor, seekable_gzip, *_modules("tfrecord.compression"))
+    ),
     Target("open_ofrecord", _reader("ofrecord"), _ofrecord_seeds, _modules("framed.frame_scanner", "ofrecord.layout")),
     Target("open_features", _reader("ofrecord", payload="ofrecord"), _features, (spec_columns,)),
 )

@@ -28,11 +28,11 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import FrameCheck, buffers, crc32c, lay_out, mask, read_laid, reads_batches
 from dataformats.storage import descriptors, threads
 from dataformats.storage import reference_read as reading
-from dataformats.storage.compressed.gzip_file import DecompressedFile
+from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 from dataformats.storage.files import LocalFile
-from dataformats.storage.memory_file import CachedFile, MappedFile
 from dataformats.storage.native import fast_read
 from dataformats.storage.native.file_set import FileSet
+from dataformats.storage.shared_memory_file import CachedFile, MappedFile
 
 pytestmark = pytest.mark.skipif(not reads_batches(), reason="without compiled kernels there is only the reference path")
 

@@ -11,7 +11,7 @@ from typing import Any
 from dataformats.compat.tensorflow.data import experimental
 from dataformats.compat.tensorflow.data.constants import AUTOTUNE, INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from dataformats.compat.tensorflow.data.dataset import Dataset
-from dataformats.compat.tensorflow.data.elements import Iterator, make_one_shot_iterator
+from dataformats.compat.tensorflow.data.dataset_base import Iterator, make_one_shot_iterator
 from dataformats.compat.tensorflow.data.options import Options
 from dataformats.compat.tensorflow.data.record_dataset import TFRecordDataset
 from dataformats.compat.tensorflow.missing import missing

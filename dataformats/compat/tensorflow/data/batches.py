@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from dataformats.compat.tensorflow.data import iteration, structure
-from dataformats.compat.tensorflow.data.elements import Elements, elements_of
+from dataformats.compat.tensorflow.data.dataset_base import Elements, elements_of
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
 
 __all__ = ["Batches"]

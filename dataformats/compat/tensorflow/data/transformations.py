@@ -21,8 +21,8 @@ from dataformats.compat.tensorflow.data.constants import (
     UNKNOWN_CARDINALITY,
     parallelism,
 )
+from dataformats.compat.tensorflow.data.dataset_base import Elements, elements_of
 from dataformats.compat.tensorflow.data.element_file import cached
-from dataformats.compat.tensorflow.data.elements import Elements, elements_of
 from dataformats.compat.tensorflow.data.options import Options
 from dataformats.compat.tensorflow.data.structure import as_element, call
 from dataformats.compat.tensorflow.errors import InvalidArgumentError

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataformats.batch import Blobs
-from dataformats.codecs.integers import I64, INT, U64, Int
+from dataformats.codecs.granular_integers import I64, INT, U64, Int
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError
 from dataformats.spec import Type

@@ -13,9 +13,9 @@ import pytest
 
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces import OutdatedIndexError
-from dataformats.storage.compressed import gzip_file as inflate
+from dataformats.storage.compressed import seekable_gzip as inflate
 from dataformats.storage.compressed.decompressor import Decompressor
-from dataformats.storage.compressed.gzip_file import DecompressedFile
+from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 from dataformats.storage.files import LocalFile
 from dataformats.storage.threads import declare_readers
 
