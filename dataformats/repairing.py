@@ -40,7 +40,7 @@ class RepairReport:
         kept: The number of records copied.
         lost: The number of records known to be lost. A loss of unknown number counts as none.
         losses: The ranges that were not copied, in the order of the files: the first 1,000.
-        missing: Files that a sidecar, or the numbers in the names of the others, say there should be.
+        missing_files: Files that a sidecar, or the numbers in the names of the others, say there should be.
         notes: Damage that cost no record, and sidecars and indexes that were ignored.
         is_written: False for a dry run.
         seconds: Wall time.
@@ -62,7 +62,7 @@ class RepairReport:
     kept: int
     lost: int
     losses: tuple[Loss, ...] = ()
-    missing: tuple[str, ...] = ()
+    missing_files: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     is_written: bool = True
     seconds: float = 0.0
@@ -72,7 +72,7 @@ class RepairReport:
     @property
     def ok(self) -> bool:
         """True if nothing was lost."""
-        return not self.n_losses and not self.missing
+        return not self.n_losses and not self.missing_files
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts and lists for JSON."""
@@ -153,7 +153,7 @@ def repair(
         kept=tally.kept,
         lost=tally.lost,
         losses=tuple(tally.losses),
-        missing=tuple(data.missing),
+        missing_files=tuple(data.missing),
         notes=tuple(data.notes),
         is_written=not dry_run,
         seconds=time.perf_counter() - begin,

@@ -291,12 +291,12 @@ class Loader:
                 break
         self._move(position)
 
-    def skip(self, first: int, last: int) -> None:
-        """Leave out the positions `[first, last)`, on every rank; the other positions keep their records.
+    def skip(self, start: int, stop: int) -> None:
+        """Leave out the positions `[start, stop)`, on every rank; the other positions keep their records.
 
         Call it on every rank with the same numbers. It is part of the state.
         """
-        self._skips = self._skips.add(first, last)
+        self._skips = self._skips.add(start, stop)
         self.__dict__.pop("_steps", None)  # the next use makes them anew
         self._session.is_stale = True
 

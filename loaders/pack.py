@@ -25,7 +25,7 @@ def pack(
     rows: int | None = None,
     value: Any = 0,
     truncate: bool = False,
-    documents: str | None = None,
+    document_column: str | None = None,
 ) -> Pack:
     """Return a collate function that packs the documents of a batch into rows of `length` tokens.
 
@@ -38,8 +38,8 @@ def pack(
     exactly, also with other ranks, workers or batch size. So `batch_size` counts documents, and the number of rows
     depends on their lengths, unless `rows` is given.
 
-    Other fields keep one value for each document, in the order of `batch.positions`; `documents` tells which tokens are
-    whose.
+    Other fields keep one value for each document, in the order of `batch.positions`; `document_column` adds the
+    document of each token.
 
     Args:
         *fields: Names of fields that hold sequences of numbers, or of arrays of one shape. In each document, all of
@@ -49,7 +49,8 @@ def pack(
             `None`: as many as the documents need. A rank without documents in the last step gets no rows either way.
         value: The padding value; the fields' dtypes must hold it.
         truncate: Cut documents at `length` tokens, instead of splitting them.
-        documents: Adds a column int32[n, length] of this name, the place of each token's document in the batch, or -1.
+        document_column: The name of a column int32[n, length] to add: the row of each token's document in the batch, or
+            -1 for padding.
 
     Raises:
         ValueError: No field is named, or an argument is out of range.
@@ -64,9 +65,11 @@ def pack(
         >>> batch["segment_ids"].tolist(), batch["positions"].tolist()
         ([[1, 1, 1, 2], [1, 1, 0, 0]], [[0, 1, 2, 0], [0, 1, 0, 0]])
     """
-    check_text("documents", documents, "the name of a column of its own", refused=("segment_ids", "positions"))
+    check_text(
+        "document_column", document_column, "the name of a column of its own", refused=("segment_ids", "positions")
+    )
     rows = None if rows is None else checked_int("rows", rows, 1)
-    return Pack(field_names(fields, "pack"), checked_int("length", length, 1), rows, value, truncate, documents)
+    return Pack(field_names(fields, "pack"), checked_int("length", length, 1), rows, value, truncate, document_column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ class Pack:
         rows: The number of rows; `None`: as many as needed.
         value: The padding value.
         truncate: True if longer documents are cut.
-        documents: The name of the column of documents, or `None`.
+        document_column: The name of the column of documents, or `None`.
     """
 
     fields: tuple[str, ...]
@@ -87,7 +90,7 @@ class Pack:
     rows: int | None
     value: Any
     truncate: bool
-    documents: str | None
+    document_column: str | None
 
     def __call__(
         self, records: Sequence[Any], indices: Indices = None, like: Mapping[str, Any] | None = None
@@ -165,9 +168,9 @@ class Pack:
         """Return `segment_ids`, `positions`, and the column of documents if it is wanted."""
         ids, positions = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
         added = {"segment_ids": ids, "positions": positions}
-        documents = np.full(shape if self.documents is not None else 0, -1, np.int32)
-        if self.documents is not None:
-            added[self.documents] = documents
+        documents = np.full(shape if self.document_column is not None else 0, -1, np.int32)
+        if self.document_column is not None:
+            added[self.document_column] = documents
         columns, ramp = [column.reshape(-1) for column in added.values()], np.arange(self.length, dtype=np.int32)
         numbers = zip(segments.numbers.tolist(), segments.documents.tolist(), strict=True)
         for at, length, (number, document) in zip(
@@ -175,7 +178,7 @@ class Pack:
         ):
             columns[0][at : at + length] = number
             columns[1][at : at + length] = ramp[:length]
-            if self.documents is not None:
+            if self.document_column is not None:
                 columns[2][at : at + length] = document
         return added
 

@@ -103,7 +103,7 @@ def _range(first: Any, last: Any) -> tuple[int, int]:
         raise TypeError(f"skip: expected two integers, found {first!r} and {last!r}") from None
     if not 0 <= first <= last <= MAX_POSITION:
         raise ValueError(
-            f"skip: expected 0 <= first <= last <= 2**62, found first={first}, last={last}. "
-            "Positions count from the start of the training run, and last is excluded"
+            f"skip: expected 0 <= start <= stop <= 2**62, found start={first}, stop={last}. "
+            "Positions count from the start of the training run, and stop is excluded"
         )
     return first, last

@@ -62,7 +62,7 @@ def _print_report(report: RepairReport) -> None:
         print_fact("payload", report.payload)
     for note in report.notes:
         print_fact("note", note)
-    for name in report.missing:
+    for name in report.missing_files:
         print_fact("missing", name)
     for loss in report.losses:
         print_fact("loss", _described(loss))

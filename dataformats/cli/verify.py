@@ -116,10 +116,10 @@ def _print_report(report: VerifyReport) -> None:
         _print_group(group)
     for name, n in report.differences.items():
         print_fact(f"differences in {name}", format_count(n, "record"))
-    unlisted = report.count - sum(group.count for group in report.groups)
+    unlisted = report.n_findings - sum(group.count for group in report.groups)
     if unlisted:
         print_fact("more findings", f"{unlisted}; --max-findings lists more")
-    print_fact("findings", report.count)
+    print_fact("findings", report.n_findings)
 
 
 def _print_group(group: FindingGroup) -> None:

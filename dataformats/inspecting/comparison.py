@@ -156,7 +156,7 @@ class DatasetDiff:
             errors = _read(read, np.arange(part.start, part.stop), self.numbers).errors
             damaged[list(errors)] = True
             findings.add(Finding.of(error, index) for index, error in errors.items())
-        if self._n - findings.count != n:
+        if self._n - findings.n_findings != n:
             return
         self.findings = findings
         self.numbers = SourceIndices(0, self.numbers(np.flatnonzero(~damaged)))

@@ -66,7 +66,7 @@ class Findings:
         limit: The most findings, and the most groups, that are kept.
 
     Attributes:
-        count: The number of all findings.
+        n_findings: The number of all findings.
         findings: The first ones.
 
     Raises:
@@ -76,7 +76,7 @@ class Findings:
     def __init__(self, limit: int) -> None:
         if limit < 1:
             raise ValueError(f"expected max_findings of at least 1, found {limit}")
-        self.count = 0
+        self.n_findings = 0
         self.findings: list[Finding] = []
         self._limit = limit
         self._groups: dict[_Key, FindingGroup] = {}
@@ -90,12 +90,12 @@ class Findings:
         """Count these findings, and keep what is within the limit."""
         for finding in findings:
             self.findings += [finding] if len(self.findings) < self._limit else []
-            self.count += 1
+            self.n_findings += 1
             self._join(_group_of(finding))
 
     def add_all(self, other: Findings | VerifyReport) -> None:
         """Count findings that were collected elsewhere."""
-        self.count += other.count
+        self.n_findings += other.n_findings
         self.findings = [*self.findings, *other.findings][: self._limit]
         for group in other.groups:
             self._join(group)

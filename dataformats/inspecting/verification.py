@@ -51,7 +51,7 @@ class VerifyReport:
         against: The source that the records were compared with; `None` if they were not compared.
         differences: Field to the number of records that differ from the source in it; `"value"` for whole records.
             `findings` has the first ten of each field.
-        count: The number of all errors, those that `findings` leaves out included.
+        n_findings: The number of all errors, including errors that `findings` leaves out.
         groups: The errors by kind, field and message, at most `max_findings` groups.
 
     Example:
@@ -70,7 +70,7 @@ class VerifyReport:
     opaque: Mapping[str, str] = field(default_factory=dict)
     against: str | None = None
     differences: Mapping[str, int] = field(default_factory=dict)
-    count: int = 0
+    n_findings: int = 0
     groups: tuple[FindingGroup, ...] = ()
 
     @property
@@ -248,7 +248,7 @@ class _Verification:
         reports = [replace(each, path=name).report() for name in names]
         for report in reports:
             findings.add_all(report)
-        if not findings.count:
+        if not findings.n_findings:
             findings.add(known)
         return self._report_with(
             findings,
@@ -269,7 +269,7 @@ class _Verification:
             tuple(findings.findings),
             time.perf_counter() - self.begin,
             opaque,
-            count=findings.count,
+            n_findings=findings.n_findings,
             groups=findings.groups,
         )
 

@@ -50,7 +50,9 @@ LENGTHS = st.lists(st.integers(0, 9), max_size=12)
 @given(LENGTHS, st.integers(1, 7), st.booleans())
 def test_nothing_is_lost(lengths: list[int], length: int, truncate: bool) -> None:
     column = column_of(lengths)
-    batch = pack("tokens", length=length, value=-7, truncate=truncate, documents="of").of_columns({"tokens": column})
+    batch = pack("tokens", length=length, value=-7, truncate=truncate, document_column="of").of_columns(
+        {"tokens": column}
+    )
 
     found: dict[int, list[int]] = {}
     for document, tokens in sorted(segments_of(batch), key=lambda each: each[1][0]):
@@ -65,7 +67,7 @@ def test_nothing_is_lost(lengths: list[int], length: int, truncate: bool) -> Non
 def test_records_and_columns_agree(lengths: list[int], length: int) -> None:
     column, labels = column_of([3, *lengths], np.int16), np.arange(len(lengths))
     cut = Ragged(column.values, column.offsets[1:])
-    collate = pack("tokens", length=length, documents="of")
+    collate = pack("tokens", length=length, document_column="of")
     found = collate.of_columns({"label": labels, "tokens": cut})
     records = [{"label": label, "tokens": tokens} for label, tokens in zip(labels, cut, strict=True)]
 
@@ -122,8 +124,8 @@ def test_no_tokens() -> None:
         ({"length": 0}, "length: expected a whole number .* found 0"),
         ({"length": None}, "found None"),
         ({"length": 4, "rows": True}, "rows: expected a whole number .* found True"),
-        ({"length": 4, "documents": ""}, "documents: expected the name of a column"),
-        ({"length": 4, "documents": "positions"}, "documents: expected the name of a column"),
+        ({"length": 4, "document_column": ""}, "document_column: expected the name of a column"),
+        ({"length": 4, "document_column": "positions"}, "document_column: expected the name of a column"),
     ],
 )
 def test_invalid_arguments(arguments: dict[str, Any], message: str) -> None:
@@ -145,7 +147,7 @@ def test_pack_refuses_wrong_fields() -> None:
 
 
 def test_it_pickles() -> None:
-    collate = pack("tokens", length=4, rows=2, value=1, truncate=True, documents="of")
+    collate = pack("tokens", length=4, rows=2, value=1, truncate=True, document_column="of")
     assert isinstance(collate, Pack)
     assert pickle.loads(pickle.dumps(collate)) == collate
 

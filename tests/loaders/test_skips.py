@@ -73,7 +73,7 @@ def test_numpy_integers_and_pickles() -> None:
 
 @pytest.mark.parametrize(("first", "last"), [(5, 3), (-1, 3), (0, 2**62 + 1)])
 def test_invalid_ranges(first: int, last: int) -> None:
-    with pytest.raises(ValueError, match=f"found first={first}, last={last}"):
+    with pytest.raises(ValueError, match=f"found start={first}, stop={last}"):
         Skips().add(first, last)
 
 

@@ -18,7 +18,7 @@ DIGITS = str(GOLDEN / "real" / "digits-*.tfrecord")
 
 def test_a_wrong_spec_is_one_group_of_all_files() -> None:
     report = dataformats.verify(DIGITS, spec={"label": "float32"}, max_findings=20)
-    assert (report.ok, report.count, len(report.findings)) == (False, 1797, 20)
+    assert (report.ok, report.n_findings, len(report.findings)) == (False, 1797, 20)
     (group,) = report.groups
     assert (group.kind, group.field, group.count, group.indices) == ("SpecError", "label", 1797, tuple(range(10)))
     assert (len(group.paths), group.example) == (3, report.findings[0])
@@ -36,7 +36,7 @@ def test_kinds_and_fields_are_groups_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "a.tfrecord").write_bytes(data)
     (tmp_path / "a.tfrecord.dataformats.json").unlink()
     report = dataformats.verify(tmp_path / "a.tfrecord", spec=spec, max_findings=1)
-    assert (report.count, [group.count for group in report.groups]) == (6, [5])
+    assert (report.n_findings, [group.count for group in report.groups]) == (6, [5])
 
 
 def test_damaged_records_of_a_source_are_counted(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_damaged_records_of_a_source_are_counted(tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "b.tfrecord", "tfrecord", payload="bytes") as writer:
         writer.extend(bytes([i]) * 20 for i in range(7, 30))
     report = dataformats.verify(tmp_path / "b.tfrecord", against=tmp_path / "a.tfrecord", max_findings=2)
-    assert (report.count, len(report.findings), [group.count for group in report.groups]) == (7, 2, [7])
+    assert (report.n_findings, len(report.findings), [group.count for group in report.groups]) == (7, 2, [7])
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_damaged_records_of_a_source_are_counted(tmp_path: Path) -> None:
 def test_messages(first: str, second: str, same: bool) -> None:
     findings = Findings(10)
     findings.add([Finding("E", first), Finding("E", second)])
-    assert (findings.count, len(findings.groups)) == (2, 1 if same else 2)
+    assert (findings.n_findings, len(findings.groups)) == (2, 1 if same else 2)
 
 
 def test_a_long_message_is_cut() -> None:

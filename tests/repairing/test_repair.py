@@ -37,7 +37,7 @@ def test_shards_keep_their_places_payload_and_spec(format: str, tmp_path: Path) 
     file.write_bytes(data[:-1] if format != "syrah" else data[:6] + bytes(8) + data[14:])
     report = dataformats.repair(tmp_path / "train", tmp_path / "new")
     n_lost = 0 if format == "syrah" else 1
-    assert (report.kept, report.lost, report.missing) == (6 - n_lost, n_lost, ())
+    assert (report.kept, report.lost, report.missing_files) == (6 - n_lost, n_lost, ())
     assert all(Path(loss.path).is_relative_to(paths[1]) for loss in report.losses)
     assert [loss.index for loss in report.losses if loss.records] == [1] * n_lost
     assert any("not as long as the sidecar" in note or "content differs" in note for note in report.notes)
@@ -69,18 +69,18 @@ def test_missing_shards(has_sidecar: bool, tmp_path: Path) -> None:
     if not has_sidecar:
         (tmp_path / "train.dataformats.json").unlink()
     report = dataformats.repair(tmp_path / "train", tmp_path / "new")
-    assert (report.missing, report.kept, report.ok) == ((str(paths[1]),), 4, False)
+    assert (report.missing_files, report.kept, report.ok) == ((str(paths[1]),), 4, False)
 
 
 def test_missing_parts(tmp_path: Path) -> None:
     paths = shards(tmp_path / "parts", "ofrecord", 4)
     paths[2].unlink()
     (tmp_path / "parts.dataformats.json").unlink()
-    assert dataformats.repair(tmp_path / "parts", tmp_path / "new").missing == (str(paths[2]),)
+    assert dataformats.repair(tmp_path / "parts", tmp_path / "new").missing_files == (str(paths[2]),)
     named = [tmp_path / f"{date}.tfrecord" for date in (20240101, 20240301)]
     for path in named:
         path.write_bytes(frames(b"x"))
-    assert dataformats.repair(named, tmp_path / "dates").missing == ()
+    assert dataformats.repair(named, tmp_path / "dates").missing_files == ()
 
 
 def test_repair_notes_ignored_sidecars_and_indexes(tmp_path: Path) -> None:
