@@ -768,7 +768,7 @@ def test_verify_groups_equal_findings(run: Run) -> None:
     assert result.facts["  records"] == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 1787 more"
     assert result.facts["findings"] == "1797"
     as_json = run("verify", DIGITS, "--spec", "label=float32", "--max-findings", 5, "--json").json
-    assert (as_json["count"], len(as_json["findings"]), as_json["groups"][0]["count"]) == (1797, 5, 1797)
+    assert (as_json["n_findings"], len(as_json["findings"]), as_json["groups"][0]["count"]) == (1797, 5, 1797)
 
 
 def test_info_lists_the_datasets_below_a_folder(run: Run, tmp_path: Path) -> None:

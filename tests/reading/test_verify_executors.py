@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -113,7 +114,8 @@ def test_an_error_of_a_task_is_raised(folder: Path) -> None:
         dataformats.verify(folder / "copy.ffr", executor=Failing())
 
 
-def test_conflicting_arguments_are_refused(folder: Path) -> None:
+def test_conflicting_arguments_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "ray.cloudpickle", raising=False)  # it pickles functions by value
     with ThreadPoolExecutor(1) as threads, pytest.raises(ValueError, match="not both"):
         dataformats.verify(folder / "copy.ffr", executor=threads, workers=2)
     source = dataformats.open(folder / "source.tfrecord").map(lambda record: record)
