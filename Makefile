@@ -36,7 +36,8 @@ test: .venv/stamp
 	@$(STAGE) ruff .venv/bin/ruff check $(CHECKED)
 	@$(STAGE) format .venv/bin/ruff format --check $(CHECKED)
 	@$(STAGE) mypy .venv/bin/mypy
-	@$(STAGE) tests env DATAFORMATS_KERNELS=native .venv/bin/python -m pytest -n auto tests --ignore tests/deep
+	@$(STAGE) tests env DATAFORMATS_KERNELS=native .venv/bin/python -m pytest -n auto tests --ignore tests/deep \
+	    $(if $(COVERAGE),--cov --cov-report= --cov-fail-under=$(COVERAGE))
 
 # Everything else. A stage that keeps one processor busy runs beside another; pytest takes all processors.
 PAIRED := fuzz-short sanitize pyright docs plain

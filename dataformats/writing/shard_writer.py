@@ -130,11 +130,19 @@ class ShardWriter:
 
     def extend(self, encoded: Sequence[Encoded]) -> None:
         """Append several records, in order; up to the first that raises."""
-        if self._limits != ShardLimits():
+        if self._limits.bytes is not None:
             for one in encoded:
                 self.append(one)
-        else:
-            self.file.extend(encoded)  # type: ignore[arg-type]  # as above
+            return
+        while encoded:
+            room = len(encoded)
+            if self._limits.records is not None:
+                room = self._limits.records - self.file.n_records
+            if room > 0:
+                self.file.extend(encoded[:room])  # type: ignore[arg-type]  # as above
+                encoded = encoded[room:]
+            else:
+                self.next_shard()
 
     def append_stored(self, records: StoredRecords) -> None:
         """Append records as a file of the format stores them."""
