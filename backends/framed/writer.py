@@ -21,7 +21,7 @@ __all__ = ["FramedWriter"]
 _HEAD_BYTES = 64
 
 
-class FramedWriter(AppendingWriter, BlobWriter):
+class FramedWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportIncompatibleMethodOverride]  # a record is a blob
     """Appends records to one file.
 
     Args:

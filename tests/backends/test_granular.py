@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import dataformats
+import dataformats.interfaces
 from dataformats.backends.granular import BACKEND, bag_appender
 from dataformats.backends.granular.layout import indexed_layout, parse_limits
 from dataformats.backends.granular.refs import parse_refs

@@ -85,7 +85,7 @@ class RowsReader(IndexedFieldsReader):
         return FieldsIndex(len(records), fields)
 
 
-class RowsWriter(AppendingWriter, FieldsWriter):
+class RowsWriter(AppendingWriter, FieldsWriter):  # pyright: ignore[reportIncompatibleMethodOverride]  # a record has fields
     def __init__(self, path: Path, stored: Spec, resume: bool) -> None:
         text = json.dumps({name: str(kind) for name, kind in stored.items()}).encode()
         self.begin = PREFIX.pack(MAGIC, len(text)) + text
@@ -113,7 +113,7 @@ class BlockWriter(RowsWriter):
         return self._n_written + len(self.waiting)
 
     @n_records.setter
-    def n_records(self, n: int) -> None:
+    def n_records(self, n: int) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         self._n_written = n - len(self.waiting)
 
     def append(self, record: Any, /) -> None:

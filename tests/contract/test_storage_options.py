@@ -14,7 +14,7 @@ import dataformats
 class _Keyed(MemoryFileSystem):  # type: ignore[misc]  # fsspec has no types
     """Objects in memory behind a URL that needs a key."""
 
-    store: ClassVar[dict[str, Any]] = {}
+    store: ClassVar[dict[str, Any]] = {}  # pyright: ignore[reportIncompatibleVariableOverride]
     pseudo_dirs: ClassVar[list[str]] = [""]
 
     def __init__(self, *, key: str | None = None, **more: Any) -> None:

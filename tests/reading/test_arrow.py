@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dataformats
+import dataformats.errors
 from dataformats.batch.arrow_types import arrow_schema
 from dataformats.spec import NUMBER_TYPES, Spec
 

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import dataformats
+import dataformats.storage.atomic
 from dataformats.backends.ffrecord.writer import FFRecordWriter
 from dataformats.backends.granular.writer import GranularWriter
 from dataformats.backends.tfrecord.writer import TFRecordWriter

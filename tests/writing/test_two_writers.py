@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import dataformats
+import dataformats.storage.atomic
 
 FIELDS = {"spec": {"v": "bytes"}}
 SHARDS: dict[str, Any] = {"shard_records": 2}
