@@ -281,16 +281,15 @@ class StagingArea(ABC):
         return facts, not (facts.get("incomplete") or any(found.errors()))
 
     @contextmanager
-    def _described(self, publication: Publication, *, in_parts: bool = False) -> Iterator[None]:
+    def _described(self, publication: Publication) -> Iterator[None]:
         """Keep a sidecar of the old and the new data while these get their names, then of the data that are there.
 
         Args:
             publication: The new data.
-            in_parts: They get their names one after another, so that they need a sidecar meanwhile.
         """
         before = self._read_sidecar()
         try:
-            if publication.keep or before is not None or in_parts:
+            if publication.keep or before is not None:
                 self._write_sidecar(sidecar_bytes(publication.facts, self.facts_of_data()[0]))
             yield
         except BaseException:

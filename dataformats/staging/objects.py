@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from dataformats.storage.remote.names import parent_of
 from dataformats.storage.remote.range_requests import retry_transient
 from dataformats.storage.threads import concurrent_map
 
@@ -85,5 +85,5 @@ class Objects:
     def make_folders(self, names: Iterable[str]) -> None:
         """Make the folders of objects, in a file system that has folders."""
         # `makedirs` may create a bucket in an object store.
-        for folder in {posixpath.dirname(name) for name in names if not self.appear_whole} - {"", "/"}:
+        for folder in {parent_of(self.fs, name) for name in names if not self.appear_whole}:
             self.fs.makedirs(folder, exist_ok=True)

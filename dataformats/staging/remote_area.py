@@ -28,6 +28,7 @@ from dataformats.staging.redo_log import LogObject, RedoLog
 from dataformats.storage import atomic
 from dataformats.storage.remote.errors import raise_as_os_error
 from dataformats.storage.remote.files import FsspecFile, FsspecFolder
+from dataformats.storage.remote.names import parent_of
 from dataformats.storage.remote.range_requests import retry_transient
 from dataformats.storage.remote.versions import identity_of
 from dataformats.storage.threads import concurrent_map
@@ -481,7 +482,7 @@ class RemoteArea(StagingArea):
 
     @property
     def _parent(self) -> str:
-        return str(self._fs._parent(self._path))
+        return parent_of(self._fs, self._path)
 
     def _contents(self) -> dict[str, Any]:
         """Return the objects of the finished data, with their versions, and the sidecar."""

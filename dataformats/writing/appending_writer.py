@@ -122,7 +122,7 @@ class AppendingWriter(FileWriter):
             TypeError: It is not bytes, bytearray or memoryview; if fields are stored apart, not a mapping.
             SpecError: The format cannot hold it.
         """
-        if type(record) is not self._expected:  # else the common case, which takes half the time
+        if type(record) is not self._expected:
             if isinstance(record, (bytearray, memoryview)):
                 record = bytes(record)
             if not isinstance(record, self._expected):
