@@ -13,6 +13,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from dataformats.cli.bench import bench
 from dataformats.cli.cat import cat
 from dataformats.cli.convert import convert
 from dataformats.cli.diff import diff
@@ -64,6 +65,10 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
     stats: (
         "dataformats stats photos.tfrecord --largest 3",
         "dataformats stats 'digits-*.tfrecord' --fields label",
+    ),
+    bench: (
+        "dataformats bench photos.tfrecord --seconds 0.1",
+        "dataformats bench 'digits-*.tfrecord' --batch-size 256 --seconds 0.1 --json",
     ),
     verify: (
         "dataformats verify 'digits-*.tfrecord'",
