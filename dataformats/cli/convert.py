@@ -110,7 +110,9 @@ Part = Annotated[
         metavar="I/N", help="Write only the shards I, I+N, ..., and publish nothing: one of N jobs, from 0 on."
     ),
 ]
-Commit = Annotated[bool, typer.Option("--commit", help="Publish the shards of all parts; convert nothing.")]
+PublishParts = Annotated[
+    bool, typer.Option("--publish-parts", help="Publish the shards of all parts; convert nothing.")
+]
 Verified = Annotated[bool, typer.Option("--verify/--no-verify", help="Read back what was written.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check the options and the first records; write nothing.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace DESTINATION if it exists.")]
@@ -148,7 +150,7 @@ def convert(
     address: Address = None,
     resume: Resume = False,
     part: Part = None,
-    commit: Commit = False,
+    publish_parts: PublishParts = False,
     verify: Verified = True,
     dry_run: DryRun = False,
     overwrite: Overwrite = False,
@@ -167,7 +169,7 @@ def convert(
     new types. It is saved beside DESTINATION.
 
     On a cluster with a shared file system, each of N jobs runs the command with --part I/N, I from 0 to N-1, and then
-    one runs it with --commit. --shard-records gives the size of the shards that they share.
+    one runs it with --publish-parts. --shard-records gives the size of the shards that they share.
     """
     from dataformats.converting import convert as converted
     from dataformats.storage.remote.systems import is_url
@@ -183,7 +185,7 @@ def convert(
         "shard_records": shard_records,
         "shard_bytes": shard_bytes,
         "resume": resume,
-        **_parts(part, commit, needs=shard_records is not None and shard_bytes is None),
+        **_parts(part, publish_parts, needs=shard_records is not None and shard_bytes is None),
         "verify": verify,
         "dry_run": dry_run,
         "overwrite": overwrite,
@@ -194,12 +196,12 @@ def convert(
     paths = one_or_all(sources)
     if resume and shard_records is None and is_url(destination):
         raise typer.BadParameter("missing; a conversion to a URL resumes by shards", param_hint="--shard-records")
-    if engine is None and workers is None and not commit:
+    if engine is None and workers is None and not publish_parts:
         workers = _default_workers(paths, source)
     options |= in_workers(engine, address, workers)
     functions = {name: options[name] for name in ("where", "map")}
     with (
-        _interruptible(destination, resume or part is not None or commit),
+        _interruptible(destination, resume or part is not None or publish_parts),
         report_failures_of(**functions),
         bar("converting") as progress,
     ):
@@ -244,25 +246,25 @@ def _default_workers(paths: str | list[str], source_options: dict[str, Any]) -> 
     return n if n > 1 else 0
 
 
-def _parts(part: str | None, commit: bool, *, needs: bool) -> dict[str, Any]:
-    """Return `--part I/N`, as two numbers, and `--commit`.
+def _parts(part: str | None, publish_parts: bool, *, needs: bool) -> dict[str, Any]:
+    """Return `--part I/N`, as two numbers, and `--publish-parts`.
 
     Args:
         part: The text of `--part`.
-        commit: True if `--commit` is given.
+        publish_parts: True if `--publish-parts` is given.
         needs: True if shards have a number of records.
     """
-    if part is None and not commit:
+    if part is None and not publish_parts:
         return {}
-    if part is not None and commit:
-        raise typer.BadParameter("it follows when all parts are written", param_hint="--commit")
+    if part is not None and publish_parts:
+        raise typer.BadParameter("it follows when all parts are written", param_hint="--publish-parts")
     if not needs:
-        what = "missing; --part and --commit need it, without --shard-bytes"
+        what = "missing; --part and --publish-parts need it, without --shard-bytes"
         raise typer.BadParameter(what, param_hint="--shard-records")
     number, _, n = (part or "0/1").partition("/")
     if not (number.isdecimal() and n.isdecimal() and int(number) < int(n)):
         raise typer.BadParameter(f"expected I/N, with I from 0 to N-1, found {part!r}", param_hint="--part")
-    return {"commit": True} if commit else {"part": (int(number), int(n))}
+    return {"publish_parts": True} if publish_parts else {"part": (int(number), int(n))}
 
 
 @contextmanager

@@ -59,7 +59,7 @@ def convert(
     overwrite: bool = False,
     resume: bool = False,
     part: tuple[int, int] | None = None,
-    commit: bool = False,
+    publish_parts: bool = False,
     executor: Executor | None = None,
     workers: int = 0,
     verify: bool = True,
@@ -109,7 +109,8 @@ def convert(
         part: `(i, n)` with `0 <= i < n`: write only the shards `i`, `i + n`, ..., beside the partial data, and publish
             nothing. The processes of a cluster call it with the same arguments, each for another part. A part that runs
             again keeps its complete shards. The report is of the part. Needs `shard_records`.
-        commit: Publish the shards of all parts. Sizes and a few blocks of each file are compared; nothing is converted.
+        publish_parts: Publish the shards of all parts. Sizes and a few blocks of each file are compared; nothing is
+            converted.
         executor: Runs the conversion of parts: any `concurrent.futures.Executor`. The result is the same for each.
         workers: Number of worker processes; 0 converts in the calling process.
         verify: Read the new data back, before they are published.
@@ -127,8 +128,8 @@ def convert(
             they are read back.
         CodecError: A field does not decode and is not copied.
         SpecError: The format cannot hold the spec, or a record does not fit it.
-        StateMismatchError: The partial data come from another source or other arguments; or `commit=True`, and shards
-            are missing; or a file of the source changed meanwhile.
+        StateMismatchError: The partial data come from another source or other arguments; or `publish_parts=True`, and
+            shards are missing; or a file of the source changed meanwhile.
         TargetExistsError: Something has the name of `path`, and `overwrite` is not given.
         TargetInUseError: Another conversion, or another writer, has the name.
         TypeError: The source, `map` or a codec cannot be pickled for `workers`.
@@ -163,7 +164,7 @@ def convert(
         ...     print(report.records, report.files)
         1000 2
         797 2
-        >>> dataformats.convert(digits, folder / "parts", "ffrecord", shard_records=500, commit=True).records
+        >>> dataformats.convert(digits, folder / "parts", "ffrecord", shard_records=500, publish_parts=True).records
         1797
     """
     begin = time.perf_counter()
@@ -177,7 +178,7 @@ def convert(
         mapped = chosen if map is None else chosen.map(map)
         if isinstance(path, RecordWriter):
             values = (format, spec, payload, shard_records, shard_bytes, executor, part)
-            switches = (backend_options, overwrite, resume, commit, workers, storage_options)
+            switches = (backend_options, overwrite, resume, publish_parts, workers, storage_options)
             if any(switches) or any(value is not None for value in values):
                 raise TypeError("convert() to a writer takes no format=, spec=, payload= or other options of new files")
             check_names(chosen, renamed)
@@ -196,7 +197,7 @@ def convert(
             trusted = spec is not None or payload is not None
             conversion = Conversion(plan, format, backend_options, codecs, trusted, on_corrupt, verify)
             arguments = {"fields": fields, "rename": rename, "map": None if map is None else name_of(map)}
-            resume = resume or part is not None or commit
+            resume = resume or part is not None or publish_parts
             run = Run(
                 conversion,
                 selection,
@@ -209,12 +210,12 @@ def convert(
                 overwrite,
                 resume,
                 part,
-                commit,
+                publish_parts,
             )
             if workers:
                 conversion.check_pickles()
             conversion.try_first(selection.records(0, min(_FIRST_RECORDS, len(selection))))
-            with chosen_executor(executor, 0 if commit else workers) as run.executor:
+            with chosen_executor(executor, 0 if publish_parts else workers) as run.executor:
                 report = run.preview() if dry_run else run.write()
         return replace(
             report, seconds=time.perf_counter() - begin, left_out=left_out(given, replace(plan, source=chosen))

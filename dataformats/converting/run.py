@@ -56,7 +56,7 @@ class Run:
         overwrite: See `create`.
         resume: Continue the partial data of an equal conversion.
         part: `(i, n)` to write only each `n`-th shard, from number `i` on, and publish nothing; `None` for all.
-        commit: Publish the shards that all parts wrote.
+        publish_parts: Publish the shards that all parts wrote.
         executor: Runs the tasks; `None` runs them here.
         total: How many records this run has to convert.
         done: How many of them are converted or left out.
@@ -76,7 +76,7 @@ class Run:
     overwrite: bool
     resume: bool
     part: tuple[int, int] | None
-    commit: bool
+    publish_parts: bool
     executor: Executor | None = None
     total: int = field(init=False)
     done: int = 0
@@ -86,13 +86,13 @@ class Run:
 
     def __post_init__(self) -> None:
         self.total = len(self.selection)
-        if self.part is None and not self.commit:
+        if self.part is None and not self.publish_parts:
             return
-        if self.part is not None and self.commit:
-            raise ValueError("convert() takes part= or commit=True, not both")
+        if self.part is not None and self.publish_parts:
+            raise ValueError("convert() takes part= or publish_parts=True, not both")
         if self.shard_records is None or self.shard_bytes is not None:
             raise ValueError(
-                "part= and commit=True need shard_records=, without shard_bytes=: parts write whole shards"
+                "part= and publish_parts=True need shard_records=, without shard_bytes=: parts write whole shards"
             )
         first, n = self.part or (0, 1)
         if not 0 <= first < n:
@@ -198,7 +198,7 @@ class Run:
         """Write the shards that are missing, publish all unless this is a part, and return the facts of the sidecar."""
         schema = self.conversion.schema
         try:
-            entries = self._committed(area) if self.commit else self._write_shards(area)
+            entries = self._committed(area) if self.publish_parts else self._write_shards(area)
             check()
             facts = {"format": schema.backend.name, **(schema.sidecar() or {}), "plan": plan, **self._facts()}
             if self.part is not None:
@@ -210,7 +210,7 @@ class Run:
             area.check_owned()
             area.publish(replace(new, facts=facts, keep=True))
         except BaseException as error:
-            is_begun = bool(area.entries()) if self.commit else area.keeps_partial
+            is_begun = bool(area.entries()) if self.publish_parts else area.keeps_partial
             if is_begun and self._is_kept(error):
                 area.suspend()
             elif area.is_owned:
@@ -354,7 +354,7 @@ def _incomplete(area: StagingArea, entries: Mapping[int, ShardEntry], expected: 
         f"the number of complete shards of {area.name!r}",
         expected=expected,
         found=len(entries),
-        remedy=f"Run {which} again with the same arguments, then commit.",
+        remedy=f"Run {which} again with the same arguments, then publish the parts.",
     )
 
 

@@ -117,15 +117,15 @@ def test_an_interrupt_before_anything_was_written(run: Run, functions: str) -> N
     assert (result.code, result.out, result.err) == (130, "", "dataformats: interrupted\n")
 
 
-def test_parts_and_commit(run: Run, tmp_path: Path) -> None:
+def test_parts_and_publish_parts(run: Run, tmp_path: Path) -> None:
     command = ("convert", DIGITS, tmp_path / "parts", "--format", "ffrecord", "--shard-records", 100)
     for number, records in ((0, "300"), (1, "299")):
-        missing = run(*command, "--commit")
+        missing = run(*command, "--publish-parts")
         assert (missing.code, missing.out) == (2, "")
         result = run(*command, "--part", f"{number}/2", "--workers", 0)
         assert (result.code, result.facts["records"], result.facts["files"]) == (0, records, "3")
-    assert "found 3. Run the parts 1/2 again with the same arguments, then commit" in missing.err
-    assert run(*command, "--commit").facts["records"] == "599"
+    assert "found 3. Run the parts 1/2 again with the same arguments, then publish the parts" in missing.err
+    assert run(*command, "--publish-parts").facts["records"] == "599"
     assert dataformats.verify(tmp_path / "parts", against=DIGITS).ok
 
 
@@ -134,8 +134,8 @@ def test_parts_and_commit(run: Run, tmp_path: Path) -> None:
     [
         (("--part", "2/2"), "expected I/N, with I from 0 to N-1, found '2/2'"),
         (("--part", "0"), "expected I/N"),
-        (("--part", "0/2", "--commit"), "it follows when all parts are written"),
-        (("--commit", "--shard-bytes", 9), "--part and --commit need it"),
+        (("--part", "0/2", "--publish-parts"), "it follows when all parts are written"),
+        (("--publish-parts", "--shard-bytes", 9), "--part and --publish-parts need it"),
     ],
 )
 def test_wrong_parts(run: Run, options: tuple[object, ...], said: str, tmp_path: Path) -> None:

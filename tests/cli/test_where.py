@@ -33,7 +33,7 @@ def test_copying_commands_apply_where(run: Run, where: str) -> None:
     options = ("--where", where, "--shard-records", 100)
     assert run("convert", DIGITS, "c", "--format", "tfrecord", *options).facts["records"] == str(EIGHTS)
     assert run("verify", "c", "--against", DIGITS, "--where", where).facts["findings"] == "0"
-    for part in (("--part", "0/2"), ("--part", "1/2"), ("--commit",)):
+    for part in (("--part", "0/2"), ("--part", "1/2"), ("--publish-parts",)):
         result = run("convert", DIGITS, "d", "--format", "tfrecord", *options, *part)
         assert result.code == 0, result.err
     assert run("verify", "d", "--against", "c").facts["findings"] == "0"

@@ -50,11 +50,11 @@ def test_concurrent_duplicate_parts_write_the_same_bytes(
     again = write(0)
     assert (again.records, again.resumed) == (24, 24)
     assert not (tmp_path / "parts" / "new").exists()
-    report = dataformats.convert(source, tmp_path / "parts" / "new", commit=True, **options)
+    report = dataformats.convert(source, tmp_path / "parts" / "new", publish_parts=True, **options)
     assert (report.records, report.files, report.nbytes, report.resumed) == (N, 7, whole.nbytes, 0)
     assert tree(tmp_path / "parts") == tree(tmp_path / "whole")
     assert only_data(tmp_path / "parts")
-    late: list[dict[str, Any]] = [{"commit": True}, {"part": (1, 3)}]
+    late: list[dict[str, Any]] = [{"publish_parts": True}, {"part": (1, 3)}]
     for which in [*late, *({**which, "overwrite": True} for which in late)]:
         assert dataformats.convert(source, tmp_path / "parts" / "new", **which, **options).records == N
     assert only_data(tmp_path / "parts")
@@ -63,24 +63,24 @@ def test_concurrent_duplicate_parts_write_the_same_bytes(
 def test_a_commit_names_the_missing_parts(source: dataformats.RecordSource, tmp_path: Path) -> None:
     path = tmp_path / "new"
     with pytest.raises(dataformats.StateMismatchError, match="expected 7, found 0"):
-        dataformats.convert(source, path, commit=True, **OPTIONS)
+        dataformats.convert(source, path, publish_parts=True, **OPTIONS)
     assert not list(tmp_path.iterdir())
     dataformats.convert(source, path, part=(1, 4), **OPTIONS)
     dataformats.convert(source, path, part=(3, 4), **OPTIONS)
     with pytest.raises(dataformats.StateMismatchError, match=r"expected 7, found 3. Run the parts 0/4, 2/4 again"):
-        dataformats.convert(source, path, commit=True, **OPTIONS)
+        dataformats.convert(source, path, publish_parts=True, **OPTIONS)
     dataformats.convert(source, path, part=(0, 2), **OPTIONS)  # a plan with another number of parts
     (gone,) = (tmp_path / "new.partial").glob("00005-*.partial")
     shutil.rmtree(gone)
     with pytest.raises(dataformats.StateMismatchError, match=r"expected 7, found 6. Run the parts that write .* 5 "):
-        dataformats.convert(source, path, commit=True, **OPTIONS)
+        dataformats.convert(source, path, publish_parts=True, **OPTIONS)
     dataformats.convert(source, path, part=(1, 2), **OPTIONS)
-    assert dataformats.convert(source, path, commit=True, **OPTIONS).records == N
+    assert dataformats.convert(source, path, publish_parts=True, **OPTIONS).records == N
     assert [record["n"] for record in dataformats.open(path)] == list(range(N))
 
 
 @pytest.mark.parametrize("failing", ["os.rename", "dataformats.storage.atomic.rename_new"])
-@pytest.mark.parametrize("first", [{"commit": True}, {"part": (0, 1)}], ids=["commit", "part"])
+@pytest.mark.parametrize("first", [{"publish_parts": True}, {"part": (0, 1)}], ids=["commit", "part"])
 def test_failed_commit_is_repeated(
     source: dataformats.RecordSource,
     failing: str,
@@ -102,11 +102,11 @@ def test_failed_commit_is_repeated(
     with monkeypatch.context() as patched:
         patched.setattr(failing, fail)
         with pytest.raises(OSError, match="no more"):
-            dataformats.convert(source, path, commit=True, **OPTIONS)
+            dataformats.convert(source, path, publish_parts=True, **OPTIONS)
     assert not path.exists()
     report = dataformats.convert(source, path, **first, **OPTIONS)
     assert (report.records, report.resumed) == (N, N if "part" in first else 0)
-    assert dataformats.convert(source, path, commit=True, **OPTIONS).records == N
+    assert dataformats.convert(source, path, publish_parts=True, **OPTIONS).records == N
     assert [record["n"] for record in dataformats.open(path)] == list(range(N))
     assert only_data(tmp_path)
 
@@ -115,7 +115,7 @@ def test_parts_of_another_plan_are_refused(source: dataformats.RecordSource, tmp
     path = tmp_path / "new"
     dataformats.convert(source, path, part=(0, 2), **OPTIONS)
     before = tree(tmp_path)
-    others: list[dict[str, Any]] = [{"part": (1, 2)}, {"commit": True}]
+    others: list[dict[str, Any]] = [{"part": (1, 2)}, {"publish_parts": True}]
     for other in others:
         with pytest.raises(dataformats.StateMismatchError, match="limit"):
             dataformats.convert(source, path, limit=50, **other, **OPTIONS)
@@ -130,7 +130,7 @@ def test_parts_share_the_data_and_refuse_others(source: dataformats.RecordSource
         if done < total:
             return
         assert dataformats.convert(source, path, part=(1, 2), **OPTIONS).records == 27
-        ways: list[dict[str, Any]] = [{"commit": True}, {"resume": True}, {}]
+        ways: list[dict[str, Any]] = [{"publish_parts": True}, {"resume": True}, {}]
         for other in ways:
             with pytest.raises(dataformats.TargetInUseError):
                 dataformats.convert(source, path, **other, **OPTIONS)
@@ -154,7 +154,7 @@ def test_late_part_waits_for_the_commit(source: dataformats.RecordSource, tmp_pa
         def start(done: int, total: int) -> None:
             late.append(thread.submit(dataformats.convert, source, path, part=(0, 2), **OPTIONS))
 
-        dataformats.convert(source, path, commit=True, progress=start, **OPTIONS)
+        dataformats.convert(source, path, publish_parts=True, progress=start, **OPTIONS)
         assert late[0].result().records == N
     assert only_data(tmp_path)
 
@@ -168,7 +168,7 @@ def test_parts_keep_old_data_until_the_commit(source: dataformats.RecordSource, 
     for number in range(2):
         dataformats.convert(source, path, part=(number, 2), overwrite=True, **OPTIONS)
     assert len(dataformats.open(path)) == 5
-    assert dataformats.convert(source, path, commit=True, overwrite=True, **OPTIONS).records == N
+    assert dataformats.convert(source, path, publish_parts=True, overwrite=True, **OPTIONS).records == N
     assert len(dataformats.open(path)) == N
     assert only_data(tmp_path)
 
@@ -180,7 +180,7 @@ def test_omitted_records_are_counted_by_part_and_in_all(tmp_path: Path) -> None:
     path = tmp_path / "new" / "new"
     found = [dataformats.convert(tmp_path / "old.ffr", path, part=(i, 2), **options) for i in range(2)]
     assert [(report.records, report.omitted) for report in found] == [(25, 8), (26, 1)]
-    report = dataformats.convert(tmp_path / "old.ffr", path, commit=True, **options)
+    report = dataformats.convert(tmp_path / "old.ffr", path, publish_parts=True, **options)
     assert (report.records, report.omitted, report.files) == (51, 9, 6)
 
 
@@ -188,9 +188,9 @@ def test_omitted_records_are_counted_by_part_and_in_all(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"part": (2, 2)}, "0 <= i < n"),
-        ({"part": (0, 2), "commit": True}, "not both"),
+        ({"part": (0, 2), "publish_parts": True}, "not both"),
         ({"part": (0, 2), "shard_records": None}, "shard_records="),
-        ({"commit": True, "shard_bytes": 100}, "shard_records="),
+        ({"publish_parts": True, "shard_bytes": 100}, "shard_records="),
     ],
 )
 def test_wrong_arguments(

@@ -54,16 +54,16 @@ def test_parts_at_once_and_commit(source: dataformats.RecordSource, remote: Remo
     remote.memory.rm(remote.memory.glob("/bucket/new.partial/*/00003-*")[0], recursive=True)
     remote.memory.rm(remote.memory.glob("/bucket/new.partial/*/00003.json")[0])
     with pytest.raises(dataformats.StateMismatchError, match=r"expected 4, found 3. Run the parts 1/2"):
-        dataformats.convert(source, URL, commit=True, **OPTIONS)
+        dataformats.convert(source, URL, publish_parts=True, **OPTIONS)
     write(1)
-    report = dataformats.convert(source, URL, commit=True, **OPTIONS)
+    report = dataformats.convert(source, URL, publish_parts=True, **OPTIONS)
     assert (report.records, report.files) == (N, 4)
     assert names(remote) == {"new", "new.dataformats.json"}
     assert numbers() == list(range(N))
     dataformats.convert(source, tmp_path / "new", **OPTIONS)
     for file in (path for path in (tmp_path / "new").rglob("*") if path.is_file()):
         assert remote.memory.cat_file(f"/bucket/{file.relative_to(tmp_path)}") == file.read_bytes()
-    late: list[dict[str, Any]] = [{"commit": True}, {"resume": True}]
+    late: list[dict[str, Any]] = [{"publish_parts": True}, {"resume": True}]
     for which in late:
         assert dataformats.convert(source, URL, **which, **OPTIONS).records == N
 

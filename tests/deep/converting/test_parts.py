@@ -26,7 +26,7 @@ def slowly(record):
         time.sleep(0.01)
     return record
 
-part = {} if which == "all" else {"commit": True} if which == "commit" else {"part": (int(which), PARTS)}
+part = {} if which == "all" else {"publish_parts": True} if which == "publish" else {"part": (int(which), PARTS)}
 report = dataformats.convert(source, target, "granular", map=slowly, shard_records=100, **part)
 print(report.records, report.resumed)
 """
@@ -69,10 +69,10 @@ def test_killed_and_duplicate_parts_give_the_same_bytes(tmp_path: Path) -> None:
     killed.communicate()
     (tmp_path / "parts" / "hold").unlink()
     assert [records for records, _ in results(*others)] == [700, 600, 600]
-    incomplete = start(tmp_path, "parts/new", "commit")
+    incomplete = start(tmp_path, "parts/new", "publish")
     assert "the parts 0/3" in incomplete.communicate(timeout=240)[1]
     assert results(start(tmp_path, "parts/new", "0")) == [[700, 200]]
     assert not (tmp_path / "parts" / "new").exists()
-    whole, committed = results(start(tmp_path, "whole/new", "all"), start(tmp_path, "parts/new", "commit"))
+    whole, committed = results(start(tmp_path, "whole/new", "all"), start(tmp_path, "parts/new", "publish"))
     assert whole == committed == [N, 0]
     assert tree(tmp_path / "parts") == tree(tmp_path / "whole")

@@ -348,7 +348,7 @@ def _parts(case: FormatCase) -> Job:
     def one(options: Mapping[str, Any], place: Place, notes: Notes) -> None:
         _convert(place, case, target, shard_records=3, **options)
 
-    steps: list[dict[str, Any]] = [{"part": (0, 2)}, {"part": (1, 2)}, {"commit": True}]
+    steps: list[dict[str, Any]] = [{"part": (0, 2)}, {"part": (1, 2)}, {"publish_parts": True}]
     calls = tuple(functools.partial(one, options) for options in steps)
     return Job("parts", f"{case.name}/parts", (target,), _source_alone(case), calls, resumes=True)
 

@@ -150,7 +150,7 @@ def convert_in_parts(name: str, format: str) -> Call:
     """Return a call of both parts of a conversion, one after the other, and of the commit."""
 
     def call(place: Place, **options: Any) -> None:
-        steps: tuple[dict[str, Any], ...] = ({"part": (0, 2)}, {"part": (1, 2)}, {"commit": True})
+        steps: tuple[dict[str, Any], ...] = ({"part": (0, 2)}, {"part": (1, 2)}, {"publish_parts": True})
         for step in steps:
             convert_shards(name, format, **step)(place, **options)
 
