@@ -79,7 +79,7 @@ class _Utf8(Codec):
 
 def _items_of(column: Column, item: str) -> Blobs | None:
     """Return the items of a `Ragged` of this kind; `None` for any other column."""
-    if not isinstance(column, Ragged) or column.item != item or column.present is not None:
+    if not isinstance(column, Ragged) or column.item_kind != item or column.present is not None:
         return None
     values = column.values[column.offsets[0] : column.offsets[-1]]
     return Blobs.back_to_back(values, column.lengths) if isinstance(values, np.ndarray) else None

@@ -34,11 +34,11 @@ def jax_conversion(device: Any) -> Callable[[Any], Any]:
 
     def put(leaf: Any) -> Any:
         if isinstance(leaf, Ragged):
-            if leaf.item != "array" or not holds(leaf.values):
+            if leaf.item_kind != "array" or not holds(leaf.values):
                 return apply_to_leaves(list(leaf), put)
             first, last = leaf.offsets[[0, -1]]
             present = None if leaf.present is None else put(leaf.present)
-            return Ragged(put(leaf.values[first:last]), put(leaf.offsets - first), leaf.item, present)
+            return Ragged(put(leaf.values[first:last]), put(leaf.offsets - first), leaf.item_kind, present)
         if not holds(leaf):
             return leaf
         native = leaf.astype(leaf.dtype.newbyteorder("="), copy=False)

@@ -83,7 +83,7 @@ class SequenceFields:
             raise SpecError(f"expected a field of the records to {self.verb}, found only {found}", field=missing[0])
 
     def _of_column(self, field: str, column: Any, indices: Indices) -> Ragged:
-        if isinstance(column, Ragged) and column.item == "array" and isinstance(column.values, np.ndarray):
+        if isinstance(column, Ragged) and column.item_kind == "array" and isinstance(column.values, np.ndarray):
             return column
         if isinstance(column, Ragged):
             raise self._unfit(field, "text, bytes or sequences of sequences", f"{self.verb.title()} it in transform=")

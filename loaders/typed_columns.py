@@ -44,9 +44,9 @@ def is_optional(column: Any) -> bool:
 
 def _ragged(name: str, values: list[Any], types: set[type], column: Ragged) -> Ragged | None:
     inner: Any = column.values
-    if column.item == "bytes":
+    if column.item_kind == "bytes":
         return _of_bytes(values, "bytes") if types == {bytes} else None
-    if column.item == "utf8":
+    if column.item_kind == "utf8":
         return _of_text(values) if types == {str} else None
     if types == {np.ndarray}:
         return _of_arrays(values) if values[0].ndim and values[0].shape[1:] == np.shape(inner)[1:] else None

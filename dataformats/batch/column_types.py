@@ -38,7 +38,7 @@ class Ragged:
     Attributes:
         values: All items one after the other: an ndarray `(sum, ...)`, another `Ragged`, or a list.
         offsets: int64[B+1]; item i is `values[offsets[i]:offsets[i+1]]`.
-        item: The kind of an item: `"array"`, or `"bytes"` or `"utf8"` over uint8 values.
+        item_kind: The kind of an item: `"array"`, or `"bytes"` or `"utf8"` over uint8 values.
         present: bool[B], False for records that lack the field (their items are empty); `None`: all have it.
 
     Example:
@@ -55,7 +55,7 @@ class Ragged:
 
     values: NDArray[Any] | Ragged | list[Any]
     offsets: NDArray[np.int64]
-    item: str = "array"
+    item_kind: str = "array"
     present: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
@@ -70,18 +70,18 @@ class Ragged:
         if isinstance(self.values, Ragged):
             return [self.values[inner] for inner in range(start, stop)]
         part = self.values[start:stop]
-        if self.item == "array" or isinstance(part, list):
+        if self.item_kind == "array" or isinstance(part, list):
             return part
-        return part.tobytes() if self.item == "bytes" else part.tobytes().decode()
+        return part.tobytes() if self.item_kind == "bytes" else part.tobytes().decode()
 
     def __iter__(self) -> Iterator[Any]:
         if isinstance(self.values, Ragged):
             return (self[row] for row in range(len(self)))
-        if self.item == "bytes" and isinstance(self.values, np.ndarray):
+        if self.item_kind == "bytes" and isinstance(self.values, np.ndarray):
             return iter(bytes_list(np.ascontiguousarray(self.values), self.offsets[:-1], self.lengths))
         bounds = itertools.pairwise(self.offsets.tolist())
         values: Any = self.values
-        if self.item == "array" or isinstance(values, list):
+        if self.item_kind == "array" or isinstance(values, list):
             return (values[start:stop] for start, stop in bounds)
         memory = np.ascontiguousarray(values).data
         return (str(memory[start:stop], "utf-8") for start, stop in bounds)
@@ -92,7 +92,7 @@ class Ragged:
         Raises:
             ValueError: The items differ in length, or are no arrays.
         """
-        if self.item != "array" or len(set(self.lengths.tolist())) > 1:
+        if self.item_kind != "array" or len(set(self.lengths.tolist())) > 1:
             raise ValueError(
                 f"{self!r} is not one array: its items are text, or differ in length. Take pad(), or to_torch()"
             )
@@ -108,7 +108,7 @@ class Ragged:
 
     def __repr__(self) -> str:
         kind = getattr(self.values, "dtype", type(self.values).__name__)
-        return f"Ragged({len(self)} items of {kind if self.item == 'array' else self.item})"
+        return f"Ragged({len(self)} items of {kind if self.item_kind == 'array' else self.item_kind})"
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -122,7 +122,7 @@ class Ragged:
         np.cumsum(lengths, out=offsets[1:])
         inner = np.repeat(self.offsets[:-1][rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
         present = None if self.present is None else self.present[rows]
-        return Ragged(take_column(self.values, inner), offsets, self.item, present)
+        return Ragged(take_column(self.values, inner), offsets, self.item_kind, present)
 
     def pad(self, length: int | None = None, value: Any = 0) -> NDArray[Any]:
         """Return a dense array `(B, length, ...)`; short items are filled up with `value`.
@@ -265,7 +265,7 @@ def concat_columns(columns: Sequence[Any]) -> Any:
         if any(part.present is not None for part in parts):
             present = np.concatenate([np.ones(len(p), bool) if p.present is None else p.present for p in parts])
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        return Ragged(concat_columns([part.values for part in parts]), offsets, first.item, present)
+        return Ragged(concat_columns([part.values for part in parts]), offsets, first.item_kind, present)
     return list(itertools.chain(*columns)) if isinstance(first, list) else np.concatenate(columns)
 
 

@@ -97,7 +97,7 @@ def _tensor(array: NDArray[Any], share: bool) -> Any:
 
 def _jagged(column: Ragged, share: bool) -> Any:
     values = column.values
-    if column.item != "array" or not isinstance(values, np.ndarray) or values.dtype.kind not in NUMBERS:
+    if column.item_kind != "array" or not isinstance(values, np.ndarray) or values.dtype.kind not in NUMBERS:
         return to_tensors(list(column), share=share)
     first, last = int(column.offsets[0]), int(column.offsets[-1])
     offsets = _torch().from_numpy(column.offsets - first)

@@ -78,10 +78,10 @@ def _of_ragged(column: Ragged, kind: Any) -> Any:
         return arrow.StructArray.from_arrays([files, paths], fields=list(kind), mask=files.is_null())
     buffers = [None if column.present is None else _bits(column.present)]
     buffers.append(arrow.py_buffer(np.ascontiguousarray(column.offsets, np.int64)))
-    if column.item == "array":
+    if column.item_kind == "array":
         values = to_arrow(column.values, None if kind is None else kind.value_type)
         return arrow.Array.from_buffers(arrow.large_list(values.type), len(column), buffers, children=[values])
-    stored = arrow.large_binary() if column.item == "bytes" else arrow.large_string()
+    stored = arrow.large_binary() if column.item_kind == "bytes" else arrow.large_string()
     buffers.append(arrow.py_buffer(np.ascontiguousarray(column.values)))
     array = arrow.Array.from_buffers(stored, len(column), buffers)
     return array if kind in (None, stored) else _converted(array.cast, kind)

@@ -34,7 +34,7 @@ def elements_of(column: Any, part: range, name: str, size: int = 1) -> Column:
         picked = (np.arange(size) + size * np.asarray(part, np.int64)[:, None]).reshape(-1)
         inner = (column.offsets[:-1, None] + picked).reshape(-1)
         offsets = np.arange(len(column) + 1, dtype=np.int64) * len(picked)
-        return Ragged(take_column(column.values, inner), offsets, column.item)
+        return Ragged(take_column(column.values, inner), offsets, column.item_kind)
     if isinstance(column, list):
         check_part(part, np.array([len(value) for value in column], np.int64), name)
         return [_picked(value, part) for value in column]
@@ -84,7 +84,7 @@ def insert_missing(column: Column, present: NDArray[np.bool_], *, optional: bool
             return column
         lengths = np.zeros(len(present), np.int64)
         lengths[present] = column.lengths
-        return Ragged(column.values, offsets_of(lengths) + column.offsets[0], column.item, present)
+        return Ragged(column.values, offsets_of(lengths) + column.offsets[0], column.item_kind, present)
     if not optional or isinstance(column, Nullable):
         return column
     if isinstance(column, list):

@@ -34,7 +34,7 @@ def find_differences(expected: Any, found: Any) -> NDArray[np.bool_]:
     if isinstance(expected, Nullable) and isinstance(found, Nullable):
         in_values = find_differences(expected.values, found.values) & expected.present
         return in_values | (expected.present ^ found.present)
-    if isinstance(expected, Ragged) and isinstance(found, Ragged) and expected.item == found.item:
+    if isinstance(expected, Ragged) and isinstance(found, Ragged) and expected.item_kind == found.item_kind:
         return _differing_ragged(expected, found)
     both_lists = isinstance(expected, list) and isinstance(found, list)
     pairs = zip(*((expected, found) if both_lists else (items_of(expected), items_of(found))), strict=True)

@@ -49,9 +49,9 @@ def _column_as_json(column: Any) -> list[Any]:
         return _column_as_json(column.values)
     if isinstance(column, np.ndarray):
         return _array_as_json(column)
-    if isinstance(column, Ragged) and column.item == "utf8":
+    if isinstance(column, Ragged) and column.item_kind == "utf8":
         return list(column)
-    if isinstance(column, Ragged) and column.item == "array" and isinstance(column.values, np.ndarray):
+    if isinstance(column, Ragged) and column.item_kind == "array" and isinstance(column.values, np.ndarray):
         values = _array_as_json(column.values)
         return [values[start:stop] for start, stop in itertools.pairwise(column.offsets.tolist())]
     return list(map(as_json, column))

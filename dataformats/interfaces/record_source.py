@@ -197,7 +197,7 @@ class RecordSource(ABC):
         for name, column in batch.columns.items():
             present = getattr(column, "present", None)
             if present is None or present[0]:
-                sequence = isinstance(column, Ragged) and column.item == "array"
+                sequence = isinstance(column, Ragged) and column.item_kind == "array"
                 fields[name] = range(len(column[0])) if sequence else True
         return fields
 

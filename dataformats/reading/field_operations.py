@@ -185,7 +185,7 @@ def _blobs(column: Any, name: str) -> Blobs:
     Raises:
         SpecError: It holds something else, or a record lacks the field.
     """
-    if isinstance(column, Ragged) and column.item == "bytes" and isinstance(column.values, np.ndarray):
+    if isinstance(column, Ragged) and column.item_kind == "bytes" and isinstance(column.values, np.ndarray):
         if column.present is None or column.present.all():
             return Blobs(column.values, column.offsets[:-1], column.lengths)
     elif isinstance(column, list) and all(isinstance(value, bytes) for value in column):

@@ -212,8 +212,8 @@ class _FieldStats:
 
     def _add_ragged(self, column: Ragged, rows: NDArray[np.int64], indices: NDArray[np.int64]) -> None:
         lengths = column.lengths[rows]
-        is_text = column.item in ("bytes", "utf8")
-        text = (lambda at: media_text(column[int(rows[at])])) if column.item == "bytes" else (lambda _: "")
+        is_text = column.item_kind in ("bytes", "utf8")
+        text = (lambda at: media_text(column[int(rows[at])])) if column.item_kind == "bytes" else (lambda _: "")
         self._largest.add(lengths, indices[rows], text)
         self._collect(lengths)
         if is_text and not self._frequencies.overflown:

@@ -129,6 +129,6 @@ def _check_elements(codec: str, column: Any) -> None:
         assert isinstance(column, list), f"{codec} gave {column!r}"
         return
     assert isinstance(column, Ragged), f"{codec} gave {column!r}"
-    assert column.item == codec
+    assert column.item_kind == codec
     assert isinstance(column.values, np.ndarray)
     assert column.values.dtype == np.uint8

@@ -119,7 +119,7 @@ def plain_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
             plain[name] = column.values
         elif isinstance(column, Ragged) and isinstance(column.values, Ragged):
             plain |= {f"{name} values": list(column.values), f"{name} offsets": column.offsets}
-        elif isinstance(column, Ragged) and column.item == "array":
+        elif isinstance(column, Ragged) and column.item_kind == "array":
             plain |= {f"{name} values": column.values, f"{name} offsets": column.offsets}
         else:
             plain[name] = list(column) if isinstance(column, Ragged) else column

@@ -92,7 +92,7 @@ def any_features(chance: random.Random, payload: Any) -> bytes:
 def same(left: Any, right: Any) -> bool:
     if isinstance(left, Ragged):
         parts = same(left.values, right.values) and same(left.offsets, right.offsets)
-        return parts and left.item == right.item and same(left.present, right.present)
+        return parts and left.item_kind == right.item_kind and same(left.present, right.present)
     if isinstance(left, Nullable):
         return same(left.values, right.values) and same(left.present, right.present)
     if isinstance(left, np.ndarray):

@@ -30,7 +30,7 @@ def shifted(lists: list[list[int]]) -> Ragged:
 
 def strings(texts: list[str]) -> Ragged:
     blobs = Blobs.join([text.encode() for text in texts])
-    return Ragged(*blobs.contiguous(), item="utf8")
+    return Ragged(*blobs.contiguous(), item_kind="utf8")
 
 
 def as_lists(column: Any) -> list[Any]:
@@ -210,7 +210,7 @@ def test_to_arrow() -> None:
         "seq": shifted([[1, 2], []]),
         "holes": Ragged(np.arange(3), np.array([0, 3, 3]), present=np.array([True, False])),
         "t": strings(["a", "é"]),
-        "bytes": Ragged(np.frombuffer(b"abc", np.uint8), np.array([0, 1, 3]), item="bytes"),
+        "bytes": Ragged(np.frombuffer(b"abc", np.uint8), np.array([0, 1, 3]), item_kind="bytes"),
         "ts": Ragged(strings(["a", "b"]), np.array([0, 2, 2])),
         "maybe": Nullable(np.array([7, 0]), np.array([True, False])),
         "maybe_x": Nullable(np.ones((2, 3)), np.array([False, True])),

@@ -14,13 +14,13 @@ from dataformats.display.differences import find_differences, is_same
 NAN, OTHER_NAN = np.array([0x7FC00000, 0x7FC00001], np.uint32).view(np.float32)
 
 
-def ragged(*items: Any, item: str = "array", dtype: str = "u1") -> Ragged:
+def ragged(*items: Any, item_kind: str = "array", dtype: str = "u1") -> Ragged:
     arrays = [np.frombuffer(part, np.uint8) if isinstance(part, bytes) else np.array(part, dtype) for part in items]
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(part) for part in arrays])])
-    return Ragged(np.concatenate(arrays), offsets, item)
+    return Ragged(np.concatenate(arrays), offsets, item_kind)
 
 
-TEXTS = ragged(b"ab", b"", b"c", item="bytes")
+TEXTS = ragged(b"ab", b"", b"c", item_kind="bytes")
 
 CASES: dict[str, tuple[Any, Any, list[bool]]] = {
     "equal numbers": (np.arange(3), np.arange(3), [False] * 3),
@@ -37,9 +37,9 @@ CASES: dict[str, tuple[Any, Any, list[bool]]] = {
     "ragged": (ragged([1], [2, 3], []), ragged([1], [2, 4], []), [False, True, False]),
     "ragged lengths": (ragged([1], [2, 3], []), ragged([1], [2], [3]), [False, True, True]),
     "ragged dtypes": (ragged([1], []), ragged([1], [], dtype="i4"), [True, False]),
-    "bytes": (TEXTS, ragged(b"ab", b"", b"d", item="bytes"), [False, False, True]),
+    "bytes": (TEXTS, ragged(b"ab", b"", b"d", item_kind="bytes"), [False, False, True]),
     "bytes in a list": (TEXTS, [b"ab", b"", "c"], [False, False, True]),
-    "bytes and text": (TEXTS, ragged(b"ab", b"", b"c", item="utf8"), [True, True, True]),
+    "bytes and text": (TEXTS, ragged(b"ab", b"", b"c", item_kind="utf8"), [True, True, True]),
     "part of a buffer": (Ragged(TEXTS.values, np.array([2, 2, 3]), "bytes"), [b"", b"c"], [False, False]),
     "part of a longer buffer": (
         Ragged(np.array([7, 1, 2, 8]), np.array([1, 2, 3])),
@@ -48,7 +48,7 @@ CASES: dict[str, tuple[Any, Any, list[bool]]] = {
     ),
     "ragged over ragged": (
         Ragged(TEXTS, np.array([0, 2, 3])),
-        Ragged(ragged(b"ab", b"", b"x", item="bytes"), np.array([0, 2, 3])),
+        Ragged(ragged(b"ab", b"", b"x", item_kind="bytes"), np.array([0, 2, 3])),
         [False, True],
     ),
     "missing sequences": (
