@@ -104,7 +104,7 @@ class Moments:
 def _scale(minimum: float, maximum: float) -> float:
     """Return the power of two that keeps squares of such numbers within the range of float64."""
     magnitude = max(abs(minimum), abs(maximum))
-    return _FROM_TINY if 0 < magnitude < 2.0**-400 else _FROM_HUGE if magnitude > 2.0**400 else 1.0
+    return _FROM_TINY if magnitude < 2.0**-400 else _FROM_HUGE if magnitude > 2.0**400 else 1.0
 
 
 class RunningHistogram:

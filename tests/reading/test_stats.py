@@ -71,6 +71,7 @@ def test_histogram_is_numpys(column: np.ndarray[Any, Any], cut: int) -> None:
 @example(np.array([1e308, 1.1e308, 1.7e308]), 1)  # their sum and squares are larger than a float64
 @example(np.array([-1.7e308, 0, 1.7e308]), 2)
 @example(np.array([1e-200, 3e-200, 4e-200]), 1)  # their squares are zero
+@example(np.array([1e-200, 0.0]), 1)  # zeros alone need no other scale
 @example(np.array([1e-200, 1e-300, 1, 1e300]), 2)
 def test_mean_and_deviation_match_fractions(column: np.ndarray[Any, Any], cut: int) -> None:
     stats = stats_of(*[part for part in (column[:cut], column[cut:]) if len(part)])
