@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 __all__ = ["Versions", "has_tag", "identity_of"]
@@ -47,9 +48,11 @@ class Versions:
 
 def identity_of(info: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the size of a file, and its version: the first that the file system tells, the same in `info` and `ls`."""
-    version = next((str(info[key]).strip('"') for key in _VERSION_KEYS if info.get(key) is not None), None)
+    version = next((info[key] for key in _VERSION_KEYS if info.get(key) is not None), None)
+    if isinstance(version, datetime) and version.tzinfo:  # fsspec before 2026.9: of files in memory, `ls` tells seconds
+        version = version.timestamp()
     size = str(info.get("size"))  # some file systems tell none of folders
-    return (size,) if version is None else (size, version)
+    return (size,) if version is None else (size, str(version).strip('"'))
 
 
 def has_tag(info: Mapping[str, Any]) -> bool:
