@@ -60,7 +60,7 @@ class TableRecords:
 
     def __iter__(self) -> Iterator[RecordBatch]:
         for batch in self._reader:
-            step = max(1, min(_RECORDS, _BYTES * batch.num_rows // max(1, batch.nbytes)))
+            step = max(1, min(_RECORDS, _BYTES * batch.num_rows // max(1, _bytes_of(batch))))
             for first in range(0, batch.num_rows, step):
                 rows = batch.slice(first, step)
                 try:
@@ -86,6 +86,14 @@ class TableRecords:
             return self.encode.columns(self._format, batch.columns)
         except (SpecError, CodecError):  # one by one, those before it are written
             return None
+
+
+def _bytes_of(batch: Any) -> int:
+    """Return the bytes of a batch. pyarrow before 24 counts views by their whole buffers alone, which a slice shares."""
+    try:
+        return int(batch.nbytes)
+    except pyarrow().ArrowTypeError:
+        return int(batch.get_total_buffer_size())
 
 
 def _is_stored(found: Type, declared: Type) -> bool:
