@@ -90,7 +90,7 @@ def test_borrowed_file_stays_open(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def free(request: pytest.FixtureRequest) -> Iterator[None]:
+def free(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:  # pytest needs a descriptor for `tmp_path`
     """The process may open a few more files only."""
     gc.collect()
     DESCRIPTORS.close_spare()
