@@ -89,7 +89,7 @@ class TableRecords:
 
 
 def _bytes_of(batch: Any) -> int:
-    """Return the bytes of a batch. pyarrow before 24 counts views by their whole buffers alone, which a slice shares."""
+    """Return the bytes of a batch. pyarrow before 24 counts only the whole buffers of views."""
     try:
         return int(batch.nbytes)
     except pyarrow().ArrowTypeError:
