@@ -83,7 +83,7 @@ def split(
     shards: int | None = None,
     shard_records: int | None = None,
     where: Where | None = None,
-    rest: Any = None,
+    rest_path: Any = None,
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
     source_options: Mapping[str, Any] | None = None,
@@ -92,7 +92,7 @@ def split(
     """Copy the records of a dataset into shards of one size, or into two datasets by a condition.
 
     Records keep their order, and are verified and copied as `merge` does. Shards are the files (or folders) of one new
-    dataset, and each of them is a dataset by itself. Pass `shards`, `shard_records`, or `where` and `rest`.
+    dataset, and each of them is a dataset by itself. Pass `shards`, `shard_records`, or `where` and `rest_path`.
 
     Args:
         source: A path as in `open`, or a dataset that `open` returned.
@@ -101,21 +101,22 @@ def split(
         shard_records: The records of each shard; the last one may have fewer.
         where: A condition: see `RecordSource.where`. SQL and a function make records be decoded, before anything is
             written.
-        rest: The dataset of all other records, if `where` is given. The two datasets are published one after the other.
+        rest_path: The dataset of all other records, if `where` is given. The two datasets are published one after the
+            other.
         overwrite: See `merge`.
         progress: See `merge`.
         source_options: See `merge`.
-        storage_options: Options of the fsspec file systems of URLs at `path` and `rest`.
+        storage_options: Options of the fsspec file systems of URLs at `path` and `rest_path`.
 
     Returns:
-        Path to number of records, of each shard, or of `path` and `rest`.
+        Path to number of records, of each shard, or of `path` and `rest_path`.
 
     Raises:
         FormatError: A record is damaged.
-        SpecError: `path` or `rest` is a name of another format, or there are fewer records than `shards`.
+        SpecError: `path` or `rest_path` is a name of another format, or there are fewer records than `shards`.
         TargetExistsError: See `merge`.
         TypeError: See `merge`; or the call has not exactly one of `shards`, `shard_records` and `where`; or `where`
-            without `rest`.
+            without `rest_path`.
 
     Example:
         >>> import dataformats, tempfile, pathlib
@@ -124,17 +125,17 @@ def split(
         >>> list(files.values()), len(dataformats.open(folder / "shards"))
         ([1000, 797], 1797)
         >>> eights, others = folder / "eights.tfrecord", folder / "others.tfrecord"
-        >>> two = dataformats.split(digits, eights, where=lambda record: record["label"] == 8, rest=others)
+        >>> two = dataformats.split(digits, eights, where=lambda record: record["label"] == 8, rest_path=others)
         >>> list(two.values()), dataformats.open(eights)[0]["label"]
         ([174, 1623], 8)
     """
     given = sum(one is not None for one in (shards, shard_records, where))
-    if given != 1 or (where is None) != (rest is None):
-        raise TypeError("expected one of shards=, shard_records=, or where= with rest=")
+    if given != 1 or (where is None) != (rest_path is None):
+        raise TypeError("expected one of shards=, shard_records=, or where= with rest_path=")
     options: dict[str, Any] = {"overwrite": overwrite, "storage_options": storage_options}
     with _opened(source, source_options) as opened:
         if where is not None:
-            return _divide(opened, where, path, rest, progress=progress, options=options)
+            return _divide(opened, where, path, rest_path, progress=progress, options=options)
         return _copy(opened, path, shards, shard_records, progress=progress, options=options)
 
 
@@ -176,7 +177,7 @@ def _divide(
     sources: Sequence[FileSource],
     where: Where,
     path: Any,
-    rest: Any,
+    rest_path: Any,
     *,
     progress: _Progress,
     options: dict[str, Any],
@@ -184,16 +185,16 @@ def _divide(
     """Copy the records for which a condition holds to one dataset, and all others to another."""
     (source,) = sources
     schema, first = _schema(sources, named=True), 0
-    for destination in (path, rest):
+    for destination in (path, rest_path):
         check_copy_name(destination, schema.backend.name)
     # A split that was killed between its two renames is done again.
     storage_options = options["storage_options"]
-    announced = area_at(path, storage_options).announced().get(str(rest))
-    is_ours = announced is not None and area_at(rest, storage_options).holds(announced)
+    announced = area_at(path, storage_options).announced().get(str(rest_path))
+    is_ours = announced is not None and area_at(rest_path, storage_options).holds(announced)
     rest_options: dict[str, Any] = {**options, "overwrite": True} if is_ours else options
     with (
         writer(path, schema, refuse_record, **options) as out,
-        writer(rest, schema, refuse_record, **rest_options) as others,
+        writer(rest_path, schema, refuse_record, **rest_options) as others,
     ):
         mask = evaluate(source, where)  # which may take long: not before both names are known to be free
         for records in _stored(sources, progress):
@@ -201,8 +202,8 @@ def _divide(
             out.append_stored(records[chosen])
             others.append_stored(records[~chosen])
             first += len(records)
-        out.announce({str(rest): others.complete()})
-    return {str(path): len(out), str(rest): len(others)}
+        out.announce({str(rest_path): others.complete()})
+    return {str(path): len(out), str(rest_path): len(others)}
 
 
 def _stored(sources: Sequence[FileSource], progress: _Progress) -> Iterator[StoredRecords]:

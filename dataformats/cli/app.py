@@ -108,7 +108,7 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
     split: (
         "dataformats split photos.tfrecord shards --shards 4",
         "dataformats split photos.tfrecord thousands --shard-records 1000",
-        "dataformats split photos.tfrecord wide.tfrecord --where 'width > height' --rest narrow.tfrecord",
+        "dataformats split photos.tfrecord wide.tfrecord --where 'width > height' --rest-path narrow.tfrecord",
     ),
 }
 """Each command with the examples in its help."""

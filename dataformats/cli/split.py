@@ -21,7 +21,7 @@ Destination = Annotated[
     ),
 ]
 ShardRecords = Annotated[int | None, typer.Option(min=1, metavar="N", help="Write shards of N records.")]
-Rest = Annotated[str | None, typer.Option(metavar="PATH", help="With --where, the dataset of all other records.")]
+RestPath = Annotated[str | None, typer.Option(metavar="PATH", help="With --where, the dataset of all other records.")]
 
 
 def split(
@@ -30,7 +30,7 @@ def split(
     shards: Shards = None,
     shard_records: ShardRecords = None,
     where: Where = None,
-    rest: Rest = None,
+    rest_path: RestPath = None,
     overwrite: Overwrite = False,
     from_format: FromFormat = None,
     from_payload: FromPayload = None,
@@ -46,13 +46,14 @@ def split(
 
     if not sources:  # `convert` does the same
         raise typer.BadParameter(f"missing; found only {destination!r}", param_hint="DESTINATION")
-    if sum(option is not None for option in (shards, shard_records, where)) != 1 or (where is None) != (rest is None):
-        raise typer.BadParameter("expected one of --shards, --shard-records, or --where with --rest")
+    given = sum(option is not None for option in (shards, shard_records, where))
+    if given != 1 or (where is None) != (rest_path is None):
+        raise typer.BadParameter("expected one of --shards, --shard-records, or --where with --rest-path")
     options: dict[str, Any] = {
         "shards": shards,
         "shard_records": shard_records,
         "where": condition(where),
-        "rest": rest,
+        "rest_path": rest_path,
         "overwrite": overwrite,
         "source_options": open_arguments(from_format, from_payload, None),
     }

@@ -55,12 +55,12 @@ class MergingConformance:
     def test_two_datasets_by_a_condition(self, data: DatasetFixture) -> None:
         """Records are split by a function into matching records and the rest."""
         source, path, rest = data.source(10), data.path("few"), data.path("rest")
-        counts = split(source, path, where=lambda record: data.index(record) in (1, 4, 7), rest=rest)
+        counts = split(source, path, where=lambda record: data.index(record) in (1, 4, 7), rest_path=rest)
         assert counts == {str(path): 3, str(rest): 7}
         data.check(data.open(path), [1, 4, 7])
         data.check(data.open(rest), [0, 2, 3, 5, 6, 8, 9])
         data.check_spec(data.open(path), data.open(rest))
-        counts = split(source, path, where=np.zeros(10, bool), rest=rest, overwrite=True)
+        counts = split(source, path, where=np.zeros(10, bool), rest_path=rest, overwrite=True)
         assert counts == {str(path): 0, str(rest): 10}
 
     def test_merge_refuses_sources_of_different_specs(self, data: DatasetFixture) -> None:

@@ -739,10 +739,10 @@ def test_split_by_a_condition(run: Run, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     rules = "def is_eight(record):\n    return record['label'] == 8\ndef fails(record):\n    return record['nothing']\n"
     (tmp_path / "split_rules.py").write_text(rules)
-    facts = run("split", DIGITS, "a.tfrecord", "--where", "split_rules:is_eight", "--rest", "b.tfrecord").facts
+    facts = run("split", DIGITS, "a.tfrecord", "--where", "split_rules:is_eight", "--rest-path", "b.tfrecord").facts
     assert facts == {"a.tfrecord": "174 records", "b.tfrecord": "1623 records"}
     np.save("mask.npy", np.arange(1797) < 5)
-    facts = run("split", DIGITS, "a.tfrecord", "--where", "mask.npy", "--rest", "b.tfrecord", "--overwrite").facts
+    facts = run("split", DIGITS, "a.tfrecord", "--where", "mask.npy", "--rest-path", "b.tfrecord", "--overwrite").facts
     assert facts == {"a.tfrecord": "5 records", "b.tfrecord": "1792 records"}
     np.save("short.npy", np.ones(5, bool))
     for where, found in (
@@ -752,7 +752,7 @@ def test_split_by_a_condition(run: Run, tmp_path: Path, monkeypatch: pytest.Monk
         ("short.npy", "expected bool[1797]"),
         ("missing.npy", "No such file"),
     ):
-        result = run("split", DIGITS, "x.tfrecord", "--where", where, "--rest", "y.tfrecord")
+        result = run("split", DIGITS, "x.tfrecord", "--where", where, "--rest-path", "y.tfrecord")
         assert (result.code, found in result.err) == (2, True), result.err
     assert run("split", DIGITS, "x", "--where", "mask.npy").code == 2
     assert run("split", DIGITS, "x", "--shards", "2", "--shard-records", "3").code == 2

@@ -28,7 +28,7 @@ def where(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_copying_commands_apply_where(run: Run, where: str) -> None:
-    facts = run("split", DIGITS, "a.tfrecord", "--where", where, "--rest", "b.tfrecord").facts
+    facts = run("split", DIGITS, "a.tfrecord", "--where", where, "--rest-path", "b.tfrecord").facts
     assert facts == {"a.tfrecord": f"{EIGHTS} records", "b.tfrecord": f"{1797 - EIGHTS} records"}
     options = ("--where", where, "--shard-records", 100)
     assert run("convert", DIGITS, "c", "--format", "tfrecord", *options).facts["records"] == str(EIGHTS)

@@ -63,7 +63,7 @@ def test_convert_merge_and_repair_take_options_of_both_sides() -> None:
 
 
 def test_split_takes_options_of_both_sides() -> None:
-    dataformats.split(SOURCE, NEW, where=[False, True], rest=REST, **BOTH)
+    dataformats.split(SOURCE, NEW, where=[False, True], rest_path=REST, **BOTH)
     assert [list(dataformats.open(path, storage_options=TO)) for path in (NEW, REST)] == [[b"two"], [b"one"]]
 
 

@@ -31,7 +31,7 @@ def test_every_call_takes_every_kind(path: Path, kind: str) -> None:
     assert [record["n"] for record in dataformats.open(path).where(where)] == [3, 8, 13, 18]
     assert dataformats.convert(path, chosen, where=where).records == 4
     assert dataformats.verify(chosen, against=path, where=where).ok
-    assert [*dataformats.split(path, chosen, where=where, rest=rest, overwrite=True).values()] == [4, 16]
+    assert [*dataformats.split(path, chosen, where=where, rest_path=rest, overwrite=True).values()] == [4, 16]
 
 
 def test_sql_without_duckdb_names_the_extra(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

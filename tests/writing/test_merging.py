@@ -241,20 +241,25 @@ def test_damage(tmp_path: Path, name: str) -> None:
         dataformats.split(damaged, tmp_path / "shards", shard_records=2)
     mask = np.ones(len(dataformats.open(damaged)), bool)
     with pytest.raises(dataformats.FormatError):
-        dataformats.split(damaged, tmp_path / "a.tfrecord", where=mask, rest=tmp_path / "b.tfrecord")
+        dataformats.split(damaged, tmp_path / "a.tfrecord", where=mask, rest_path=tmp_path / "b.tfrecord")
     assert names(tmp_path) == []
 
 
 def test_arguments(tmp_path: Path) -> None:
     mask, x = np.ones(599, bool), tmp_path / "x"
-    wrong: list[dict[str, Any]] = [{}, {"shard_records": 1, "shards": 1}, {"where": mask}, {"shards": 2, "rest": x}]
+    wrong: list[dict[str, Any]] = [
+        {},
+        {"shard_records": 1, "shards": 1},
+        {"where": mask},
+        {"shards": 2, "rest_path": x},
+    ]
     for options in wrong:
         with pytest.raises(TypeError, match="expected one of shards="):
             dataformats.split(DIGITS[0], tmp_path / "shards", **options)
     with pytest.raises(ValueError, match="found 0"):
         dataformats.split(DIGITS[0], tmp_path / "shards", shard_records=0)
     with pytest.raises(ValueError, match=r"expected bool\[599\]"):
-        dataformats.split(DIGITS[0], tmp_path / "a.tfrecord", where=np.ones(5, bool), rest=tmp_path / "b.tfrecord")
+        dataformats.split(DIGITS[0], tmp_path / "a.tfrecord", where=np.ones(5, bool), rest_path=tmp_path / "b.tfrecord")
     with pytest.raises(dataformats.TargetExistsError):
         dataformats.merge(DIGITS[0], tmp_path)
     assert names(tmp_path) == []
@@ -266,7 +271,7 @@ def test_a_name_of_another_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(dataformats.SpecError, match=r"all\.ffr' is a name of ffrecord data, and the records stay"):
         dataformats.merge(DIGITS, other)
     with pytest.raises(dataformats.SpecError, match="convert the data"):
-        dataformats.split(DIGITS[0], tmp_path / "a.tfrecord", where=mask, rest=other)
+        dataformats.split(DIGITS[0], tmp_path / "a.tfrecord", where=mask, rest_path=other)
     with pytest.raises(dataformats.SpecError, match="convert the data"):
         dataformats.repair(DIGITS[0], other)
     assert names(tmp_path) == []

@@ -394,7 +394,7 @@ def _splits(case: FormatCase) -> Iterator[Job]:
 
     def divide(place: Place, notes: Notes) -> None:
         paths = [place.data / name for name in both]
-        dataformats.split(place.source / source, paths[0], where=[i % 3 == 0 for i in range(N)], rest=paths[1])
+        dataformats.split(place.source / source, paths[0], where=[i % 3 == 0 for i in range(N)], rest_path=paths[1])
 
     for name, options in (("split-shards", {"shards": 3}), ("split-shard-records", {"shard_records": 5})):
         yield Job(

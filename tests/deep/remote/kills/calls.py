@@ -167,8 +167,8 @@ def merge(name: str, **arguments: Any) -> Call:
 def split(name: str, **arguments: Any) -> Call:
     def call(place: Place, **options: Any) -> None:
         chosen = {**arguments, **options}
-        if "rest" in chosen:
-            chosen["rest"] = place.path(chosen["rest"])
+        if "rest_path" in chosen:
+            chosen["rest_path"] = place.path(chosen["rest_path"])
         dataformats.split(place.sources / "source.tfrecord", place.path(name), **chosen)
 
     return call

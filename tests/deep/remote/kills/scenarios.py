@@ -161,7 +161,7 @@ def _copied() -> Iterator[Scenario]:
     yield Scenario("merge/tfrecord/file", merge("data.tfrecord"), file)
     yield Scenario("merge/tfrecord/shards", merge("data", shards=4), new)
     yield Scenario("split/tfrecord/shards", split("data", shard_records=SHARD_RECORDS), new)
-    where = split("even.tfrecord", where=is_even, rest="odd.tfrecord", overwrite=True)
+    where = split("even.tfrecord", where=is_even, rest_path="odd.tfrecord", overwrite=True)
     two = (Dataset("even.tfrecord", NEW[::2]), Dataset("odd.tfrecord", NEW[1::2]))
     yield Scenario("split/tfrecord/two", where, two)
     yield Scenario(
