@@ -248,7 +248,7 @@ class GranularReader(Reader, FilesPerField):
         except SpecError as error:
             raise SpecError(error.what, field=field) from None
 
-    def available(self, index: int) -> dict[str, bool | range]:
+    def present_fields(self, index: int) -> dict[str, bool | range]:
         """Return the fields of a row, and the elements of its sequences, without reading a value.
 
         Raises:

@@ -121,7 +121,7 @@ class IndexedFieldsReader(Reader):
             raise SpecError(f"expected a type of one blob a record, found {declared}", field=field)
         return declared
 
-    def available(self, index: int) -> dict[str, bool | range]:
+    def present_fields(self, index: int) -> dict[str, bool | range]:
         """Return the fields that a record has."""
         where = split_by_file(self._starts, np.array([index], np.int64))
         found = {name: self._located(name, where) for name in self.spec or ()}

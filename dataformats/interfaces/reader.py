@@ -185,8 +185,8 @@ class Reader(ABC):
         """Return further facts of the files, for `info`: compression, a version."""
         return {}
 
-    def available(self, index: int) -> dict[str, bool | range] | None:
-        """Return the fields of record `index`: see `RecordSource.available`; `None` if only its blob shows them."""
+    def present_fields(self, index: int) -> dict[str, bool | range] | None:
+        """Return the fields of record `index`: see `RecordSource.present_fields`; `None` if only its blob shows them."""
         return None
 
 

@@ -190,7 +190,7 @@ class RecordSource(ABC):
         """Return the file of a record, and its index in the dataset as errors name it; `None` if it has no file."""
         return None
 
-    def available(self, index: int) -> dict[str, bool | range]:
+    def present_fields(self, index: int) -> dict[str, bool | range]:
         """Return the fields of record `index`: field to True, or to the range of a sequence's elements."""
         batch = self.read([range(len(self))[index]])
         fields: dict[str, bool | range] = {}

@@ -311,11 +311,11 @@ class FileSource(DecodingSource):
             raise error
         return [blobs for blobs, _ in places.stored().values()]
 
-    def available(self, index: int) -> dict[str, bool | range]:
+    def present_fields(self, index: int) -> dict[str, bool | range]:
         index = range(len(self))[index]
-        found = self._reader.available(index)
+        found = self._reader.present_fields(index)
         if found is None:
-            return super().available(index)
+            return super().present_fields(index)
         # Numbers of any length may be one blob: only the blob tells how many.
         unknown = [name for name, kind in self.spec.items() if found.get(name) is True and kind.dims[:1] == (None,)]
         columns = self.read([index], unknown).columns if unknown else {}

@@ -144,8 +144,8 @@ class _View(DecodingSource):
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
         return self._parent.scan(fields)
 
-    def available(self, index: int) -> dict[str, bool | range]:
-        return self._parent.available(index)
+    def present_fields(self, index: int) -> dict[str, bool | range]:
+        return self._parent.present_fields(index)
 
     def close(self) -> None:
         self._parent.close()
@@ -177,8 +177,8 @@ class SelectView(_View):
     def read_bytes(self, indices: ArrayLike) -> list[bytes]:
         raise SpecError("stored payloads hold all fields: call read_bytes() before select()")
 
-    def available(self, index: int) -> dict[str, bool | range]:
-        found = self._parent.available(index)
+    def present_fields(self, index: int) -> dict[str, bool | range]:
+        found = self._parent.present_fields(index)
         return {name: found[name] for name in self._fields if name in found}
 
 
@@ -237,8 +237,8 @@ class TakeView(_View):
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
         return scan_by_reading(self, self.steps(), fields)
 
-    def available(self, index: int) -> dict[str, bool | range]:
-        return self._parent.available(int(self._to_parent([range(len(self))[index]])[1][0]))
+    def present_fields(self, index: int) -> dict[str, bool | range]:
+        return self._parent.present_fields(int(self._to_parent([range(len(self))[index]])[1][0]))
 
 
 class MapView(_View):
@@ -296,7 +296,7 @@ class MapView(_View):
     def read_bytes(self, indices: ArrayLike) -> list[bytes]:
         raise SpecError("records of map() are not stored: call read_bytes() before map()")
 
-    def available(self, index: int) -> dict[str, bool | range]:
+    def present_fields(self, index: int) -> dict[str, bool | range]:
         record = self[index]
         return dict.fromkeys(record, True) if isinstance(record, dict) else {VALUE: True}
 

@@ -68,7 +68,7 @@ class ColumnConformance:
         assert [record["some"].tolist() for record in src.read([4, 0], second)] == [[-4], [0]]
         with pytest.raises(IndexError):
             src.read([4, 3], second)
-        assert {*src.available(2)} == {"id"}
+        assert {*src.present_fields(2)} == {"id"}
         dataformats.converting.convert(src[1:], data.path("copy"), data.case.format, **data.case.create_options)
         for found, expected in ((src, records), (data.open(data.path("copy")), records[1:])):
             assert found.spec == spec

@@ -99,7 +99,7 @@ class ReadingConformance:
             src[0, {"id": range(1)}]
 
     def test_parts_of_sequences(self, data: DatasetFixture) -> None:
-        """A range in a mask takes elements; `available` returns which exist."""
+        """A range in a mask takes elements; `present_fields` returns which exist."""
         data.need_fields()
         kinds = {"frames": "int64[]", "title": "bytes", "names": "bytes[]"}
         spec = {name: kind for name, kind in kinds.items() if kind not in data.case.refuses}
@@ -115,11 +115,11 @@ class ReadingConformance:
         assert is_same_value(src[0, {"frames": range(0)}]["frames"], np.arange(0))
         with pytest.raises(IndexError, match="frames"):
             src[3, {"frames": range(5, 10)}]
-        available = src.available(3)
-        assert available["frames"] == range(9)
-        assert available["title"] is True
+        present = src.present_fields(3)
+        assert present["frames"] == range(9)
+        assert present["title"] is True
         if "names" in spec:
-            assert available["names"] == range(3)
+            assert present["names"] == range(3)
             assert src[3, {"names": range(1, 3)}] == {"names": [b"n1", b"n2"]}
 
     def test_bytes_of_records(self, data: DatasetFixture) -> None:

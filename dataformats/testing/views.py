@@ -67,7 +67,7 @@ class ViewConformance:
         assert list(ids) == [{"id": data.record(i)["id"]} for i in range(2, 5)]
         assert ids[0, {"id": True}] == {"id": data.record(2)["id"]}
         assert src[2:5].select("id")[-1] == {"id": data.record(4)["id"]}
-        assert ids.available(0) == {"id": True}
+        assert ids.present_fields(0) == {"id": True}
         for wrong in (lambda: src.select("nothing"), lambda: ids.read([0], ["data"]), lambda: ids.select("data")):
             with pytest.raises(UnknownNameError):
                 wrong()

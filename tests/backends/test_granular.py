@@ -140,7 +140,7 @@ def test_refs_give_available_elements(entry: dict[str, Any]) -> None:
     for index, row in enumerate(entry["refs"]):
         for name, ref in zip(sorted(entry["spec"]), row, strict=True):
             expected = True if isinstance(ref, int) else range(ref[1] if ref else 0)
-            assert source.available(index)[name] == expected
+            assert source.present_fields(index)[name] == expected
 
 
 @by_id([entry for entry in SETS if "rows" in entry])
@@ -320,7 +320,7 @@ def test_short_fields_are_named(name: str) -> None:
             source.read([0, 4], fields)
         assert (caught.value.index, caught.value.found) == (4, "4 in 'b'")
     with pytest.raises(TruncatedError):
-        source.available(4)
+        source.present_fields(4)
     streamed = []
     with pytest.raises(TruncatedError, match="records, as in 'a'"):
         streamed.extend(source)
@@ -719,7 +719,7 @@ def test_masks(version: str) -> None:
         source[2, {"s": range(2)}]
     with pytest.raises(SpecError, match="a range needs a sequence"):
         source[0, {"a": range(2)}]
-    assert source.available(4) == {"a": True, "b": True, "c": True, "s": range(2)}
+    assert source.present_fields(4) == {"a": True, "b": True, "c": True, "s": range(2)}
 
 
 def test_mask_locates_only_its_elements(tmp_path: Path) -> None:
@@ -737,7 +737,7 @@ def test_a_mask_leaves_damaged_rows_to_their_own_error() -> None:
     assert batch.indices.tolist() == [1, 4]
     assert list(batch.failed) == [3]
     with pytest.raises(FormatError, match="does not parse"):
-        source.available(3)
+        source.present_fields(3)
 
 
 @pytest.mark.parametrize("cache", ["memory", ("c",)])

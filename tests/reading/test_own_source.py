@@ -73,7 +73,7 @@ def test_mixed_in_methods() -> None:
     assert sum(map(len, src.split(0.5, 0.25))) == N
     assert len(src.shard(1, 3)) == 13
     assert (src.stats("n").maximum, src.stats("text").minimum) == (39.0, 6.0)
-    assert src.available(2) == {"n": True, "text": True, "row": True}
+    assert src.present_fields(2) == {"n": True, "text": True, "row": True}
     assert "Own, 40 records" in repr(src)
     with src, pytest.raises(SpecError, match="have no stored bytes"):
         src.read_bytes([0])

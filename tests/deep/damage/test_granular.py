@@ -44,7 +44,7 @@ def reads(folder: Path) -> Iterator[tuple[int, Any]]:
     assert n <= 40
     for index in range(n):
         try:
-            source.available(index)
+            source.present_fields(index)
             yield index, source[index]
         except DataFormatsError:
             continue
