@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dataformats.backends.granular.folder import SPEC
-from dataformats.indexing.sidecar import SIDECAR_SUFFIX, load_sidecar, sidecar_bytes
+from dataformats.sidecars.sidecar import SIDECAR_SUFFIX, load_sidecar, sidecar_bytes
 from dataformats.storage.atomic import remove, write_bytes
 from dataformats.storage.files import LocalFile
 

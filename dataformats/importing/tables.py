@@ -18,9 +18,9 @@ from dataformats.columns.arrow_columns import column_of_arrow, spec_of_arrow
 from dataformats.errors import DataFormatsError, FormatError, SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.importing.source import ImportedSource
-from dataformats.indexing.file_digest import file_digest
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading.scan import digest_of
+from dataformats.sidecars.file_digest import file_digest
 from dataformats.storage.file_object import FileObject
 
 __all__ = ["TABLES", "TableSource"]

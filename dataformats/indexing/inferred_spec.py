@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.indexing.index_cache import IndexCache
-from dataformats.indexing.sidecar import is_payload, is_spec
 from dataformats.interfaces.stored_file import StoredFile
+from dataformats.sidecars.sidecar import is_payload, is_spec
 from dataformats.storage import atomic
 from dataformats.storage.checked_json import pack_checked, parse_checked
 from dataformats.storage.files import LocalFile

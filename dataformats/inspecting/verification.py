@@ -15,7 +15,6 @@ from dataformats.converting import opened_source
 from dataformats.converting.executors import chosen_executor
 from dataformats.converting.selection import Selection
 from dataformats.errors import FormatError, SpecError, UnknownNameError
-from dataformats.indexing.sidecar import load_sidecar
 from dataformats.inspecting.checks import Checks
 from dataformats.inspecting.comparison import DatasetDiff
 from dataformats.inspecting.description import shown_path, shown_types
@@ -29,6 +28,7 @@ from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import arguments_of
 from dataformats.reading.scan import as_numbers
 from dataformats.registry import backends
+from dataformats.sidecars.sidecar import load_sidecar
 from dataformats.storage.paths import resolve
 
 __all__ = ["VerifyReport", "verify"]

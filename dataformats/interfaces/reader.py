@@ -186,7 +186,7 @@ class Reader(ABC):
         return {}
 
     def present_fields(self, index: int) -> dict[str, bool | range] | None:
-        """Return the fields of record `index`: see `RecordSource.present_fields`; `None` if only its blob shows them."""
+        """Return the fields of a record: see `RecordSource.present_fields`; `None` if only its blob shows them."""
         return None
 
 

@@ -12,12 +12,12 @@ from typing import Any
 
 from dataformats.errors import FormatError
 from dataformats.indexing.index_cache import INDEX_SUFFIX
-from dataformats.indexing.sidecar import Sidecar, load_sidecar
-from dataformats.indexing.sidecar_check import compare_entry, fitting_facts
 from dataformats.interfaces import Backend, BlobBackend, ShardSalvage, SupportsRepair
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.detection import choose_files
 from dataformats.registry import backends
+from dataformats.sidecars.file_comparison import compare_entry, fitting_facts
+from dataformats.sidecars.sidecar import Sidecar, load_sidecar
 from dataformats.spec import Spec
 
 __all__ = ["DamagedDataset", "codecs_of", "find_damaged", "shard_name"]

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.errors import FormatError, Remedy, StateMismatchError, TargetExistsError
-from dataformats.indexing.sidecar import list_file, load_sidecar, sidecar_bytes, without_checksums
-from dataformats.indexing.sidecar_check import compare_entry, fitting_facts
 from dataformats.interfaces import Backend
 from dataformats.interfaces.stored_file import Folder, StoredFile
+from dataformats.sidecars.file_comparison import compare_entry, fitting_facts
+from dataformats.sidecars.sidecar import list_file, load_sidecar, sidecar_bytes, without_checksums
 from dataformats.staging.entries import ShardEntry
 
 __all__ = ["ENCODING", "Publication", "StagingArea", "check_encoding", "is_as_listed", "name_is_taken"]

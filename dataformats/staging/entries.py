@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from dataformats.indexing.sidecar_check import is_name
+from dataformats.sidecars.file_comparison import is_name
 from dataformats.storage.checked_json import pack_checked, parse_checked
 
 __all__ = ["ENTRY_SUFFIX", "ShardEntry", "entry_name"]

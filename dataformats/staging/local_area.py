@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.errors import FormatError, TargetInUseError
-from dataformats.indexing.sidecar import SIDECAR_SUFFIX, load_sidecar, sidecar_bytes
 from dataformats.interfaces import Backend
 from dataformats.interfaces.stored_file import Folder, StoredFile
+from dataformats.sidecars.sidecar import SIDECAR_SUFFIX, load_sidecar, sidecar_bytes
 from dataformats.staging.area import ENCODING, Publication, StagingArea, check_encoding, is_as_listed, name_is_taken
 from dataformats.staging.entries import ENTRY_SUFFIX, ShardEntry, entry_name
 from dataformats.staging.foreign_files import holds_data_of, unrelated_entry

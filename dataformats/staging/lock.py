@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.errors import FormatError, TargetExistsError
-from dataformats.indexing.sidecar_check import is_name
+from dataformats.sidecars.file_comparison import is_name
 from dataformats.storage import atomic
 from dataformats.storage.file_lock import FileLock
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dataformats.indexing.sidecar import SIDECAR_SUFFIX, sidecar_bytes
 from dataformats.interfaces.stored_file import Folder, StoredFile
+from dataformats.sidecars.sidecar import SIDECAR_SUFFIX, sidecar_bytes
 from dataformats.staging.area import Publication
 from dataformats.staging.local_area import LocalArea
 from dataformats.storage.paths import resolve

@@ -13,8 +13,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from dataformats.errors import TargetExistsError, TargetInUseError
-from dataformats.indexing.sidecar import SIDECAR_SUFFIX
-from dataformats.indexing.sidecar_check import is_name
+from dataformats.sidecars.file_comparison import is_name
+from dataformats.sidecars.sidecar import SIDECAR_SUFFIX
 from dataformats.staging.objects import Objects
 
 __all__ = ["LogObject", "RedoLog"]

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.errors import FormatError, TargetExistsError
-from dataformats.indexing.sidecar import SIDECAR_SUFFIX, sidecar_bytes
-from dataformats.indexing.sidecar_check import compare_entry
 from dataformats.interfaces import Backend
 from dataformats.interfaces.stored_file import Folder, StoredFile
+from dataformats.sidecars.file_comparison import compare_entry
+from dataformats.sidecars.sidecar import SIDECAR_SUFFIX, sidecar_bytes
 from dataformats.staging.area import Publication, StagingArea, check_encoding, name_is_taken
 from dataformats.staging.entries import ENTRY_SUFFIX, ShardEntry, entry_name
 from dataformats.staging.foreign_files import unrelated_object

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.errors import Remedy, TargetExistsError
-from dataformats.indexing.sidecar import load_sidecar, sidecar_bytes
 from dataformats.interfaces import Backend
+from dataformats.sidecars.sidecar import load_sidecar, sidecar_bytes
 from dataformats.staging.area import Publication, check_encoding
 from dataformats.staging.entries import ShardEntry
 from dataformats.staging.foreign_files import records_of_shards

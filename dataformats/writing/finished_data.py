@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.errors import FormatError, TargetExistsError
-from dataformats.indexing.sidecar import list_file, load_sidecar, without_checksums
-from dataformats.indexing.sidecar_check import compare_entry, fitting_facts
 from dataformats.interfaces import ResumesFinishedFiles
 from dataformats.interfaces.stored_file import Folder, StoredFile
+from dataformats.sidecars.file_comparison import compare_entry, fitting_facts
+from dataformats.sidecars.sidecar import list_file, load_sidecar, without_checksums
 from dataformats.staging.area import ENCODING, StagingArea, check_encoding
 from dataformats.staging.foreign_files import records_of_shards
 from dataformats.storage import atomic

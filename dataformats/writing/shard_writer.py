@@ -12,8 +12,8 @@ from typing import Any
 
 from dataformats.batch import StoredRecords
 from dataformats.errors import FormatError, SpecError, StateMismatchError
-from dataformats.indexing.sidecar import list_file
 from dataformats.interfaces import AppendsInPlace, BlobWriter, FieldsWriter, FilePlace, FileWriter, HasSidecars
+from dataformats.sidecars.sidecar import list_file
 from dataformats.staging.area import Publication, StagingArea
 from dataformats.staging.entries import ShardEntry
 from dataformats.writing.encoding import Encoded

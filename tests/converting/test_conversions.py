@@ -16,8 +16,8 @@ import dataformats
 import dataformats.converting.run
 import dataformats.converting.tasks
 import dataformats.writing.shard_writer
-from dataformats.indexing.file_digest import file_checksum
-from dataformats.indexing.sidecar import load_sidecar
+from dataformats.sidecars.file_digest import file_checksum
+from dataformats.sidecars.sidecar import load_sidecar
 from dataformats.storage.files import LocalFile, LocalFolder
 from dataformats.writing.read_back import check_written
 

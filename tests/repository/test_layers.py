@@ -34,6 +34,7 @@ LEVELS = {
     "columns": 4,
     "storage": 4,
     "indexing": 5,
+    "sidecars": 5,
     "reading": 6,
     "staging": 6,
     "importing": 7,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import dataformats
-from dataformats.indexing.file_digest import file_checksum
+from dataformats.sidecars.file_digest import file_checksum
 from dataformats.storage import atomic
 
 SPEC = {"n": "int64", "t": "utf8"}

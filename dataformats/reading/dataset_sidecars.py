@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dataformats.errors import FormatError, Remedy, TruncatedError
-from dataformats.indexing.sidecar import Sidecar, load_sidecar, remedy_instead_of
-from dataformats.indexing.sidecar_check import SidecarDiff, compare_file, compare_files, current_names, fitting_facts
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.other_formats import other_format
 from dataformats.registry import backends
+from dataformats.sidecars.file_comparison import SidecarDiff, compare_file, compare_files, current_names, fitting_facts
+from dataformats.sidecars.sidecar import Sidecar, load_sidecar, remedy_instead_of
 from dataformats.storage.selected_files import ListedFolder
 
 __all__ = ["DatasetSidecars"]

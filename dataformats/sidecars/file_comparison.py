@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dataformats.errors import FormatError, Remedy, TruncatedError
-from dataformats.indexing.file_digest import file_digest, is_same_file
-from dataformats.indexing.sidecar import Sidecar, remedy_instead_of
 from dataformats.interfaces.stored_file import Folder, StoredFile
+from dataformats.sidecars.file_digest import file_digest, is_same_file
+from dataformats.sidecars.sidecar import Sidecar, remedy_instead_of
 from dataformats.storage.remote.names import unquote_path
 
 __all__ = [

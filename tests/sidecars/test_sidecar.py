@@ -9,7 +9,7 @@ import pytest
 
 from dataformats.indexing.index_cache import cache_folder
 from dataformats.indexing.inferred_spec import load_inferred, save_inferred
-from dataformats.indexing.sidecar import Sidecar, load_sidecar, sidecar_bytes
+from dataformats.sidecars.sidecar import Sidecar, load_sidecar, sidecar_bytes
 from dataformats.storage.files import LocalFile, LocalFolder
 
 

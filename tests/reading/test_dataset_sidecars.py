@@ -11,8 +11,8 @@ import pytest
 
 import dataformats
 from dataformats import FormatError, TruncatedError
-from dataformats.indexing import sidecar_check
-from dataformats.indexing.file_digest import file_digest
+from dataformats.sidecars import file_comparison
+from dataformats.sidecars.file_digest import file_digest
 from dataformats.storage.files import LocalFile
 from tests.cases import frames
 
@@ -272,7 +272,7 @@ def test_many_shards_are_compared_by_size_and_some_by_content(tmp_path: Path, mo
         compared.append(file.basename)
         return file_digest(file, size)
 
-    monkeypatch.setattr(sidecar_check, "file_digest", digest)
+    monkeypatch.setattr(file_comparison, "file_digest", digest)
     dataformats.open(path)
     assert 40 <= len(set(compared)) == len(compared) <= 64
     assert compared[0].startswith("d-00000")

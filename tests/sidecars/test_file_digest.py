@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dataformats.indexing.file_digest import file_digest, is_same_file
 from dataformats.kernels import crc32
+from dataformats.sidecars.file_digest import file_digest, is_same_file
 from dataformats.storage.files import LocalFile
 
 KB = 1024

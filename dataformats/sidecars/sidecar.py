@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.errors import FormatError, Remedy
-from dataformats.indexing.file_digest import file_checksum, file_digest
 from dataformats.interfaces.stored_file import Folder, StoredFile
+from dataformats.sidecars.file_digest import file_checksum, file_digest
 from dataformats.storage.files import LocalFile
 
 __all__ = [

@@ -1,0 +1,1 @@
+"""The file beside data that says what a format cannot store, and which files belong together."""
