@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from dataformats.converting.converter import Converter
 from dataformats.converting.executors import chosen_executor
 from dataformats.converting.plan import (
     ConversionPlan,
@@ -20,7 +21,6 @@ from dataformats.converting.plan import (
     with_new_types,
 )
 from dataformats.converting.report import ConvertReport
-from dataformats.converting.run import Run
 from dataformats.converting.selection import Selection, name_of
 from dataformats.converting.tasks import Conversion
 from dataformats.importing import import_source
@@ -198,7 +198,7 @@ def convert(
             conversion = Conversion(plan, format, backend_options, codecs, trusted, on_corrupt, verify)
             arguments = {"fields": fields, "rename": rename, "map": None if map is None else name_of(map)}
             resume = resume or part is not None or publish_parts
-            run = Run(
+            converter = Converter(
                 conversion,
                 selection,
                 progress,
@@ -215,8 +215,8 @@ def convert(
             if workers:
                 conversion.check_pickles()
             conversion.try_first(selection.records(0, min(_FIRST_RECORDS, len(selection))))
-            with chosen_executor(executor, 0 if publish_parts else workers) as run.executor:
-                report = run.preview() if dry_run else run.write()
+            with chosen_executor(executor, 0 if publish_parts else workers) as converter.executor:
+                report = converter.preview() if dry_run else converter.write()
         return replace(
             report, seconds=time.perf_counter() - begin, left_out=left_out(given, replace(plan, source=chosen))
         )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-import dataformats.converting.run
+import dataformats.converting.converter
 
 
 @pytest.fixture(autouse=True)
 def _short_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataformats.converting.run, "_RANGE_RECORDS", 7)
+    monkeypatch.setattr(dataformats.converting.converter, "_RANGE_RECORDS", 7)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dataformats
-import dataformats.converting.run
+import dataformats.converting.converter
 import dataformats.converting.tasks
 import dataformats.writing.shard_writer
 from dataformats.sidecars.file_digest import file_checksum

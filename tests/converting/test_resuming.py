@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import dataformats
-import dataformats.converting.run
+import dataformats.converting.converter
 from dataformats.backends.framed.writer import FramedWriter
 from dataformats.backends.granular.writer import GranularWriter
 from dataformats.backends.journaled.journaled_file import JournaledFileWriter
@@ -91,7 +91,7 @@ def test_compressed_bytes_do_not_depend_on_time(
     source: dataformats.RecordSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, seconds in (("fast", 1000.0), ("slow", -1.0)):
-        monkeypatch.setattr(dataformats.converting.run, "_CHECKPOINT_S", seconds)
+        monkeypatch.setattr(dataformats.converting.converter, "_CHECKPOINT_S", seconds)
         dataformats.convert(source, tmp_path / name, "tfrecord", compression="gzip", shuffle_seed=1)
     assert (tmp_path / "fast").read_bytes() == (tmp_path / "slow").read_bytes()
 
@@ -101,8 +101,8 @@ def test_checkpoints_follow_synced_data(
     source: dataformats.RecordSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
 ) -> None:
     steps: list[str] = []
-    monkeypatch.setattr(dataformats.converting.run, "_CHECKPOINT_S", -1.0)
-    monkeypatch.setattr(dataformats.converting.run, "_RANGE_RECORDS", 16)
+    monkeypatch.setattr(dataformats.converting.converter, "_CHECKPOINT_S", -1.0)
+    monkeypatch.setattr(dataformats.converting.converter, "_RANGE_RECORDS", 16)
     backend = {"tfrecord": FramedWriter, "ofrecord": FramedWriter, "granular": GranularWriter}
     spy(monkeypatch, steps, backend.get(format, JournaledFileWriter), "flush")
     spy(monkeypatch, steps, LocalArea, "write_entry")

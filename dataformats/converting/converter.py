@@ -1,4 +1,4 @@
-"""Run: one run of a conversion. It gives tasks to workers, commits their shards, and publishes the data."""
+"""Converter: gives the tasks of a conversion to workers, commits their shards, and publishes the data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from dataformats.writing.encoding import refuse_record
 from dataformats.writing.shard_limits import ShardLimits
 from dataformats.writing.shard_writer import publication_of
 
-__all__ = ["Run"]
+__all__ = ["Converter"]
 
 _LOG = logging.getLogger("dataformats")
 _RANGE_BYTES = 8 * 2**20
@@ -41,7 +41,7 @@ _MOST_ERRORS = 20
 
 
 @dataclass
-class Run:
+class Converter:
     """One run of a conversion.
 
     Attributes:
