@@ -25,13 +25,14 @@ from dataformats.backends.framed.frame_index import FrameIndexStore
 from dataformats.backends.journaled import journal
 from dataformats.backends.tfrecord import text_index
 from dataformats.backends.tfrecord.layout import FRAMING
-from dataformats.indexing import block_file, file_comparison, index_cache, sidecar
+from dataformats.indexing import block_file, index_cache
 from dataformats.indexing.index_cache import IndexCache
 from dataformats.kernels import crc32
 from dataformats.reading import dataset_sidecars
 from dataformats.reading.dataset_schema import declared_schema
 from dataformats.reading.dataset_sidecars import DatasetSidecars
 from dataformats.reading.opening import OpenArguments, raise_error
+from dataformats.sidecars import file_comparison, sidecar
 from dataformats.staging import entries, local_area, lock
 from tests.fuzz.parsers.engine import Files, Target
 from tests.fuzz.parsers.memory_files import held
