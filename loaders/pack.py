@@ -14,7 +14,7 @@ from dataformats.batch import Ragged
 from dataformats.errors import SpecError
 from dataformats.integer_arguments import checked_int
 from dataformats.loaders.collate import row_name
-from dataformats.loaders.sequences import Indices, SequenceFields, Split, check_text, field_names, fill_value
+from dataformats.loaders.sequence_fields import Indices, SequenceFields, Split, check_text, field_names, fill_value
 
 __all__ = ["Pack", "pack"]
 
