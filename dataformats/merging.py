@@ -17,7 +17,7 @@ from dataformats.reading.views import evaluate
 from dataformats.staging.paths import area_at
 from dataformats.writing.creating import writer
 from dataformats.writing.encoding import refuse_record
-from dataformats.writing.write_schema import WriteSchema, check_copy_name
+from dataformats.writing.output_schema import OutputSchema, check_copy_name
 
 __all__ = ["merge", "split"]
 
@@ -252,7 +252,7 @@ def _format_of(path: Any, options: Mapping[str, Any]) -> str | None:
         return None
 
 
-def _schema(sources: Sequence[FileSource], *, named: bool) -> WriteSchema:
+def _schema(sources: Sequence[FileSource], *, named: bool) -> OutputSchema:
     """Return the schema that all sources have.
 
     Raises:
@@ -265,7 +265,7 @@ def _schema(sources: Sequence[FileSource], *, named: bool) -> WriteSchema:
             if found != facts[name]:
                 what = f"the {name} of {other.paths[0]!r} is {found}, but {first.paths[0]!r} has {facts[name]}"
                 raise SpecError(what, remedy=_REMEDY)
-    return WriteSchema(first.format, first.payload, facts["spec"], facts["options"], facts["stored types"])
+    return OutputSchema(first.format, first.payload, facts["spec"], facts["options"], facts["stored types"])
 
 
 def _facts(source: FileSource, named: bool) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from dataformats.storage.paths import is_local, local_path, resolve
 from dataformats.writing.creating import writer
 from dataformats.writing.dataset_writer import DatasetWriter
 from dataformats.writing.encoding import refuse_record
-from dataformats.writing.write_schema import WriteSchema, check_copy_name
+from dataformats.writing.output_schema import OutputSchema, check_copy_name
 
 __all__ = ["RepairReport", "repair"]
 
@@ -247,22 +247,22 @@ def _copy(data: DamagedDataset, out: DatasetWriter | None, tally: _Tally) -> Non
 # ---- the new data
 
 
-def _schema(data: DamagedDataset) -> WriteSchema:
+def _schema(data: DamagedDataset) -> OutputSchema:
     """Return the schema of the new data: payload and spec of the sidecar, if they fit the files."""
     backend, found, facts = data.backend, data.first, data.facts
     declared = facts.get("spec") if data.payload == facts.get("payload", data.payload) else None
     spec = None if declared is None else Spec({name: Type.named(text) for name, text in declared.items()})
     if found.stored is None:
-        return WriteSchema(backend.name, data.payload, spec, found.options)
+        return OutputSchema(backend.name, data.payload, spec, found.options)
     if spec is not None:
         try:
-            schema = WriteSchema(backend.name, None, spec, found.options)
+            schema = OutputSchema(backend.name, None, spec, found.options)
             if codecs_of(schema.stored) == codecs_of(backend.stored_spec(found.stored, **found.options)):
                 return schema
         except SpecError:
             pass
         data.notes.append("the spec of the sidecar was ignored: it does not fit the files")
-    return WriteSchema(backend.name, None, found.stored, found.options)
+    return OutputSchema(backend.name, None, found.stored, found.options)
 
 
 def _check_apart(path: Any, data: DamagedDataset) -> None:

@@ -173,7 +173,7 @@ def convert(
     """
     from dataformats.converting import convert as converted
     from dataformats.storage.remote.systems import is_url
-    from dataformats.writing.write_schema import format_of
+    from dataformats.writing.output_schema import format_of
 
     if not sources:  # it is not required, or its absence would be the error for `convert SOURCE`
         raise typer.BadParameter(f"missing; found only {destination!r}", param_hint="DESTINATION")

@@ -31,7 +31,7 @@ from dataformats.reading.opening import open_for_copying
 from dataformats.reading.scan import read_parts, split_by_bytes
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike
-from dataformats.writing.write_schema import format_of
+from dataformats.writing.output_schema import format_of
 
 __all__ = ["ConvertReport", "convert", "opened_source"]
 

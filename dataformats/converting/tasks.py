@@ -25,9 +25,9 @@ from dataformats.spec import VALUE
 from dataformats.staging.area import StagingArea
 from dataformats.staging.entries import ShardEntry
 from dataformats.writing.encoding import Encode, Encoded, FieldsEncoder, refuse_record
+from dataformats.writing.output_schema import OutputSchema
 from dataformats.writing.read_back import Content, content_of
 from dataformats.writing.shard_writer import check_shards, complete_file
-from dataformats.writing.write_schema import WriteSchema
 
 __all__ = ["Conversion", "Failure", "Result", "Task", "encode_task", "write_shard"]
 
@@ -60,11 +60,11 @@ class Conversion(SentOnce):
     verify: bool
 
     @functools.cached_property
-    def schema(self) -> WriteSchema:
+    def schema(self) -> OutputSchema:
         """Format, payload and spec of the new data."""
-        return WriteSchema(self.format, self.plan.payload, self.plan.spec, self.options)
+        return OutputSchema(self.format, self.plan.payload, self.plan.spec, self.options)
 
-    def schema_of(self, n_records: int) -> WriteSchema:
+    def schema_of(self, n_records: int) -> OutputSchema:
         """Return the schema of a file of `n_records` records, or of an unknown number if some may be left out."""
         return self.schema.counted(n_records) if self.on_corrupt == "raise" else self.schema
 

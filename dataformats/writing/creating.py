@@ -20,9 +20,9 @@ from dataformats.staging.shared_folder import SharedFolder
 from dataformats.writing.dataset_writer import DatasetWriter
 from dataformats.writing.encoding import Encode
 from dataformats.writing.finished_data import FinishedData
+from dataformats.writing.output_schema import OutputSchema, format_of
 from dataformats.writing.shard_limits import ShardLimits
 from dataformats.writing.shard_writer import ShardWriter, is_sharded
-from dataformats.writing.write_schema import WriteSchema, format_of
 
 __all__ = ["begin_dataset", "create", "writer"]
 
@@ -116,7 +116,7 @@ def create(
     """
     if format is not None and str(path) in backends and format not in backends:
         raise TypeError(f"the path comes before the format: create({str(format)!r}, {str(path)!r})")
-    schema = WriteSchema(format or format_of(path), payload, None if spec is None else Spec(spec), backend_options)
+    schema = OutputSchema(format or format_of(path), payload, None if spec is None else Spec(spec), backend_options)
     return writer(
         path,
         schema,
@@ -136,7 +136,7 @@ def create(
 
 def writer(
     path: Any,
-    schema: WriteSchema,
+    schema: OutputSchema,
     encode: Encode,
     *,
     codecs: Mapping[str, Any] | None = None,
@@ -190,7 +190,7 @@ def writer(
 
 def begin_dataset(
     area: StagingArea,
-    schema: WriteSchema,
+    schema: OutputSchema,
     limits: ShardLimits,
     *,
     append: bool = False,
@@ -225,11 +225,11 @@ def begin_dataset(
     return finished
 
 
-def _shard_name(schema: WriteSchema, stem: str, number: int) -> str:
+def _shard_name(schema: OutputSchema, stem: str, number: int) -> str:
     return schema.backend.shard_name(stem, number, **schema.options)
 
 
-def _growing(area: StagingArea, schema: WriteSchema, *, append: bool, may_grow: bool) -> StagingArea:
+def _growing(area: StagingArea, schema: OutputSchema, *, append: bool, may_grow: bool) -> StagingArea:
     """Return the area of data that `append` extends, or that grow in place: if it is a link, what the link names."""
     if isinstance(area, RemoteArea):
         return area

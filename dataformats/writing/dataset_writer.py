@@ -18,9 +18,9 @@ from dataformats.interfaces.record_writer import RecordWriter
 from dataformats.staging.area import Publication, StagingArea
 from dataformats.staging.paths import add_name
 from dataformats.writing.encoding import Encode, encode_chunks, encode_in_threads
+from dataformats.writing.output_schema import OutputSchema
 from dataformats.writing.shard_writer import ShardWriter
 from dataformats.writing.tables import TableRecords, is_table
-from dataformats.writing.write_schema import WriteSchema
 
 __all__ = ["DatasetWriter"]
 
@@ -47,7 +47,7 @@ class DatasetWriter(RecordWriter):
     def __init__(
         self,
         area: StagingArea,
-        schema: WriteSchema,
+        schema: OutputSchema,
         encode: Encode,
         shard_writer: ShardWriter,
         *,

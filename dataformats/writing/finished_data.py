@@ -19,8 +19,8 @@ from dataformats.sidecars.sidecar import list_file, load_sidecar, without_checks
 from dataformats.staging.area import ENCODING, StagingArea, check_encoding
 from dataformats.staging.foreign_files import records_of_shards
 from dataformats.storage import atomic
+from dataformats.writing.output_schema import OutputSchema
 from dataformats.writing.shard_limits import ShardLimits
-from dataformats.writing.write_schema import WriteSchema
 
 __all__ = ["FinishedData"]
 
@@ -45,7 +45,7 @@ class FinishedData:
     facts: Mapping[str, Any]
 
     @classmethod
-    def at(cls, area: StagingArea, schema: WriteSchema, limits: ShardLimits) -> FinishedData:
+    def at(cls, area: StagingArea, schema: OutputSchema, limits: ShardLimits) -> FinishedData:
         """Return the data that have the name of an area. Data without a sidecar will have none.
 
         Args:
@@ -114,7 +114,7 @@ class FinishedData:
         )
 
 
-def _checked_facts(entry: StoredFile | Folder, schema: WriteSchema) -> dict[str, Any] | None:
+def _checked_facts(entry: StoredFile | Folder, schema: OutputSchema) -> dict[str, Any] | None:
     """Return the facts of the sidecar, which hold for the data and for the new records; `None` without one."""
     sidecar = load_sidecar(entry)
     if sidecar is None:
@@ -129,7 +129,7 @@ def _checked_facts(entry: StoredFile | Folder, schema: WriteSchema) -> dict[str,
 
 
 def _shards(
-    name: str, folder: Folder, listed: Sequence[Mapping[str, Any]] | None, schema: WriteSchema
+    name: str, folder: Folder, listed: Sequence[Mapping[str, Any]] | None, schema: OutputSchema
 ) -> list[Mapping[str, Any]]:
     """Return the entry of each shard in a folder, from the list in its sidecar, if there is one.
 

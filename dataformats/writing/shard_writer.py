@@ -18,9 +18,9 @@ from dataformats.staging.area import Publication, StagingArea
 from dataformats.staging.entries import ShardEntry
 from dataformats.writing.encoding import Encoded
 from dataformats.writing.finished_data import FinishedData
+from dataformats.writing.output_schema import OutputSchema
 from dataformats.writing.read_back import Content, check_written, content_of
 from dataformats.writing.shard_limits import ShardLimits
-from dataformats.writing.write_schema import WriteSchema
 
 __all__ = ["ShardWriter", "check_shards", "complete_file", "is_sharded", "publication_of"]
 
@@ -51,7 +51,7 @@ class ShardWriter:
     def __init__(
         self,
         area: StagingArea,
-        schema: WriteSchema,
+        schema: OutputSchema,
         limits: ShardLimits,
         *,
         finished: FinishedData | None = None,
@@ -339,7 +339,7 @@ def complete_file(
     file: FileWriter,
     path: Path,
     name: str,
-    schema: WriteSchema,
+    schema: OutputSchema,
     parts: Sequence[tuple[int, Content]] | None,
     *,
     checksums: bool,
@@ -370,7 +370,7 @@ def complete_file(
     return ShardEntry(path.name, listed, dict(metadata))
 
 
-def check_shards(file: FileWriter, schema: WriteSchema) -> None:
+def check_shards(file: FileWriter, schema: OutputSchema) -> None:
     """Raise `SpecError`, and delete the file, if files of the format cannot be shards."""
     if isinstance(file, HasSidecars):
         file.discard()
@@ -385,7 +385,7 @@ def is_sharded(area: StagingArea, limits: ShardLimits, finished: FinishedData | 
 
 
 def publication_of(
-    schema: WriteSchema, stem: str, shards: Sequence[ShardEntry], kept: Sequence[Mapping[str, Any]] = ()
+    schema: OutputSchema, stem: str, shards: Sequence[ShardEntry], kept: Sequence[Mapping[str, Any]] = ()
 ) -> Publication:
     """Return the shards for publication, with the list of files as facts.
 

@@ -13,7 +13,7 @@ from dataformats.columns.arrow_columns import batch_of_arrow, spec_of_arrow
 from dataformats.errors import CodecError, SpecError
 from dataformats.spec import VALUE, Spec, Type
 from dataformats.writing.encoding import Encode, FieldsEncoder
-from dataformats.writing.write_schema import WriteSchema
+from dataformats.writing.output_schema import OutputSchema
 
 __all__ = ["TableRecords", "is_table"]
 
@@ -41,7 +41,7 @@ class TableRecords:
         encode: The function that converts a record to its stored form.
     """
 
-    def __init__(self, table: Any, schema: WriteSchema, codecs: Mapping[str, Any] | None) -> None:
+    def __init__(self, table: Any, schema: OutputSchema, codecs: Mapping[str, Any] | None) -> None:
         try:
             self._reader = pyarrow().RecordBatchReader.from_stream(table)
         except pyarrow().ArrowException as error:

@@ -12,7 +12,7 @@ import dataformats
 from dataformats.batch import Nullable, Ragged, StoredRecords
 from dataformats.spec import Spec
 from dataformats.writing.encoding import FieldsEncoder
-from dataformats.writing.write_schema import WriteSchema
+from dataformats.writing.output_schema import OutputSchema
 
 RNG = np.random.default_rng(12)
 NUMBERS = ["bool", "int8", "uint16", "int32", "uint64", "float16", "float32"]
@@ -49,7 +49,7 @@ CASES = [
 
 
 def encoder(format: str, spec: dict[str, str]) -> FieldsEncoder:
-    encode = WriteSchema(format, None, Spec(spec), {}).encoder(None)
+    encode = OutputSchema(format, None, Spec(spec), {}).encoder(None)
     assert isinstance(encode, FieldsEncoder)
     return encode
 

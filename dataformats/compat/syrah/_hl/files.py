@@ -17,7 +17,7 @@ from dataformats.reading.opening import OpenArguments
 from dataformats.spec import Spec
 from dataformats.writing.creating import writer
 from dataformats.writing.dataset_writer import DatasetWriter
-from dataformats.writing.write_schema import WriteSchema
+from dataformats.writing.output_schema import OutputSchema
 
 __all__ = ["ArrayNamesError", "File", "UnknownArrayError"]
 
@@ -276,7 +276,7 @@ def _type_of(dtype: str) -> str:
 
 def _begin(path: str | os.PathLike[str], dtypes: Mapping[str, str]) -> DatasetWriter:
     spec = Spec({name: _type_of(dtype) for name, dtype in dtypes.items()})
-    schema = WriteSchema("syrah", None, spec, {})
+    schema = OutputSchema("syrah", None, spec, {})
     schema.needs_sidecar = False  # it would hold nothing that the file does not
     return writer(path, schema, lambda blobs: blobs, overwrite=True)
 

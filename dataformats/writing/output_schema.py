@@ -1,4 +1,4 @@
-"""WriteSchema: format, payload and spec of new data."""
+"""OutputSchema: format, payload and spec of new data."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from dataformats.registry import backends, codecs_beside
 from dataformats.spec import Spec, Type
 from dataformats.writing.encoding import NEEDS_SPEC, Encode, FieldsEncoder, mapping_encoder, value_encoder
 
-__all__ = ["WriteSchema", "check_copy_name", "format_of"]
+__all__ = ["OutputSchema", "check_copy_name", "format_of"]
 
 
-class WriteSchema:
+class OutputSchema:
     """Format, payload and spec of new data.
 
     Args:
@@ -133,12 +133,12 @@ class WriteSchema:
     def _takes(self, parameter: str) -> bool:
         return parameter in inspect.signature(self.backend.create).parameters  # type: ignore[attr-defined]  # both kinds have it
 
-    def counted(self, n_records: int) -> WriteSchema:
+    def counted(self, n_records: int) -> OutputSchema:
         """Return the schema for `n_records` records; some formats write faster if they know the number."""
         if "records" in self.options or not self._takes("records"):
             return self
         options = {**self.options, "records": n_records}
-        return WriteSchema(self.backend.name, self.payload, self.spec, options)
+        return OutputSchema(self.backend.name, self.payload, self.spec, options)
 
     def sidecar(self) -> dict[str, Any] | None:
         """Return the metadata that the format cannot store; `None` if it stores all."""
