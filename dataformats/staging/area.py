@@ -7,7 +7,7 @@ import itertools
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -279,27 +279,6 @@ class StagingArea(ABC):
             return {}, True
         facts, found = fitting_facts(sidecar, functools.partial(compare_entry, sidecar.name, entry))
         return facts, not (facts.get("incomplete") or any(found.errors()))
-
-    @contextmanager
-    def _described(self, publication: Publication) -> Iterator[None]:
-        """Keep a sidecar of the old and the new data while these get their names, then of the data that are there.
-
-        Args:
-            publication: The new data.
-        """
-        before = self._read_sidecar()
-        try:
-            if publication.keep or before is not None:
-                self._write_sidecar(sidecar_bytes(publication.facts, self.facts_of_data()[0]))
-            yield
-        except BaseException:
-            with suppress(OSError):  # the sidecar holds in any case, for the old data and for the new ones
-                if self.holds(publication.facts["files"]):
-                    self._end(publication.facts, publication.keep)
-                else:
-                    self._write_sidecar(before)
-            raise
-        self._end(publication.facts, publication.keep)
 
     def holds(self, files: Sequence[Mapping[str, Any]]) -> bool:
         """Return True if the data of this list of files have the final name."""

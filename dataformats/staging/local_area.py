@@ -7,7 +7,8 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +256,27 @@ class LocalArea(StagingArea):
             self.discard()
         except OSError as error:
             _LOG.warning("%s is complete, but leftovers beside it were not deleted: %s", self._path, error)
+
+    @contextmanager
+    def _described(self, publication: Publication) -> Iterator[None]:
+        """Keep a sidecar of the old and the new data while these get their names, then of the data that are there.
+
+        Args:
+            publication: The new data.
+        """
+        before = self._read_sidecar()
+        try:
+            if publication.keep or before is not None:
+                self._write_sidecar(sidecar_bytes(publication.facts, self.facts_of_data()[0]))
+            yield
+        except BaseException:
+            with suppress(OSError):  # the sidecar holds in any case, for the old data and for the new ones
+                if self.holds(publication.facts["files"]):
+                    self._end(publication.facts, publication.keep)
+                else:
+                    self._write_sidecar(before)
+            raise
+        self._end(publication.facts, publication.keep)
 
     def _rename(self, publication: Publication) -> None:
         """Give the final name to the data, and to the files beside them."""
