@@ -153,7 +153,8 @@ _ARGUMENTS = _table(
         "columns fields": "source.select(*names)",
         "schema features dtype dtypes": "spec=",
         "compression_type": "compression=",
-        "batch_size shuffle transform seed": f"{_LOADER}, which takes it",
+        "batch_size transform": f"{_LOADER}, which takes it",
+        "shuffle seed": f"shuffle_seed= of dataformats.convert, or {_LOADER}, which takes it",
         "split": "source.split(0.9)",
         "mode": "dataformats.open to read, dataformats.create to write",
     }

@@ -100,6 +100,11 @@ CALLS: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda src: dataformats.load_dataset, AttributeError, r"instead: dataformats.open\(path\)"),  # type: ignore[attr-defined]
     (lambda src: Loader(src, 4, num_workers=2, pin_memory=True), TypeError, r"num_workers= use workers=\. .*device="),  # type: ignore[call-arg]
     (lambda src: Loader(src, 4, nothing=2), TypeError, "^unknown arguments: nothing$"),  # type: ignore[call-arg]
+    (
+        lambda src: dataformats.convert(src, "x.ffr", "ffrecord", shuffle=7),
+        TypeError,
+        "For shuffle= use shuffle_seed= of",
+    ),
     (lambda src: dataformats.open(DIGITS, batch_size=4), TypeError, r"For batch_size= use dataformats.Loader\("),
 ]
 
