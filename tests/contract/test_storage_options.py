@@ -70,3 +70,8 @@ def test_split_takes_options_of_both_sides() -> None:
 def test_repair_refuses_other_source_options() -> None:
     with pytest.raises(TypeError, match="expected format, payload, storage_options, found spec"):
         dataformats.repair(SOURCE, NEW, source_options={"spec": {}})
+
+
+def test_refused_access_names_the_options_of_both_sides() -> None:
+    with pytest.raises(PermissionError, match=r"storage_options.*source_options=\{'storage_options'"):
+        dataformats.convert(SOURCE, NEW, "tfrecord", storage_options=TO)

@@ -50,6 +50,7 @@ def as_os_error(error: Exception, url: str) -> Exception:
     if _is_refused(error):
         scheme = url.partition("://")[0]
         remedy = _CREDENTIALS.get(_ALIASES.get(scheme, scheme), "pass the credentials in storage_options")
+        remedy += ". Options of a source that is not opened yet are source_options={'storage_options': ...}"
         return PermissionError(
             errno.EACCES, f"access refused ({_message(error)}). If credentials are missing or expired, {remedy}", url
         )
