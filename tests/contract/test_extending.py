@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dataformats.interfaces import backends, codecs
 from dataformats.testing import BackendConformance, CodecCase, CodecConformance, FormatCase
+from tests.examples import needs_examples, register_examples
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
-
-pytestmark = pytest.mark.skipif(
-    not EXAMPLES.exists(), reason="runs the examples of a checkout, and these tests stand outside one"
-)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def registered() -> Iterator[None]:
-    """Register the format and the codec for the tests of this module only."""
-    sys.path.insert(0, str(EXAMPLES))
-    importlib.import_module("length_prefixed").register()
-    importlib.import_module("bits_codec").register()
-    yield
-    sys.path.remove(str(EXAMPLES))
-    del backends._objects["lengthprefixed"], codecs._objects["bits"]
+pytestmark = needs_examples
+registered = register_examples("length_prefixed", "bits_codec")
 
 
 # ---- the format

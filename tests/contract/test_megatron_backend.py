@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 import struct
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dataformats
-from dataformats.registry import backends
 from dataformats.spec import Type
 from dataformats.testing import BackendConformance, FormatCase
 from dataformats.testing.records import KINDS
+from tests.examples import needs_examples, register_examples
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
-
-pytestmark = pytest.mark.skipif(
-    not EXAMPLES.exists(), reason="runs the examples of a checkout, and these tests stand outside one"
-)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def registered() -> Iterator[None]:
-    sys.path.insert(0, str(EXAMPLES))
-    importlib.import_module("megatron_backend").register()
-    yield
-    sys.path.remove(str(EXAMPLES))
-    del backends._objects["megatron"]
+pytestmark = needs_examples
+registered = register_examples("megatron_backend")
 
 
 CASE = FormatCase(

@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Iterator
 from itertools import accumulate
-from pathlib import Path
 
 import pytest
 
-from dataformats.registry import backends
 from dataformats.testing import BackendDurability, FormatCase
+from tests.examples import needs_examples, register_examples
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
-
-pytestmark = pytest.mark.skipif(
-    not EXAMPLES.exists(), reason="runs the examples of a checkout, and these tests stand outside one"
-)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def registered() -> Iterator[None]:
-    """Register the format for the tests of this module only."""
-    sys.path.insert(0, str(EXAMPLES))
-    importlib.import_module("length_prefixed").register()
-    yield
-    sys.path.remove(str(EXAMPLES))
-    del backends._objects["lengthprefixed"]
+pytestmark = needs_examples
+registered = register_examples("length_prefixed")
 
 
 class TestLengthPrefixed(BackendDurability):
