@@ -249,8 +249,8 @@ def _copy(data: DamagedDataset, out: DatasetWriter | None, tally: _Tally) -> Non
 
 def _schema(data: DamagedDataset) -> OutputSchema:
     """Return the schema of the new data: payload and spec of the sidecar, if they fit the files."""
-    backend, found, facts = data.backend, data.first, data.facts
-    declared = facts.get("spec") if data.payload == facts.get("payload", data.payload) else None
+    backend, found, metadata = data.backend, data.first, data.metadata
+    declared = metadata.get("spec") if data.payload == metadata.get("payload", data.payload) else None
     spec = None if declared is None else Spec({name: Type.named(text) for name, text in declared.items()})
     if found.stored is None:
         return OutputSchema(backend.name, data.payload, spec, found.options)

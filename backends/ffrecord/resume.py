@@ -35,7 +35,7 @@ def recover(path: Path) -> Journal | None:
         return None
     journal = stored_journal(path)  # perhaps without an entry: the writer was killed before the first one
     if journal is not None:
-        base, entries = journal.facts["base"], journal.entries()
+        base, entries = journal.metadata["base"], journal.entries()
     elif path.stat().st_size == 0:
         return None
     else:
@@ -47,9 +47,9 @@ def recover(path: Path) -> Journal | None:
 
 def stored_journal(path: Path) -> StoredJournal | None:
     """Return the journal of an unfinished file, or `None` if it has no sound journal."""
-    journal = StoredJournal.find(journal_path(path), JOURNAL_MAGIC, lambda facts, n: n == 1 and _is_base(facts))
+    journal = StoredJournal.find(journal_path(path), JOURNAL_MAGIC, lambda metadata, n: n == 1 and _is_base(metadata))
     if journal is not None and _is_complete(path, journal):
-        return replace(journal, facts={"base": header_bytes(journal.n_listed)})
+        return replace(journal, metadata={"base": header_bytes(journal.n_listed)})
     return journal
 
 

@@ -55,7 +55,7 @@ def salvage(file: StoredFile) -> ShardSalvage:
     if journal is not None:
         entries = journal.load()
         note = "the header is missing; the journal of the writer locates the records"
-        return _by_lengths(file, journal.facts["base"], entries.lengths, entries.checksums, note)
+        return _by_lengths(file, journal.metadata["base"], entries.lengths, entries.checksums, note)
     found = _count(file, n)
     if found is None:
         return _by_pickles(file, prefix)

@@ -49,7 +49,7 @@ class FFRecordWriter(JournaledFileWriter, BlobWriter):
         if records is not None and journal.n_entries > records:
             journal.close()
             raise ValueError(f"{str(path)!r} holds {journal.n_entries} records, more than records={records}")
-        super().__init__(path, journal, base=journal.facts["base"], entry_bytes=ENTRY_BYTES)
+        super().__init__(path, journal, base=journal.metadata["base"], entry_bytes=ENTRY_BYTES)
         self.n_bytes: int = header_bytes(journal.n_entries) + journal.n_bytes
 
     def append(self, blob: bytes) -> None:

@@ -67,7 +67,7 @@ class FrameIndex:
     @property
     def is_compared(self) -> bool:
         """True if the index was compared with the file, and kept because the file is damaged."""
-        return bool(self.index.facts.get("is_compared"))
+        return bool(self.index.metadata.get("is_compared"))
 
     def frames(self) -> Frames:
         """Return all frames, in memory.
@@ -144,18 +144,18 @@ class FrameIndexStore:
 
     def save(self, file: StoredFile, cache: IndexCache, frames: Frames, *, is_compared: bool = False) -> FrameIndex:
         """Save the frames of a file in the index cache; return their index, which reads them from there."""
-        facts: dict[str, Any] = {
+        metadata: dict[str, Any] = {
             "compression": file.compression,
             "size": file.size,
             "rest": error_to_json(frames.rest),
             "damage": error_to_json(file.damage),
         }
         if is_compared:
-            facts["is_compared"] = True
+            metadata["is_compared"] = True
         columns: dict[str, NDArray[Any]] = {"length": frames.lengths}
         if frames.stored is not None:
             columns["crc"] = frames.stored
-        index = cache.save(file.stored, self.framing.name, columns, facts)
+        index = cache.save(file.stored, self.framing.name, columns, metadata)
         return FrameIndex(self.framing, index, frames.rest)
 
     def _checked(self, index: Index, file: StoredFile) -> FrameIndex:
@@ -164,27 +164,27 @@ class FrameIndexStore:
         expected = ("length", "crc") if self.framing.tail else ("length",)
         if names != expected:
             raise ValueError(f"expected the columns {', '.join(expected)}, found {', '.join(names)}")
-        facts = index.facts
-        if facts["compression"] != file.compression:
-            raise ValueError(f"expected compression {file.compression!r}, found {facts['compression']!r}")
-        size = int(facts["size"]) if file.is_compressed else file.size
+        metadata = index.metadata
+        if metadata["compression"] != file.compression:
+            raise ValueError(f"expected compression {file.compression!r}, found {metadata['compression']!r}")
+        size = int(metadata["size"]) if file.is_compressed else file.size
         if size > _MOST_EXPANSION * file.stored_size:
             raise ValueError(f"expected at most {_MOST_EXPANSION * file.stored_size} bytes, found {size}")
-        rest = error_from_json(facts["rest"], file.name)
+        rest = error_from_json(metadata["rest"], file.name)
         end = index.total + self.framing.extra * len(index)
         if not 0 <= index.total <= end <= size or (rest is None and end != size):
             raise ValueError(f"its records do not fill the file: expected {size} bytes, found {end}")
         if rest is not None and not file.is_compressed and FrameScanner(self.framing, file, end).extend(end + 1):
             raise ValueError(f"the file can be read on from byte {end}")
         if isinstance(file, DecompressedFile):
-            file.known_size(size, error_from_json(facts["damage"], file.name))
+            file.known_size(size, error_from_json(metadata["damage"], file.name))
         return FrameIndex(self.framing, index, rest)
 
     def _hints(self, file: StoredFile, cache: IndexCache) -> Iterator[Hint]:
         """Yield the hints of all readable indexes."""
         for place in (cache,) if cache.where == "beside" else (cache, IndexCache("beside")):
             index = place.load(file, self.framing.name)
-            if index is not None and index.facts.get("rest") is None:
+            if index is not None and index.metadata.get("rest") is None:
                 yield place.where, _lengths(index)
         yield from self.foreign(file)
 

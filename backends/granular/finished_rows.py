@@ -34,7 +34,7 @@ class FinishedRows:
     def __init__(self, folder: Path, *, resumes: bool) -> None:
         self._sidecar = folder / f"{SPEC}{SIDECAR_SUFFIX}"
         sidecar = load_sidecar(LocalFile(folder / SPEC)) if resumes else None
-        rows = None if sidecar is None else sidecar.facts.get("finished_rows")
+        rows = None if sidecar is None else sidecar.metadata.get("finished_rows")
         none = None if resumes and not is_partial(folder) else 0
         self.count: int | None = rows if isinstance(rows, int) else none
 

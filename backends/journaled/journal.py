@@ -75,13 +75,13 @@ class Journal:
     Args:
         path: The file, in the folder of the data; an existing file is replaced.
         magic: 8 bytes that identify the format.
-        metadata: Further facts that the format saves about the file, as JSON.
+        metadata: Further metadata that the format saves about the file, as JSON.
         n_sizes: Blobs of each record.
         entries: The first entries, in blocks; they may come from the file that is replaced.
 
     Attributes:
         path: The file.
-        facts: The facts that the format saves.
+        metadata: The metadata that the format saves.
         n_sizes: Blobs of each record.
         n_entries: The number of entries.
         n_bytes: Bytes of all records.
@@ -91,7 +91,7 @@ class Journal:
         self, path: Path, magic: bytes, metadata: dict[str, Any], n_sizes: int, entries: Iterable[Entries] = ()
     ) -> None:
         self.path = path
-        self.facts = metadata
+        self.metadata = metadata
         self.n_sizes = n_sizes
         self.n_entries: int = 0
         self.n_bytes: int = 0
@@ -152,28 +152,28 @@ class StoredJournal:
 
     Attributes:
         path: The file.
-        facts: The facts that the format saved about the data.
+        metadata: The metadata that the format saved about the data.
         n_sizes: Blobs of each record.
         base: The byte at which the first entry begins.
         n_listed: Entries that are whole; a torn or a wrong one may be among them.
     """
 
     path: Path
-    facts: dict[str, Any]
+    metadata: dict[str, Any]
     n_sizes: int
     base: int
     n_listed: int
 
     @classmethod
     def find(
-        cls, path: Path, magic: bytes, fits: Callable[[Mapping[str, Any], int], bool] = lambda _facts, _n_sizes: True
+        cls, path: Path, magic: bytes, fits: Callable[[Mapping[str, Any], int], bool] = lambda _metadata, _n_sizes: True
     ) -> StoredJournal | None:
         """Return the journal at a path; `None` if it is missing, or its head is not sound.
 
         Args:
             path: The journal.
             magic: 8 bytes that identify the format.
-            fits: Returns True if the format saves such facts, with this number of sizes per entry.
+            fits: Returns True if the format saves such metadata, with this number of sizes per entry.
         """
         if not path.is_file():
             return None
@@ -182,10 +182,10 @@ class StoredJournal:
             head = _read_head(file, size, magic)
         if head is None:
             return None
-        base, n_sizes, facts = head
-        if not 0 < n_sizes <= _MAX_SIZES or not isinstance(facts, dict) or not fits(facts, n_sizes):
+        base, n_sizes, metadata = head
+        if not 0 < n_sizes <= _MAX_SIZES or not isinstance(metadata, dict) or not fits(metadata, n_sizes):
             return None
-        return cls(path, facts, n_sizes, base, (size - base) // _entry(n_sizes).itemsize)
+        return cls(path, metadata, n_sizes, base, (size - base) // _entry(n_sizes).itemsize)
 
     def entries(self) -> Iterator[Entries]:
         """Yield the sound entries at the front, in blocks."""
@@ -258,7 +258,7 @@ def _pack_head(magic: bytes, n_sizes: int, metadata: dict[str, Any]) -> bytes:
 
 
 def _read_head(file: IO[bytes], size: int, magic: bytes) -> tuple[int, int, Any] | None:
-    """Return (bytes of the head, sizes per entry, facts); `None` if the head is not sound."""
+    """Return (bytes of the head, sizes per entry, metadata); `None` if the head is not sound."""
     start = file.read(_HEAD.size)
     if len(start) < _HEAD.size:
         return None

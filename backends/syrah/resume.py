@@ -23,7 +23,7 @@ _BLOCK_BYTES = 2**20  # bytes of the tables read at once
 def recover(path: Path, dtypes: dict[str, str]) -> Journal | None:
     """Return a new journal of the sound items at the front of an unfinished file, or `None` if there is no such file.
 
-    Reads every item and checks its CRC. Does not change the file. The facts of its journal are the dtypes of the
+    Reads every item and checks its CRC. Does not change the file. The metadata of its journal are the dtypes of the
     arrays.
 
     Args:
@@ -37,7 +37,7 @@ def recover(path: Path, dtypes: dict[str, str]) -> Journal | None:
     size = path.stat().st_size if path.is_file() else 0
     journal = stored_journal(path)
     if journal is not None:
-        _check_same(path, journal.facts, dtypes)
+        _check_same(path, journal.metadata, dtypes)
     if size == 0:
         return None
     with path.open("rb", buffering=0) as file:
@@ -50,7 +50,7 @@ def recover(path: Path, dtypes: dict[str, str]) -> Journal | None:
 
 def stored_journal(path: Path) -> StoredJournal | None:
     """Return the journal of an unfinished file, or `None` if it has no sound journal."""
-    return StoredJournal.find(journal_path(path), JOURNAL_MAGIC, lambda facts, n: n == len(facts))
+    return StoredJournal.find(journal_path(path), JOURNAL_MAGIC, lambda metadata, n: n == len(metadata))
 
 
 def _complete_entries(path: Path, descriptor: int, size: int, dtypes: dict[str, str]) -> Iterator[Entries]:

@@ -143,7 +143,7 @@ def _checked(file: StoredFile, header: Header) -> Header | None:
 
 def _by_journal(file: StoredFile, journal: StoredJournal) -> ShardSalvage:
     """Return the items at the front of an unfinished file that its journal proves."""
-    dtypes, n_arrays, entries = dict(journal.facts), journal.n_sizes, journal.load()
+    dtypes, n_arrays, entries = dict(journal.metadata), journal.n_sizes, journal.load()
     with open(file.name, "rb", buffering=0) as data:
         n = sum(map(len, sound_entries(data.fileno(), HEADER.size, [entries])))
     sizes = entries.sizes[:n].reshape(-1).astype("<i8")

@@ -96,7 +96,7 @@ def _print_info(about: Info) -> None:
     for file in about.files[:SHOWN_FILES]:
         print_fact(f"file {file.path}", f"{format_count(file.records, 'record')}, {format_count(file.nbytes, 'byte')}")
     print_more_files(len(about.files))
-    for name, value in about.facts.items():
+    for name, value in about.metadata.items():
         print_fact(name, value)
     print_fact("fingerprint", about.fingerprint)
     if dict(about.spec) == {VALUE: about.payload}:

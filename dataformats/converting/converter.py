@@ -105,19 +105,19 @@ class Converter:
         try:
             begun = self._begun_area(plan) if by_tasks else self._writer(plan)
         except TargetExistsError:
-            facts = self._published(plan)
-            if facts is None:
+            metadata = self._published(plan)
+            if metadata is None:
                 raise
-            return self._report(facts)
+            return self._report(metadata)
         check = partial(_check_unchanged, states)
-        facts = (
+        metadata = (
             self._append_all(begun, check) if isinstance(begun, DatasetWriter) else self._add_all(begun, plan, check)
         )
         errors = tuple(message for _, message in self.failures[:_MOST_ERRORS])
-        return replace(self._report(facts), resumed=self.n_resumed, errors=errors)
+        return replace(self._report(metadata), resumed=self.n_resumed, errors=errors)
 
     def preview(self) -> ConvertReport:
-        """Return the report of a dry run, as far as its facts are known."""
+        """Return the report of a dry run, as far as it is known."""
         return replace(self._report({"files": []}), records=len(self.selection))
 
     # ---- a single file, or shards of some bytes: records are appended in order
@@ -139,18 +139,18 @@ class Converter:
         )
 
     def _append_all(self, out: DatasetWriter, check: Callable[[], None]) -> Mapping[str, Any]:
-        """Append all records, publish them, and return the facts of the sidecar."""
+        """Append all records, publish them, and return the metadata of the sidecar."""
         try:
             self._append_ranges(out)
             check()
-            out.facts |= self._facts()
-            facts = {**out.facts, "files": out.complete()}
+            out.metadata |= self._metadata()
+            metadata = {**out.metadata, "files": out.complete()}
             out.close()
         except BaseException as error:
             out.resumable &= self._is_kept(error)
             out.abort()
             raise
-        return facts
+        return metadata
 
     def _append_ranges(self, out: DatasetWriter) -> None:
         """Append all records in order, those behind the last checkpoint of an interrupted run again."""
@@ -195,20 +195,20 @@ class Converter:
         return area
 
     def _add_all(self, area: StagingArea, plan: Mapping[str, Any], check: Callable[[], None]) -> Mapping[str, Any]:
-        """Write the shards that are missing, publish all unless this is a part, and return the facts of the sidecar."""
+        """Write the missing shards, publish all unless this is a part, and return the metadata of the sidecar."""
         schema = self.conversion.schema
         try:
             entries = self._committed(area) if self.publish_parts else self._write_shards(area)
             check()
-            facts = {"format": schema.backend.name, **(schema.sidecar() or {}), "plan": plan, **self._facts()}
+            metadata = {"format": schema.backend.name, **(schema.sidecar() or {}), "plan": plan, **self._metadata()}
             if self.part is not None:
-                return {**facts, "files": [entry.file for entry in entries.values()]}
+                return {**metadata, "files": [entry.file for entry in entries.values()]}
             with_records = [entries[number] for number in sorted(entries) if entries[number].n_records]
             stem = area.name.rstrip("/").rsplit("/", 1)[-1]
             new = publication_of(schema, stem, with_records or [entries[min(entries)]])
-            facts["files"] = new.facts["files"]
+            metadata["files"] = new.metadata["files"]
             area.check_owned()
-            area.publish(replace(new, facts=facts, keep=True))
+            area.publish(replace(new, metadata=metadata, keep=True))
         except BaseException as error:
             is_begun = bool(area.entries()) if self.publish_parts else area.keeps_partial
             if is_begun and self._is_kept(error):
@@ -218,7 +218,7 @@ class Converter:
             raise
         finally:
             area.release()
-        return facts
+        return metadata
 
     def _write_shards(self, area: StagingArea) -> dict[int, ShardEntry]:
         """Write the shards that are not committed yet, in any order; return the entries of all."""
@@ -297,12 +297,12 @@ class Converter:
         """Return True if the partial data stay after an error: unless the records themselves caused it."""
         return self.resume or isinstance(error, TargetInUseError) or not isinstance(error, DataFormatsError)
 
-    def _facts(self) -> dict[str, Any]:
+    def _metadata(self) -> dict[str, Any]:
         return {"dataformats": sys.modules["dataformats"].__version__, "omitted": self.n_omitted}
 
     def _plan(self) -> dict[str, Any]:
         conversion = self.conversion
-        facts = {
+        metadata = {
             "source": conversion.plan.source.fingerprint,
             "records": len(self.selection),
             **self.selection.facts,
@@ -314,20 +314,22 @@ class Converter:
             "shard_records": self.shard_records,
             "shard_bytes": self.shard_bytes,
         }
-        given = {name: fact for name, fact in facts.items() if fact is not None and fact not in ({}, [])}
+        given = {name: fact for name, fact in metadata.items() if fact is not None and fact not in ({}, [])}
         plan: dict[str, Any] = json.loads(json.dumps(given, default=str))  # equals a plan that is read from a sidecar
         return plan
 
     def _published(self, plan: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return the facts of the sidecar of data that an equal conversion has published; else `None`."""
+        """Return the metadata of the sidecar of data that an equal conversion has published; else `None`."""
         area = area_at(self.path, self.storage_options)
         if not self.resume or area.has_partial:
             return None
-        facts, is_sound = area.facts_of_data()
+        published, is_sound = area.published_metadata()
         schema = self.conversion.schema
         metadata = {"format": schema.backend.name, **(schema.sidecar() or {}), "plan": plan}
-        is_equal = facts is not None and {name: facts[name] for name in ENCODING if name in facts} == metadata
-        return facts if is_equal and is_sound else None
+        is_equal = (
+            published is not None and {name: published[name] for name in ENCODING if name in published} == metadata
+        )
+        return published if is_equal and is_sound else None
 
     def _report(self, metadata: Mapping[str, Any]) -> ConvertReport:
         return ConvertReport(

@@ -62,7 +62,7 @@ class Index:
         layout: The number of rows, and their columns.
         total: The sum of the first column over all rows, as stored in the header.
         digest: Identifies these rows, whatever their storage.
-        facts: Further facts, as JSON.
+        metadata: Further metadata, as JSON.
         exact: True if the index was made of this very file (size and time); False if it came with the data and only
             the size fits: then it is a hint, and every frame must be checked.
         seal: Combined with the checksums of blocks.
@@ -72,7 +72,7 @@ class Index:
     layout: BlockLayout
     total: int
     digest: str
-    facts: Mapping[str, Any]
+    metadata: Mapping[str, Any]
     exact: bool
     seal: int
     read: Read
@@ -281,7 +281,7 @@ def _parse(read: Read, size: int, file: StoredFile, kind: str) -> Index | None:
     if base + layout.n_bytes != size:
         raise ValueError(f"expected {base + layout.n_bytes} bytes, found {size}")
     if not isinstance(header["facts"], dict):
-        raise ValueError(f"expected a mapping of facts, found {type(header['facts']).__name__}")
+        raise ValueError(f"expected a mapping of metadata, found {type(header['facts']).__name__}")
     exact = identity == file.identity and not _racy(identity, _whole(header["made_ns"]))
     blocks = _Blocks(read.without_start() if isinstance(read, _Local) else read, base)
     name = str(header["digest"])

@@ -135,7 +135,7 @@ class IndexedFieldsReader(Reader):
         if kept is not None and kept.exact:
             try:
                 columns = kept.rows(0, len(kept)).columns
-                fields = [str(name) for name in kept.facts["fields"]]
+                fields = [str(name) for name in kept.metadata["fields"]]
                 return FieldsIndex(len(kept), {name: _extents(columns, at) for at, name in enumerate(fields)})
             except (BrokenBlockError, LookupError, TypeError) as error:
                 _LOG.warning("ignored the index of %s: %s", file.name, error)

@@ -27,8 +27,8 @@ def load_inferred(files: Sequence[StoredFile], where: str) -> dict[str, Any] | N
         return None
     path = _inferred_path(files, where)
     try:
-        facts: dict[str, Any] = parse_checked(LocalFile(path).read_all(_MAX_BYTES))
-        return facts if is_payload(facts["payload"]) and is_spec(facts["spec"]) else None
+        metadata: dict[str, Any] = parse_checked(LocalFile(path).read_all(_MAX_BYTES))
+        return metadata if is_payload(metadata["payload"]) and is_spec(metadata["spec"]) else None
     except (OSError, ValueError, LookupError, TypeError):
         return None
 

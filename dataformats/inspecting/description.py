@@ -43,7 +43,7 @@ class Info:
         records: The number of records.
         nbytes: Size of all files in bytes.
         files: The files in reading order.
-        facts: Other metadata of the files, such as a version or a generation.
+        metadata: Other metadata of the files, such as a version or a generation.
         fingerprint: A digest that identifies the records.
         opaque: The fields whose types no codec decodes, with these types.
 
@@ -62,7 +62,7 @@ class Info:
     records: int
     nbytes: int
     files: tuple[FileInfo, ...]
-    facts: Mapping[str, str]
+    metadata: Mapping[str, str]
     fingerprint: str
     opaque: Mapping[str, str] = field(default_factory=dict)
 
@@ -108,7 +108,7 @@ def _info(path: Any, options: dict[str, Any]) -> Info:
         records=len(source),
         nbytes=source.nbytes,
         files=() if reader is None else tuple(FileInfo(*part) for part in reader.file_summaries()),
-        facts={} if reader is None else reader.metadata(),
+        metadata={} if reader is None else reader.metadata(),
         fingerprint=source.fingerprint,
         opaque=shown_types(source.opaque_fields),
     )

@@ -317,7 +317,7 @@ def _count_findings(
         return []
     wrong = [str(finding.path) for finding in known]
     counts = {name: n for name, n, _ in source.reader.file_summaries() if not any(w.startswith(name) for w in wrong)}
-    files = sidecar.facts.get("files") or ()
+    files = sidecar.metadata.get("files") or ()
     grows = any(entry.get("grows") for entry in files)  # other programs append and do not change the sidecar
     listed = {entry["name"]: entry["records"] for entry in files}
     if len(listed) == len(counts) == 1:  # they may have been renamed since

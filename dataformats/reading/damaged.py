@@ -16,7 +16,7 @@ from dataformats.interfaces import Backend, BlobBackend, ShardSalvage, SupportsR
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.detection import choose_files
 from dataformats.registry import backends
-from dataformats.sidecars.file_comparison import compare_entry, fitting_facts
+from dataformats.sidecars.file_comparison import compare_entry, fitting_metadata
 from dataformats.sidecars.sidecar import Sidecar, load_sidecar
 from dataformats.spec import Spec
 
@@ -37,7 +37,7 @@ class DamagedDataset:
         shards: The files of each shard.
         salvages: The salvage of each shard; the error if nothing can be saved.
         payload: The codec of whole records.
-        facts: The facts of its sidecar.
+        metadata: The metadata of its sidecar.
         missing: Files that there should be.
         notes: Errors of sidecars, and indexes that are not used.
     """
@@ -47,7 +47,7 @@ class DamagedDataset:
     shards: Sequence[Sequence[StoredFile]]
     salvages: Sequence[ShardSalvage | FormatError]
     payload: str
-    facts: Mapping[str, Any]
+    metadata: Mapping[str, Any]
     missing: list[str]
     notes: list[str]
 
@@ -76,18 +76,18 @@ def find_damaged(entries: Sequence[StoredFile | Folder], format: str | None, pay
     """
     missing: list[str] = []
     notes: list[str] = []
-    facts = _facts(entries, missing, notes)
-    known = facts.get("format")
+    metadata = _metadata(entries, missing, notes)
+    known = metadata.get("format")
     backend, files = _choose(entries, format or (known if known in backends else None))
     usual = backend.guess_payload([]) if isinstance(backend, BlobBackend) else "bytes"
     if not isinstance(backend, SupportsRepair):
         raise TypeError(f"the backend of {backend.name!r} cannot repair: it does not inherit from SupportsRepair")
     if known not in (None, backend.name):
         notes.append(f"the sidecar was ignored: it is of the format {known}")
-        facts = {}
+        metadata = {}
     shards = backend.shards(list(chain.from_iterable(files)))
     _note_names(shards, missing, notes)
-    chosen = payload or facts.get("payload") or usual
+    chosen = payload or metadata.get("payload") or usual
     salvages: list[ShardSalvage | FormatError] = []
     stored: Spec | None = None
     for shard in shards:
@@ -99,7 +99,7 @@ def find_damaged(entries: Sequence[StoredFile | Folder], format: str | None, pay
             salvages.append(found)
         except FormatError as error:
             salvages.append(error)
-    return DamagedDataset(backend, entries, shards, salvages, chosen, facts, missing, notes)
+    return DamagedDataset(backend, entries, shards, salvages, chosen, metadata, missing, notes)
 
 
 def _choose(entries: Sequence[StoredFile | Folder], format: str | None) -> tuple[Backend, list[list[StoredFile]]]:
@@ -116,21 +116,21 @@ def _choose(entries: Sequence[StoredFile | Folder], format: str | None) -> tuple
         return choose_files(entries, matching[0])
 
 
-def _facts(entries: Sequence[StoredFile | Folder], missing: list[str], notes: list[str]) -> dict[str, Any]:
-    """Return the facts of the first sound sidecar; notes which files it lists that are missing or differ."""
+def _metadata(entries: Sequence[StoredFile | Folder], missing: list[str], notes: list[str]) -> dict[str, Any]:
+    """Return the metadata of the first sound sidecar; notes which files it lists that are missing or differ."""
     for entry in entries:
         own = entry.file(entry.names()[0]) if isinstance(entry, Folder) and entry.explicit else entry
         sidecar = _sidecar(own, notes)
         if sidecar is not None:
-            facts, found = fitting_facts(sidecar, functools.partial(compare_entry, sidecar.name, own))
+            metadata, found = fitting_metadata(sidecar, functools.partial(compare_entry, sidecar.name, own))
             missing += found.missing
             others = [error for error in found.errors() if error.path not in found.missing]
             notes += [f"{error.path}: {error.what}" for error in others]
-            return dict(facts)
+            return dict(metadata)
         folder = own.folder() if isinstance(own, StoredFile) else None
         shared = None if folder is None else _sidecar(folder, notes)
-        if shared is not None and own.basename in {listed["name"] for listed in shared.facts.get("files") or ()}:
-            return dict(shared.facts)
+        if shared is not None and own.basename in {listed["name"] for listed in shared.metadata.get("files") or ()}:
+            return dict(shared.metadata)
     return {}
 
 

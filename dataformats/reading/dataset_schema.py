@@ -53,7 +53,7 @@ def declared_schema(arguments: OpenArguments, format: str, metadata: Mapping[str
     Args:
         arguments: The arguments of `open`.
         format: The format of the files.
-        metadata: The facts of the sidecar; its spec belongs to its payload alone.
+        metadata: The metadata of the sidecar; its spec belongs to its payload alone.
     """
     payload, spec = arguments.payload, arguments.spec
     installed = codecs_beside(format)

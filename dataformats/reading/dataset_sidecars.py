@@ -1,4 +1,4 @@
-"""Find the facts (format, payload, spec) that the sidecars of a dataset's files hold, and check that they apply."""
+"""Find the metadata (format, payload, spec) that the sidecars of a dataset's files hold, and check that they apply."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from dataformats.errors import FormatError, Remedy, TruncatedError
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.other_formats import other_format
 from dataformats.registry import backends
-from dataformats.sidecars.file_comparison import SidecarDiff, compare_file, compare_files, current_names, fitting_facts
+from dataformats.sidecars.file_comparison import (
+    SidecarDiff,
+    compare_file,
+    compare_files,
+    current_names,
+    fitting_metadata,
+)
 from dataformats.sidecars.sidecar import Sidecar, load_sidecar, remedy_instead_of
 from dataformats.storage.selected_files import ListedFolder
 
@@ -70,8 +76,8 @@ class DatasetSidecars:
         if isinstance(entry, Folder) and entry.explicit:
             entry = entry.file(entry.names()[0])
         sidecar = self._beside(entry) or (None if isinstance(entry, Folder) else self._of_folder(entry))
-        known = () if sidecar is None else (sidecar.facts, sidecar.previous or sidecar.facts)
-        named = {facts.get("format") for facts in known}
+        known = () if sidecar is None else (sidecar.metadata, sidecar.previous or sidecar.metadata)
+        named = {metadata.get("format") for metadata in known}
         format = named.pop() if len(named) == 1 else None
         return format if format in backends else None
 
@@ -84,36 +90,36 @@ class DatasetSidecars:
             entries.append(entry if names is None or not isinstance(entry, Folder) else ListedFolder(entry, names))
         return entries
 
-    def facts(
+    def metadata(
         self,
         files: Sequence[Sequence[StoredFile]],
         used: Callable[[Mapping[str, Any]], set[str]],
         report: Callable[[FormatError], None],
     ) -> dict[str, Any]:
-        """Return the facts that hold for all files.
+        """Return the metadata that hold for all files.
 
         Args:
             files: The data files of each entry.
-            used: Returns the names of those facts that the caller uses. If there are any, the files must be those that
-                the sidecar lists; else only none may be missing from a whole folder.
+            used: Returns the keys that the caller uses. If there are any, the files must be those it lists;
+                else only none may be missing from a whole folder.
             report: Called with the error of each file that is not as its sidecar says; may raise it.
 
         Raises:
-            FormatError: A sidecar is damaged, or two disagree about a fact that is used.
+            FormatError: A sidecar is damaged, or two disagree about metadata that are used.
         """
         first: tuple[_SidecarPart, dict[str, Any]] | None = None
         for part in self._parts(files):
-            facts: dict[str, Any] = {}
+            metadata: dict[str, Any] = {}
             if part.sidecar is not None:
-                facts, found = fitting_facts(part.sidecar, part.compare)
-                names = used(facts)
+                metadata, found = fitting_metadata(part.sidecar, part.compare)
+                names = used(metadata)
                 for error in found.errors(names) if names else found.missing_errors():
                     report(_with_kind(error, part.files))
-            first = first or (part, facts)
-            names = used(first[1]) | used(facts)
+            first = first or (part, metadata)
+            names = used(first[1]) | used(metadata)
             for name in names:
-                if facts.get(name) != first[1].get(name):
-                    raise _disagreement(name, first, (part, facts), names)
+                if metadata.get(name) != first[1].get(name):
+                    raise _disagreement(name, first, (part, metadata), names)
         return first[1] if first is not None else {}
 
     def _parts(self, files: Sequence[Sequence[StoredFile]]) -> Iterator[_SidecarPart]:
@@ -146,7 +152,7 @@ class DatasetSidecars:
                 if self._needed:
                     raise
                 self._own[entry.name] = None
-            if (sidecar := self._own[entry.name]) is not None and sidecar.facts.get("incomplete"):
+            if (sidecar := self._own[entry.name]) is not None and sidecar.metadata.get("incomplete"):
                 what = "the data are incomplete: a writer that replaced them was interrupted, or is at work"
                 raise FormatError(
                     what, path=entry.name, remedy=Remedy("Write them again with {overwrite}", overwrite=True)
@@ -159,10 +165,10 @@ class DatasetSidecars:
         if name not in self._listing:
             folder = file.folder()
             sidecar = None if folder is None else self._beside(folder)
-            known = () if sidecar is None else (sidecar.facts, sidecar.previous or {})
+            known = () if sidecar is None else (sidecar.metadata, sidecar.previous or {})
             self._listing[name] = (
                 sidecar,
-                frozenset(listed["name"] for facts in known for listed in facts.get("files") or ()),
+                frozenset(listed["name"] for metadata in known for listed in metadata.get("files") or ()),
             )
         sidecar, shards = self._listing[name]
         return sidecar if file.basename in shards else None

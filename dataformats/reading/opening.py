@@ -210,7 +210,7 @@ class OpenArguments(ReaderOptions):
         backend, files = choose_files(sidecars.current_entries(), self.format or sidecars.format)
         if self.format is None:
             check_one_format(backend, list(chain.from_iterable(files)))
-        facts = sidecars.facts(files, self._used, report)
+        metadata = sidecars.metadata(files, self._used, report)
         arguments = replace(self, format=backend.name)  # nothing is detected when they are opened again
         if isinstance(self.cache, str) and self.cache.startswith(_DISK):
             if self.cache_bytes < 2**20 or self.cache == _DISK:
@@ -223,7 +223,7 @@ class OpenArguments(ReaderOptions):
         if self.payload is not None and reader.spec is not None:
             remedy = Remedy("Leave out {payload}; name the types of fields in {spec}.", payload=self.payload, spec=...)
             raise SpecError(f"{backend.name} stores each field separately", remedy=remedy)
-        return FileSource(arguments, backend, reader, declared_schema(arguments, backend.name, facts))
+        return FileSource(arguments, backend, reader, declared_schema(arguments, backend.name, metadata))
 
     def _is_folder(self, name: str) -> bool:
         """True if `format` stores datasets as folders and `name` is no name of one of its files."""
@@ -237,7 +237,7 @@ class OpenArguments(ReaderOptions):
         return self.spec is not None and (self.payload is not None or isinstance(named, FieldsBackend))
 
     def _used(self, metadata: Mapping[str, Any]) -> set[str]:
-        """Return the names of the facts of a sidecar that the call does not replace by its own."""
+        """Return the names of the metadata of a sidecar that the call does not replace by its own."""
         used = set() if self.payload is not None or metadata.get("payload") is None else {"payload"}
         return used | ({"spec"} if self.spec is None and spec_applies(self.payload, metadata) else set())
 

@@ -19,7 +19,7 @@ __all__ = [
     "compare_file",
     "compare_files",
     "current_names",
-    "fitting_facts",
+    "fitting_metadata",
     "is_name",
 ]
 
@@ -66,7 +66,7 @@ class SidecarDiff:
     extra: dict[str, StoredFile] = field(default_factory=dict)
 
     def ignore(self, metadata: Mapping[str, Any]) -> None:
-        """Do not count files as extra ones if these facts of a sidecar list them."""
+        """Do not count files as extra ones if these metadata of a sidecar list them."""
         for entry in metadata.get("files") or ():
             self.extra.pop(entry["name"], None)
 
@@ -80,7 +80,7 @@ class SidecarDiff:
         """Yield why the sidecar does not match the files, at most one error for each entry.
 
         Args:
-            used: The facts that the caller uses, for the remedies.
+            used: The metadata that the caller uses, for the remedies.
             remote: Compare the digests of files that are not local, too.
         """
         yield from self.missing_errors()
@@ -240,27 +240,27 @@ def _files_in(folder: Folder) -> Iterator[StoredFile]:
         yield from _files_in(folder.folder(name))
 
 
-def fitting_facts(
+def fitting_metadata(
     sidecar: Sidecar, compare: Callable[[Sequence[Mapping[str, Any]]], SidecarDiff]
 ) -> tuple[dict[str, Any], SidecarDiff]:
-    """Return the facts that hold for the data there, and the comparison with their list of files.
+    """Return the metadata that hold for the data there, and the comparison with their list of files.
 
-    These are the facts of the sidecar, unless its writer was interrupted and the data are still the previous ones.
+    These are the metadata of the sidecar, unless its writer was interrupted and the data are still the previous ones.
     Files of the other data may be there, too, as objects are that get their names one after another.
 
     Args:
         sidecar: The sidecar.
         compare: Compares a list of files with the data.
     """
-    found = compare(sidecar.facts.get("files") or ())
+    found = compare(sidecar.metadata.get("files") or ())
     if sidecar.previous is not None:
         found.ignore(sidecar.previous)
         if any(found.errors(remote=True)):
             earlier = compare(sidecar.previous.get("files") or ())
-            earlier.ignore(sidecar.facts)
+            earlier.ignore(sidecar.metadata)
             if not any(earlier.errors(remote=True)):
                 return sidecar.previous, earlier
-    return sidecar.facts, found
+    return sidecar.metadata, found
 
 
 def current_names(sidecar: Sidecar, folder: Folder) -> set[str] | None:
@@ -270,8 +270,8 @@ def current_names(sidecar: Sidecar, folder: Folder) -> set[str] | None:
         sidecar: The sidecar of the folder.
         folder: The folder.
     """
-    for facts in () if sidecar.previous is None else (sidecar.facts, sidecar.previous):
-        listed = facts.get("files") or ()
+    for metadata in () if sidecar.previous is None else (sidecar.metadata, sidecar.previous):
+        listed = metadata.get("files") or ()
         inside, folders = {*folder.names()}, {*folder.folders()}
         if listed and all(
             {part["name"] for part in entry["parts"]} <= {*folder.folder(entry["name"]).names()}

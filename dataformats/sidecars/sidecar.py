@@ -1,4 +1,4 @@
-"""Sidecars `NAME.dataformats.json`: facts that a format cannot store, and a list of the data files beside them."""
+"""Sidecars `NAME.dataformats.json`: metadata that a format cannot store, and a list of the data files beside them."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class Sidecar:
 
     Attributes:
         name: The path or URL of the sidecar.
-        facts: `format`, `payload`, `spec`, and `files`, each as far as known; for a conversion also its `plan`, the
+        metadata: `format`, `payload`, `spec`, and `files`, each as far as known; for a conversion also its `plan`, the
             number of records that it `omitted`, and the version of this package, `dataformats`. While the objects of
             remote data are replaced one after another, they are `incomplete`.
-        previous: The facts of the data that a writer was replacing; `None` unless it was interrupted. The facts that
-            hold are those whose files are there.
+        previous: The metadata of the data that a writer was replacing; `None` unless it was interrupted. The metadata
+            hold whose files are there.
     """
 
     name: str
-    facts: dict[str, Any]
+    metadata: dict[str, Any]
     previous: dict[str, Any] | None = None
 
 
@@ -72,7 +72,7 @@ def load_sidecar(entry: StoredFile | Folder) -> Sidecar | None:
             remedy="Delete it, or update dataformats.",
         )
     previous = found.get("previous")
-    return Sidecar(name, _facts(found, name), None if previous is None else _facts(previous, name))
+    return Sidecar(name, _metadata(found, name), None if previous is None else _metadata(previous, name))
 
 
 def sidecar_bytes(metadata: Mapping[str, Any], previous: Mapping[str, Any] | None = None) -> bytes:
@@ -80,7 +80,7 @@ def sidecar_bytes(metadata: Mapping[str, Any], previous: Mapping[str, Any] | Non
 
     Args:
         metadata: See `Sidecar`.
-        previous: The facts of the data that a writer is replacing: see `Sidecar`.
+        previous: The metadata of the data that a writer is replacing: see `Sidecar`.
     """
     content = {"version": _VERSION, **metadata} | ({} if previous is None else {"previous": dict(previous)})
     text = (json.dumps(content, indent=1) + "\n").encode()
@@ -123,10 +123,10 @@ def _part(name: str, path: Path, checksums: bool) -> dict[str, Any]:
 
 
 def remedy_instead_of(keys: Iterable[str], template: str) -> Remedy:
-    """Return a remedy to pass arguments instead of facts of a sidecar.
+    """Return a remedy to pass arguments instead of metadata of a sidecar.
 
     Args:
-        keys: The facts that a call takes from the sidecar: `"payload"`, `"spec"`, or both.
+        keys: The metadata that a call takes from the sidecar: `"payload"`, `"spec"`, or both.
         template: The text; `{arguments}` is the place of the arguments.
     """
     names = sorted(keys)
@@ -167,16 +167,16 @@ _KNOWN: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def _facts(parsed: Any, name: str) -> dict[str, Any]:
-    """Return the facts of a sidecar of this name.
+def _metadata(parsed: Any, name: str) -> dict[str, Any]:
+    """Return the metadata of a sidecar of this name.
 
     Raises:
         FormatError: One of them is invalid.
     """
     if not isinstance(parsed, dict):
         raise FormatError("the sidecar has an invalid 'previous'", path=name, remedy=_REMEDY)
-    facts = {key: value for key, value in parsed.items() if key not in ("version", "previous")}
+    metadata = {key: value for key, value in parsed.items() if key not in ("version", "previous")}
     for key, fits in _KNOWN.items():
-        if facts.get(key) is not None and not fits(facts[key]):
+        if metadata.get(key) is not None and not fits(metadata[key]):
             raise FormatError(f"the sidecar has an invalid {key!r}", path=name, remedy=_REMEDY)
-    return facts
+    return metadata

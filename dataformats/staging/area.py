@@ -15,7 +15,7 @@ from typing import Any
 from dataformats.errors import FormatError, Remedy, StateMismatchError, TargetExistsError
 from dataformats.interfaces import Backend
 from dataformats.interfaces.stored_file import Folder, StoredFile
-from dataformats.sidecars.file_comparison import compare_entry, fitting_facts
+from dataformats.sidecars.file_comparison import compare_entry, fitting_metadata
 from dataformats.sidecars.sidecar import list_file, load_sidecar, sidecar_bytes, without_checksums
 from dataformats.staging.entries import ShardEntry
 
@@ -30,15 +30,15 @@ class Publication:
     """Complete data that get their final name.
 
     Attributes:
-        facts: The content of their sidecar.
+        metadata: The content of their sidecar.
         keep: False if they need no sidecar.
         shards: Final name to staged name of each new shard; `None` for a single file or folder.
         kept: Final name to present name of each shard of the finished data that stays.
         beside: The files beside a single file: `HasSidecars.sidecars`.
-        previous: The facts of the finished data that these extend; `None` takes them from the sidecar.
+        previous: The metadata of the finished data that these extend; `None` takes them from the sidecar.
     """
 
-    facts: Mapping[str, Any]
+    metadata: Mapping[str, Any]
     keep: bool
     shards: Mapping[str, str] | None = None
     kept: Mapping[str, str] = field(default_factory=dict)
@@ -141,12 +141,12 @@ class StagingArea(ABC):
             sharded: The data are shards.
 
         Raises:
-            FormatError: The facts that the interrupted writer left are damaged.
+            FormatError: The metadata that the interrupted writer left are damaged.
             StateMismatchError: It had another format, payload, spec or plan.
             ValueError: `resume`, and the area cannot keep partial data.
         """
 
-    def announce(self, others: Mapping[str, Any]) -> None:  # noqa: B027  # only local partial data keep facts
+    def announce(self, others: Mapping[str, Any]) -> None:  # noqa: B027  # only local partial data keep metadata
         """Keep with the partial data that data of other names are published before these.
 
         Args:
@@ -245,8 +245,8 @@ class StagingArea(ABC):
     def publish(self, publication: Publication) -> None:
         """Give the data their final name, after their sidecar `NAME.dataformats.json` is there.
 
-        So the data never lack their sidecar. Until they have the name, the sidecar also has the facts of the data that
-        they replace; a reader takes those whose files are there.
+        So the data never lack their sidecar. Until they have the name, the sidecar also has the metadata of the data
+        that they replace; a reader takes those whose files are there.
 
         Raises:
             TargetExistsError: Something got the name meanwhile, and it is not to be replaced.
@@ -257,17 +257,17 @@ class StagingArea(ABC):
 
         Ends the work of a writer that was killed after it gave them the name.
         """
-        facts, is_sound = self.facts_of_data()
-        if facts is None or not is_sound:
+        published, is_sound = self.published_metadata()
+        if published is None or not is_sound:
             return False
-        known = {name: facts[name] for name in ENCODING if name in facts} or {"format": metadata["format"]}
+        known = {name: published[name] for name in ENCODING if name in published} or {"format": metadata["format"]}
         if known != dict(metadata):
             return False
-        self._end(facts, keep=len(metadata) > 1)
+        self._end(published, keep=len(metadata) > 1)
         return True
 
-    def facts_of_data(self) -> tuple[dict[str, Any] | None, bool]:
-        """Return the facts of the data that have the final name, if there are any, and if these are complete."""
+    def published_metadata(self) -> tuple[dict[str, Any] | None, bool]:
+        """Return the metadata of the data that have the final name, if there are any, and if these are complete."""
         entry = self.entry()
         if entry is None:
             return None, False
@@ -277,8 +277,8 @@ class StagingArea(ABC):
             return {}, False
         if sidecar is None:
             return {}, True
-        facts, found = fitting_facts(sidecar, functools.partial(compare_entry, sidecar.name, entry))
-        return facts, not (facts.get("incomplete") or any(found.errors()))
+        metadata, found = fitting_metadata(sidecar, functools.partial(compare_entry, sidecar.name, entry))
+        return metadata, not (metadata.get("incomplete") or any(found.errors()))
 
     def holds(self, files: Sequence[Mapping[str, Any]]) -> bool:
         """Return True if the data of this list of files have the final name."""

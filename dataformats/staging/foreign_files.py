@@ -95,8 +95,8 @@ def _listed_names(folder: Folder) -> set[str]:
         sidecar = load_sidecar(folder)
     except FormatError:
         return set()
-    facts = [] if sidecar is None else [sidecar.facts, sidecar.previous or {}]
-    entries = [entry for known in facts for entry in known.get("files") or ()]
+    metadata = [] if sidecar is None else [sidecar.metadata, sidecar.previous or {}]
+    entries = [entry for known in metadata for entry in known.get("files") or ()]
     inside = {(entry["name"], part["name"]) for entry in entries for part in entry.get("parts", ())}
     whole = {entry["name"] for entry in entries if "parts" not in entry}
     return whole | {place for name, part in inside for place in (part, f"{name}/{part}")}

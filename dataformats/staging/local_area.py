@@ -170,19 +170,19 @@ class LocalArea(StagingArea):
                 raise _has_another_writer(self.name) from error
 
     def _saved(self) -> dict[str, Any] | None:
-        """Return the facts that the interrupted writer saved; `None` if there is nothing to resume."""
+        """Return the metadata that the interrupted writer saved; `None` if there is nothing to resume."""
         # The sidecar may be empty after a crash of the machine: then nothing tells what the data are.
         if not os.path.lexists(self._partial) or not self._name_lock.text():
             return None
         try:
-            return self._name_lock.facts()
+            return self._name_lock.metadata()
         except FormatError:
             if _is_empty(self._partial):
                 return None  # killed while it wrote the sidecar
             raise
 
     def announce(self, others: Mapping[str, Any]) -> None:
-        self._name_lock.write({**self._name_lock.facts(), "announced": dict(others)}, sync=True)
+        self._name_lock.write({**self._name_lock.metadata(), "announced": dict(others)}, sync=True)
 
     def announced(self) -> Mapping[str, Any]:
         try:
@@ -267,16 +267,16 @@ class LocalArea(StagingArea):
         before = self._read_sidecar()
         try:
             if publication.keep or before is not None:
-                self._write_sidecar(sidecar_bytes(publication.facts, self.facts_of_data()[0]))
+                self._write_sidecar(sidecar_bytes(publication.metadata, self.published_metadata()[0]))
             yield
         except BaseException:
             with suppress(OSError):  # the sidecar holds in any case, for the old data and for the new ones
-                if self.holds(publication.facts["files"]):
-                    self._end(publication.facts, publication.keep)
+                if self.holds(publication.metadata["files"]):
+                    self._end(publication.metadata, publication.keep)
                 else:
                     self._write_sidecar(before)
             raise
-        self._end(publication.facts, publication.keep)
+        self._end(publication.metadata, publication.keep)
 
     def _rename(self, publication: Publication) -> None:
         """Give the final name to the data, and to the files beside them."""
@@ -381,13 +381,13 @@ class InPlaceArea(LocalArea):
         if sidecar is None:
             return
         # The files will be others, and a plan describes what a conversion wrote.
-        known = {name: fact for name, fact in (self.facts_of_data()[0] or {}).items() if name in ENCODING[:3]}
+        known = {name: fact for name, fact in (self.published_metadata()[0] or {}).items() if name in ENCODING[:3]}
         if known.keys() - {"format"}:
             check_encoding(known, metadata, sidecar.name)
         self._write_sidecar(sidecar_bytes(known) if known else None)
 
     def publish(self, publication: Publication) -> None:
-        self._write_sidecar(sidecar_bytes(publication.facts) if publication.keep else None)
+        self._write_sidecar(sidecar_bytes(publication.metadata) if publication.keep else None)
 
 
 def _has_another_writer(name: str) -> TargetInUseError:

@@ -1,4 +1,4 @@
-"""NameLock: the lock on the name of a dataset, and the facts of its partial data."""
+"""NameLock: the lock on the name of a dataset, and the metadata of its partial data."""
 
 from __future__ import annotations
 
@@ -98,15 +98,15 @@ class NameLock:
         return os.pread(self._descriptor, _MAX_BYTES, 0).decode("latin-1").strip("\0")
 
     def write(self, metadata: Mapping[str, Any], *, sync: bool) -> None:
-        """Write the facts, with `sync` also to the disk; the name of the sidecar is always synced."""
+        """Write the metadata, with `sync` also to the disk; the name of the sidecar is always synced."""
         os.ftruncate(self._descriptor, 0)
         atomic.write_all(self._descriptor, json.dumps({"version": 1, **metadata}, indent=1).encode(), 0)
         if sync:
             os.fsync(self._descriptor)
         atomic.sync(self.path.parent)
 
-    def facts(self) -> dict[str, Any]:
-        """Return the facts.
+    def metadata(self) -> dict[str, Any]:
+        """Return the metadata.
 
         Raises:
             FormatError: The sidecar is damaged.
@@ -131,18 +131,18 @@ class NameLock:
         os.fsync(self._descriptor)
 
     def _parsed(self) -> tuple[dict[str, Any], int, Mark | None]:
-        """Return the facts, the bytes of their text, and the mark behind it."""
+        """Return the metadata, the bytes of their text, and the mark behind it."""
         text = self.text()
         try:
-            facts, end = json.JSONDecoder().raw_decode(text)
+            metadata, end = json.JSONDecoder().raw_decode(text)
         except (ValueError, RecursionError) as error:
             what = f"the sidecar is not JSON ({error})"
             raise FormatError(what, path=str(self.path), remedy=_REMEDY) from error
-        if not isinstance(facts, dict) or facts.get("version") != 1:
-            found = facts.get("version") if isinstance(facts, dict) else type(facts).__name__
+        if not isinstance(metadata, dict) or metadata.get("version") != 1:
+            found = metadata.get("version") if isinstance(metadata, dict) else type(metadata).__name__
             what, expected = "the sidecar cannot be read", "an object of version 1"
             raise FormatError(what, path=str(self.path), expected=expected, found=found, remedy=_REMEDY)
-        return facts, end, Mark.parse(text[end:], self._final)
+        return metadata, end, Mark.parse(text[end:], self._final)
 
     @property
     def _descriptor(self) -> int:

@@ -23,6 +23,8 @@ _PATIENCE_S = 10.0
 """A writer whose heartbeat stands still so long counts as killed."""
 _POLL_S = 0.2
 
+_STORED_NAMES = {"metadata": "facts"}
+
 
 @dataclass(frozen=True, slots=True)
 class RedoLog:
@@ -30,9 +32,9 @@ class RedoLog:
 
     Attributes:
         id: The ID of the writer.
-        facts: The content of the new sidecar.
+        metadata: The content of the new sidecar.
         keep: False if the new data need no sidecar.
-        previous: The facts of the old data.
+        previous: The metadata of the old data.
         before: The old sidecar.
         beside: The names of the files beside a single file, old and new.
         kept: The objects of the old data that stay.
@@ -43,7 +45,7 @@ class RedoLog:
     """
 
     id: str
-    facts: Mapping[str, Any]
+    metadata: Mapping[str, Any]
     keep: bool
     previous: Mapping[str, Any] | None
     before: str | None
@@ -56,7 +58,7 @@ class RedoLog:
 
     def pack(self) -> bytes:
         """Return the text."""
-        return json.dumps(asdict(self)).encode()
+        return json.dumps({_STORED_NAMES.get(name, name): value for name, value in asdict(self).items()}).encode()
 
     @classmethod
     def parse(cls, text: bytes, data: str) -> RedoLog:
@@ -70,13 +72,14 @@ class RedoLog:
             ValueError: It is no log, or one of other data.
         """
         try:
-            log = cls(**json.loads(text))
+            stored = json.loads(text)
+            log = cls(metadata=stored.pop("facts"), **stored)
             name = PurePosixPath(data)
             final = (f"{data}/", f"{data.removesuffix(name.name)}{name.stem}.")
             names = [*log.moves, *log.kept, *log.beside]
             is_ours = all(name == data or name.startswith(final) for name in names)
             is_ours &= all(name.startswith((f"{data}/", f"{data}.partial/")) for name in log.moves.values())
-            is_ours &= is_name(log.id) and isinstance(log.facts["files"], list)
+            is_ours &= is_name(log.id) and isinstance(log.metadata["files"], list)
         except (LookupError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(f"not a log: {error}") from error
         if not is_ours:

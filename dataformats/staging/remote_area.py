@@ -35,7 +35,7 @@ from dataformats.storage.threads import concurrent_map
 
 __all__ = ["RemoteArea"]
 
-_FACTS = "facts.json"
+_METADATA = "facts.json"
 _ID = re.compile(r"[0-9a-f]{16}")
 
 
@@ -117,22 +117,22 @@ class RemoteArea(StagingArea):
         text = json.dumps(metadata)
         with raise_as_os_error(self.name):
             self._id = self._resumed(json.loads(text)) if resume else secrets.token_hex(8)
-            self._objects.write(f"{self._prefix}/{_FACTS}", text.encode())  # which shows that this may be done
+            self._objects.write(f"{self._prefix}/{_METADATA}", text.encode())  # which shows that this may be done
             if self._unmoved is not None and self._unmoved.id == self._id:
                 self._log.delete()  # this writer publishes the same objects again
             elif self._unmoved is not None:
                 self._redo(self._unmoved)
 
     def _resumed(self, metadata: dict[str, Any]) -> str:
-        """Return the ID of the interrupted writer with these facts that has most shards, or a new ID."""
+        """Return the ID of the interrupted writer with these metadata that has most shards, or a new ID."""
         writers: dict[str, dict[str, Any]] = {}
         for path in self._objects.find(f"{self._path}.partial"):
             inside = path.rpartition(f"{self._path}.partial/")[2]
-            if inside.count("/") == 1 and inside.endswith(f"/{_FACTS}"):
-                writers[inside.removesuffix(f"/{_FACTS}")] = json.loads(self._fs.cat_file(path))
+            if inside.count("/") == 1 and inside.endswith(f"/{_METADATA}"):
+                writers[inside.removesuffix(f"/{_METADATA}")] = json.loads(self._fs.cat_file(path))
         equal = [writer for writer, saved in writers.items() if saved == metadata]
         for writer, saved in writers.items() if not equal else ():
-            check_encoding(saved, metadata, f"{self.name}.partial/{writer}/{_FACTS}")
+            check_encoding(saved, metadata, f"{self.name}.partial/{writer}/{_METADATA}")
         objects = {writer: len(self._objects.find(f"{self._path}.partial/{writer}")) for writer in equal}
         # The parts of a conversion begin at once, and agree on a name for what they write together.
         common = hashlib.sha256(str(metadata).encode()).hexdigest()[:16]
@@ -214,7 +214,7 @@ class RemoteArea(StagingArea):
     def keep_only(self, entries: Mapping[int, ShardEntry], growing: int = -1) -> None:
         kept = {name for number, entry in entries.items() for name in (*entry.sizes, entry_name(number))}
         with raise_as_os_error(self.name):
-            self._objects.delete(f"{self._prefix}/{name}" for name in self._sizes.keys() - kept - {_FACTS})
+            self._objects.delete(f"{self._prefix}/{name}" for name in self._sizes.keys() - kept - {_METADATA})
 
     def discard(self) -> None:
         self.release()
@@ -240,14 +240,14 @@ class RemoteArea(StagingArea):
                 log = self._new_log(publication)
                 self._take(log)
             is_ended = log is not None and self._redo(log)
-            if not is_ended and not self._is_there(publication.facts):  # another writer has ended or undone it
+            if not is_ended and not self._is_there(publication.metadata):  # another writer has ended or undone it
                 raise self._replaced()
 
     def _new_log(self, publication: Publication) -> RedoLog:
         """Return the log of a publication, after sending the files that are still here."""
         before = self._read_sidecar()
         same = [name for name, now in publication.kept.items() if name == now]
-        previous = publication.previous or self.facts_of_data()[0]
+        previous = publication.previous or self.published_metadata()[0]
         beside = [f"{self._parent}/{name}" for name in publication.beside]
         old, moves = self._old_objects(beside), self._moves(publication)
         replaces = bool(old & moves.keys())
@@ -256,7 +256,7 @@ class RemoteArea(StagingArea):
         is_seamless = is_one or not old or ("files" in (previous or {}) and not replaces)
         return RedoLog(
             id=self._id,
-            facts=publication.facts,
+            metadata=publication.metadata,
             keep=publication.keep,
             previous=previous,
             before=None if before is None else before.decode(),
@@ -355,7 +355,7 @@ class RemoteArea(StagingArea):
         """Return True if some staged objects may not have their names yet."""
         if not log.moves or log.is_moved:
             return False
-        return log.replaces or not self._is_there(log.facts)  # an old object may have the size of the new one
+        return log.replaces or not self._is_there(log.metadata)  # an old object may have the size of the new one
 
     def _can_undo(self, log: RedoLog) -> bool:
         """Return True if readers have not seen the new data, and the old ones are whole."""
@@ -382,7 +382,7 @@ class RemoteArea(StagingArea):
 
         Returns False if another writer has ended or undone it meanwhile.
         """
-        facts, moves = log.facts, log.moves
+        metadata, moves = log.metadata, log.moves
         with self._log.heartbeats(log.id):
             new, old = {*moves, *log.kept}, self._old_objects(log.beside)
             if not log.is_moved:
@@ -405,7 +405,7 @@ class RemoteArea(StagingArea):
             if new and self._log.is_current(log):
                 self._objects.delete(old - new)
             # An old object may have the size of the new one.
-            is_there = self._is_there(facts) if moves else self.holds(facts["files"])
+            is_there = self._is_there(metadata) if moves else self.holds(metadata["files"])
         if not self._log.is_current(log):
             return False
         if new and not is_there:
@@ -420,10 +420,12 @@ class RemoteArea(StagingArea):
     def _describe(self, log: RedoLog, new: set[str]) -> None:
         """Write the sidecar for the time in which objects get their names."""
         if log.keep or log.before is not None or len(new) > 1:
-            facts = log.facts
+            metadata = log.metadata
             is_seamless = log.is_seamless
             self._write_sidecar(
-                sidecar_bytes(facts, log.previous) if is_seamless else sidecar_bytes({**facts, "incomplete": True})
+                sidecar_bytes(metadata, log.previous)
+                if is_seamless
+                else sidecar_bytes({**metadata, "incomplete": True})
             )
 
     def _move(self, log: RedoLog, moved: list[str]) -> None:
@@ -446,7 +448,7 @@ class RemoteArea(StagingArea):
     def _end_as(self, log: RedoLog, *, is_there: bool) -> None:
         """Leave the sidecar of the new data if they are there, else the sidecar of the old data."""
         if is_there:
-            self._end(log.facts, log.keep)
+            self._end(log.metadata, log.keep)
         else:
             self._write_sidecar(None if log.before is None else log.before.encode())
 

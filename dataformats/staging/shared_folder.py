@@ -37,7 +37,7 @@ class SharedFolder(LocalArea):
         self._names = names
         self._start, self._step = start, step
         self._shard: LocalArea | None = None
-        self._facts: Mapping[str, Any] = {}
+        self._metadata: Mapping[str, Any] = {}
 
     @property
     def numbers(self) -> Iterator[int]:
@@ -61,7 +61,7 @@ class SharedFolder(LocalArea):
             StateMismatchError: The data there have another format, payload or spec.
             TargetExistsError: There are data of other writers.
         """
-        self._facts = metadata
+        self._metadata = metadata
         self._path.mkdir(parents=True, exist_ok=True)
         folder = LocalFolder(self._path)
         if len(metadata) > 1 and load_sidecar(folder) is None:
@@ -69,10 +69,10 @@ class SharedFolder(LocalArea):
                 raise _not_shared(self.name, "holds data without a sidecar")
             self._write_sidecar(sidecar_bytes(metadata))
         sidecar = load_sidecar(folder)
-        if sidecar is not None and sidecar.facts.get("files"):
+        if sidecar is not None and sidecar.metadata.get("files"):
             raise _not_shared(self.name, "is complete: its sidecar lists its files")
         if sidecar is not None:
-            check_encoding(sidecar.facts, metadata, sidecar.name)
+            check_encoding(sidecar.metadata, metadata, sidecar.name)
 
     def entries(self, numbers: Iterable[int] | None = None) -> dict[int, ShardEntry]:
         """Return the shards of this writer that have their final names."""
@@ -99,7 +99,7 @@ class SharedFolder(LocalArea):
                     "Pass {resume} to continue behind it, or another {shard_start}", resume=True, shard_start=...
                 )
                 raise TargetExistsError(f"the shard {shard.name!r} exists", remedy=remedy)
-            shard.begin(self._facts, resume=self._resumes, sharded=False)
+            shard.begin(self._metadata, resume=self._resumes, sharded=False)
         except BaseException:
             shard.release()
             raise
@@ -107,9 +107,9 @@ class SharedFolder(LocalArea):
         return shard.partial
 
     def add(self, number: int, entry: ShardEntry, shard: Path) -> None:
-        facts = {"format": self._format.name, "files": [{**entry.file, "name": self._names(number)}]}
+        metadata = {"format": self._format.name, "files": [{**entry.file, "name": self._names(number)}]}
         if self._shard is not None:
-            self._shard.publish(Publication(facts, keep=False))
+            self._shard.publish(Publication(metadata, keep=False))
             self._shard.release()
         self._shard = None
 

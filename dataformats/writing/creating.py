@@ -204,7 +204,7 @@ def begin_dataset(
     Returns:
         The data that the new ones extend; `None` if there are none, or if they grow in place.
     """
-    facts = {"format": schema.backend.name, **(schema.sidecar() or {}), **({} if plan is None else {"plan": plan})}
+    metadata = {"format": schema.backend.name, **(schema.sidecar() or {}), **({} if plan is None else {"plan": plan})}
     finished = None
     try:
         area.lock(schema.backend, overwrite=overwrite, resume=resume, shared=shared)
@@ -212,12 +212,12 @@ def begin_dataset(
             extends = append and area.exists()
             if append and limits == ShardLimits() and not extends:
                 _ = area.final
-            _check_free(area, overwrite or extends, facts if resume else None)
+            _check_free(area, overwrite or extends, metadata if resume else None)
             if extends:
                 area.extend()
                 finished = FinishedData.at(area, schema, limits)
-                facts["extends"] = finished.digest
-        area.begin(facts, resume=resume, sharded=is_sharded(area, limits, finished))
+                metadata["extends"] = finished.digest
+        area.begin(metadata, resume=resume, sharded=is_sharded(area, limits, finished))
     except BaseException as error:
         add_name(error, area.name)
         area.release()

@@ -65,7 +65,7 @@ class DatasetWriter(RecordWriter):
             shard_writer: The files.
             resumable: True if `abort` keeps the partial data.
             workers: Threads that encode in `extend`.
-            metadata: Facts for the sidecar besides format, payload, spec and files; may be added to until `close`.
+            metadata: Metadata for the sidecar besides format, payload, spec and files; may be added to until `close`.
             codecs: See `create`.
         """
         self._area = area
@@ -73,7 +73,7 @@ class DatasetWriter(RecordWriter):
         self._encode = encode
         self.shard_writer: ShardWriter = shard_writer
         self.resumable: bool = resumable
-        self.facts: dict[str, Any] = dict(metadata)
+        self.metadata: dict[str, Any] = dict(metadata)
         self._workers = workers
         self._codecs = codecs
         self._complete: Publication | None = None
@@ -190,7 +190,7 @@ class DatasetWriter(RecordWriter):
         if self._complete is None:
             self._area.check_owned()
             self._complete = self.shard_writer.finish()
-        files: Sequence[Mapping[str, Any]] = self._complete.facts["files"]
+        files: Sequence[Mapping[str, Any]] = self._complete.metadata["files"]
         return files
 
     def announce(self, others: Mapping[str, Any]) -> None:
@@ -224,9 +224,11 @@ class DatasetWriter(RecordWriter):
         files = self.complete()
         self._area.check_owned()
         sidecar = self._schema.sidecar()
-        facts = {"format": self._schema.backend.name, **(sidecar or {}), **self.facts, "files": files}
+        metadata = {"format": self._schema.backend.name, **(sidecar or {}), **self.metadata, "files": files}
         if self._complete is not None:
-            self._area.publish(replace(self._complete, facts=facts, keep=sidecar is not None or bool(self.facts)))
+            self._area.publish(
+                replace(self._complete, metadata=metadata, keep=sidecar is not None or bool(self.metadata))
+            )
 
     def abort(self) -> None:
         if not self._open:

@@ -14,7 +14,7 @@ from typing import Any
 from dataformats.errors import FormatError, TargetExistsError
 from dataformats.interfaces import ResumesFinishedFiles
 from dataformats.interfaces.stored_file import Folder, StoredFile
-from dataformats.sidecars.file_comparison import compare_entry, fitting_facts
+from dataformats.sidecars.file_comparison import compare_entry, fitting_metadata
 from dataformats.sidecars.sidecar import list_file, load_sidecar, without_checksums
 from dataformats.staging.area import ENCODING, StagingArea, check_encoding
 from dataformats.staging.foreign_files import records_of_shards
@@ -36,13 +36,13 @@ class FinishedData:
         name: The path or URL.
         shards: The entry (`list_file`) of each shard; `None` for a single file.
         file: The local path of the single file.
-        facts: The facts of the sidecar with the list of files, without the plan of a conversion.
+        metadata: The metadata of the sidecar with the list of files, without the plan of a conversion.
     """
 
     name: str
     shards: Sequence[Mapping[str, Any]] | None
     file: Path | None
-    facts: Mapping[str, Any]
+    metadata: Mapping[str, Any]
 
     @classmethod
     def at(cls, area: StagingArea, schema: OutputSchema, limits: ShardLimits) -> FinishedData:
@@ -62,11 +62,11 @@ class FinishedData:
         entry = area.entry()
         if entry is None:
             raise FileNotFoundError(area.name)
-        facts = _checked_facts(entry, schema)
-        schema.needs_sidecar &= facts is not None  # it would describe records that were not checked
+        metadata = _checked_metadata(entry, schema)
+        schema.needs_sidecar &= metadata is not None  # it would describe records that were not checked
         known = {"format": schema.backend.name, **(schema.sidecar() or {})}
         if isinstance(entry, Folder):
-            shards = _shards(area.name, entry, (facts or {}).get("files"), schema)
+            shards = _shards(area.name, entry, (metadata or {}).get("files"), schema)
             return cls(area.name, shards, None, {**known, "files": shards})
         path = area.final
         if limits != ShardLimits():
@@ -81,13 +81,13 @@ class FinishedData:
     @property
     def digest(self) -> str:
         """A digest that identifies these data, from names, sizes and samples of the content."""
-        entries = [without_checksums(entry) for entry in self.facts["files"]]
+        entries = [without_checksums(entry) for entry in self.metadata["files"]]
         return hashlib.sha256(json.dumps(entries).encode()).hexdigest()[:16]
 
     @property
     def n_bytes(self) -> int:
         """The bytes of all files."""
-        return sum(entry["bytes"] for entry in self.facts["files"])
+        return sum(entry["bytes"] for entry in self.metadata["files"])
 
     def copy_to(self, partial: Path) -> None:
         """Copy the single file, unless an interrupted writer did."""
@@ -114,18 +114,20 @@ class FinishedData:
         )
 
 
-def _checked_facts(entry: StoredFile | Folder, schema: OutputSchema) -> dict[str, Any] | None:
-    """Return the facts of the sidecar, which hold for the data and for the new records; `None` without one."""
+def _checked_metadata(entry: StoredFile | Folder, schema: OutputSchema) -> dict[str, Any] | None:
+    """Return the metadata of the sidecar, which hold for the data and for the new records; `None` without one."""
     sidecar = load_sidecar(entry)
     if sidecar is None:
         return None
-    facts, found = fitting_facts(sidecar, functools.partial(compare_entry, sidecar.name, entry))
+    metadata, found = fitting_metadata(sidecar, functools.partial(compare_entry, sidecar.name, entry))
     for error in found.errors():
         raise error
-    known = {name: facts[name] for name in ENCODING[:3] if name in facts}  # a plan describes what a conversion wrote
+    known = {
+        name: metadata[name] for name in ENCODING[:3] if name in metadata
+    }  # a plan describes what a conversion wrote
     if known.keys() - {"format"}:
         check_encoding(known, {"format": schema.backend.name, **(schema.sidecar() or {})}, sidecar.name)
-    return facts
+    return metadata
 
 
 def _shards(

@@ -231,7 +231,7 @@ class ShardWriter:
         self._area.write_entry(self._number, ShardEntry(self._path.name, file, {"checkpoints": self._checkpoints}))
 
     def finish(self) -> Publication:
-        """Complete all files, and return them for publication, with the list of files as facts.
+        """Complete all files, and return them for publication, with the list of files as metadata.
 
         Raises:
             StateMismatchError: The partial data hold more records than this writer was given.
@@ -255,7 +255,7 @@ class ShardWriter:
         self._area.settle()
         if self._area.publishes_shards:  # other writers have shards, too
             return Publication({"files": []}, keep=False)
-        previous = None if self._finished is None else self._finished.facts
+        previous = None if self._finished is None else self._finished.metadata
         return replace(publication_of(self._schema, self._stem, self._shards, self._kept), previous=previous)
 
     def suspend(self) -> None:
@@ -322,9 +322,7 @@ class ShardWriter:
             parts = [(found["records"], found["content"]) for found in self._checkpoints]
             parts.append((self._n_counted, self._content))
         facts = {"position": self.position} if self._is_tracked else {}
-        return complete_file(
-            self.file, self._path, name, self._schema, parts, checksums=self._checksums, metadata=facts
-        )
+        return complete_file(self.file, self._path, name, self._schema, parts, checksums=self._checksums, facts=facts)
 
     def _finish_file(self, name: str) -> Publication:
         entry = self._completed(name).file
@@ -343,7 +341,7 @@ def complete_file(
     parts: Sequence[tuple[int, Content]] | None,
     *,
     checksums: bool,
-    metadata: Mapping[str, Any] = MappingProxyType({}),
+    facts: Mapping[str, Any] = MappingProxyType({}),
 ) -> ShardEntry:
     """Complete a file, read it back, and return its entry.
 
@@ -354,7 +352,7 @@ def complete_file(
         schema: Its format.
         parts: See `check_written`; `None` reads nothing back.
         checksums: List CRC-32s.
-        metadata: The facts of the entry.
+        facts: The facts of the entry.
 
     Raises:
         FormatError: The file differs from the records that were written.
@@ -367,7 +365,7 @@ def complete_file(
         listed = list_file(name, file.n_records, path, beside, checksums=checksums)
         if check is not None:
             check.result()
-    return ShardEntry(path.name, listed, dict(metadata))
+    return ShardEntry(path.name, listed, dict(facts))
 
 
 def check_shards(file: FileWriter, schema: OutputSchema) -> None:
@@ -387,7 +385,7 @@ def is_sharded(area: StagingArea, limits: ShardLimits, finished: FinishedData | 
 def publication_of(
     schema: OutputSchema, stem: str, shards: Sequence[ShardEntry], kept: Sequence[Mapping[str, Any]] = ()
 ) -> Publication:
-    """Return the shards for publication, with the list of files as facts.
+    """Return the shards for publication, with the list of files as metadata.
 
     Args:
         schema: Names the shards.

@@ -248,7 +248,7 @@ def test_generations_whose_integers_differ_are_not_mixed() -> None:
 def test_info_tells_the_generation(version: str, generation: str) -> None:
     about = dataformats.info(GOLDEN / version / "base")
     assert (about.format, about.records, about.payload) == ("granular", 5, None)
-    assert about.facts["generation"] == generation
+    assert about.metadata["generation"] == generation
     assert [part.records for part in about.files] == [5]
     assert dataformats.verify(GOLDEN / version / "base").ok
 
@@ -325,7 +325,7 @@ def test_short_fields_are_named(name: str) -> None:
     with pytest.raises(TruncatedError, match="records, as in 'a'"):
         streamed.extend(source)
     assert streamed == [source[i] for i in range(4)]
-    assert "'b' has 4" in dataformats.info(source).facts["incomplete"]
+    assert "'b' has 4" in dataformats.info(source).metadata["incomplete"]
     report = dataformats.verify(GOLDEN / "v3" / name)
     assert report.records == 5
     assert [(finding.kind, finding.index) for finding in report.findings] == [("TruncatedError", 4)]

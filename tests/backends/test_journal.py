@@ -18,7 +18,7 @@ from dataformats.backends.journaled.journal import Entries, Journal, StoredJourn
 from dataformats.storage.atomic import write_all
 
 MAGIC = b"TESTJRNL"
-FACTS = {"base": 7, "a key": "int64"}
+METADATA = {"base": 7, "a key": "int64"}
 N = 5
 BLOBS = [bytes([i]) * length for i, length in enumerate([3, 0, 1, 4, 1, 5, 0, 0, 2])]
 
@@ -49,9 +49,9 @@ def load(path: Path) -> Entries | None:
 
 def written(path: Path, k: int) -> tuple[bytes, int, int]:
     """A journal of N entries, some there from the start and some appended; its head's bytes, and an entry's."""
-    Journal(path, MAGIC, FACTS, k).close()
+    Journal(path, MAGIC, METADATA, k).close()
     head = path.stat().st_size
-    journal = Journal(path, MAGIC, FACTS, k, [entries_of(2, k)])
+    journal = Journal(path, MAGIC, METADATA, k, [entries_of(2, k)])
     for first, n in ((2, 2), (4, 0), (4, 1)):
         journal.append(entries_of(n, k, first))
     assert (journal.n_entries, journal.n_bytes) == (N, entries_of(N, k).n_bytes)
@@ -71,7 +71,7 @@ def test_journal_returns_appended_entries(tmp_path: Path, k: int) -> None:
     written(tmp_path / "j", k)
     stored = StoredJournal.find(tmp_path / "j", MAGIC)
     assert stored is not None
-    assert (list(stored.facts.items()), stored.n_sizes, stored.n_listed) == (list(FACTS.items()), k, N)
+    assert (list(stored.metadata.items()), stored.n_sizes, stored.n_listed) == (list(METADATA.items()), k, N)
     found = stored.load()
     assert same(found, entries_of(N, k))
     assert found.lengths.tolist() == found.sizes.sum(axis=1).tolist()
@@ -80,7 +80,7 @@ def test_journal_returns_appended_entries(tmp_path: Path, k: int) -> None:
 
 
 def test_no_entries(tmp_path: Path, k: int) -> None:
-    Journal(tmp_path / "j", MAGIC, FACTS, k).close()
+    Journal(tmp_path / "j", MAGIC, METADATA, k).close()
     found = load(tmp_path / "j")
     assert same(found, none(k))
     assert found is not None
@@ -132,7 +132,7 @@ def test_a_failed_append_can_be_done_again(tmp_path: Path, k: int, monkeypatch: 
         pwrite(descriptor, data[:21], offset)
         raise OSError("the disk is full")
 
-    journal = Journal(tmp_path / "j", MAGIC, FACTS, k, [entries_of(2, k)])
+    journal = Journal(tmp_path / "j", MAGIC, METADATA, k, [entries_of(2, k)])
     added = entries_of(N - 2, k, 2)
     with monkeypatch.context() as patch:
         patch.setattr("os.pwrite", torn)
@@ -145,7 +145,7 @@ def test_a_failed_append_can_be_done_again(tmp_path: Path, k: int, monkeypatch: 
 
 
 def test_changed_journal_is_not_believed_at_close(tmp_path: Path, k: int) -> None:
-    journal = Journal(tmp_path / "j", MAGIC, FACTS, k, [entries_of(N, k)])
+    journal = Journal(tmp_path / "j", MAGIC, METADATA, k, [entries_of(N, k)])
     data = (tmp_path / "j").read_bytes()
     for changed in (data[:-1], data[:-9] + bytes([data[-9] ^ 1]) + data[-8:]):
         (tmp_path / "j").write_bytes(changed)
@@ -160,7 +160,7 @@ def test_a_crash_while_it_is_written_anew_loses_nothing(tmp_path: Path, monkeypa
         with monkeypatch.context() as patch:
             patch.setattr(f"os.{name}", lambda *_: 1 // 0)
             with pytest.raises(ZeroDivisionError):
-                Journal(tmp_path / "j", MAGIC, FACTS, 1, [entries_of(2, 1)])
+                Journal(tmp_path / "j", MAGIC, METADATA, 1, [entries_of(2, 1)])
         assert same(load(tmp_path / "j"), entries_of(N, 1))
 
 
@@ -242,14 +242,14 @@ def test_impossible_journal_header_is_rejected(tmp_path: Path, n_sizes: int, tex
 
 
 def test_facts_of_another_format_are_not_sound(tmp_path: Path) -> None:
-    Journal(tmp_path / "j", MAGIC, FACTS, 3, [entries_of(2, 3)]).close()
-    assert StoredJournal.find(tmp_path / "j", MAGIC, lambda facts, n: (facts, n) == (FACTS, 3)) is not None
-    assert StoredJournal.find(tmp_path / "j", MAGIC, lambda facts, n: n == len(facts)) is None
+    Journal(tmp_path / "j", MAGIC, METADATA, 3, [entries_of(2, 3)]).close()
+    assert StoredJournal.find(tmp_path / "j", MAGIC, lambda metadata, n: (metadata, n) == (METADATA, 3)) is not None
+    assert StoredJournal.find(tmp_path / "j", MAGIC, lambda metadata, n: n == len(metadata)) is None
 
 
-@pytest.mark.parametrize("facts", [{}, {"base": "0"}, {"base": None}, {"base": -1}, {"base": 2**62}])
+@pytest.mark.parametrize("metadata", [{}, {"base": "0"}, {"base": None}, {"base": -1}, {"base": 2**62}])
 @pytest.mark.parametrize("format", ["ffrecord", "syrah"])
-def test_data_with_forged_facts_are_not_resumed(tmp_path: Path, format: str, facts: dict[str, Any]) -> None:
+def test_data_with_forged_metadata_are_not_resumed(tmp_path: Path, format: str, metadata: dict[str, Any]) -> None:
     spec = {"a": "int64", "b": "int64"}
     writer = dataformats.create(tmp_path / "x", format, spec=spec, resume=True)
     writer.extend([{"a": 1, "b": 2}] * 3)
@@ -258,7 +258,7 @@ def test_data_with_forged_facts_are_not_resumed(tmp_path: Path, format: str, fac
     journal = next(tmp_path.glob("*.journal"))
     loaded = StoredJournal.find(journal, journal.read_bytes()[:8])
     assert loaded is not None
-    Journal(journal, journal.read_bytes()[:8], facts, loaded.n_sizes, loaded.entries()).close()
+    Journal(journal, journal.read_bytes()[:8], metadata, loaded.n_sizes, loaded.entries()).close()
     with pytest.raises(dataformats.FormatError, match="without its journal"):
         dataformats.create(tmp_path / "x", format, spec=spec, resume=True)
 

@@ -513,7 +513,7 @@ def test_end_to_end(tmp_path: Path) -> None:
         assert np.array_equal(found["image"], record["image"])
         assert np.array_equal(found["photo"], record["photo"])
     assert dataformats.verify(path).ok
-    assert dataformats.info(path).facts == {"version": "0.2.0"}
+    assert dataformats.info(path).metadata == {"version": "0.2.0"}
     (tmp_path / "a.syr.dataformats.json").unlink()
     bare = dataformats.open(path)
     assert bare.spec == {"image": "float32[784]", "label": "int64[1]", "name": "utf8", "photo": "uint8[]"}

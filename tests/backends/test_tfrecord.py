@@ -458,8 +458,8 @@ def forged_index(file: StoredFile, n: int, **others: Any) -> bytes:
     """An index of n empty records, of this very file, in some 200 bytes."""
     columns = [["length", "|u1", 0], ["crc", "|u1", 0]]
     header = {"kind": "tfrecord", "identity": file.identity, "made_ns": 2**62, "n": n, "columns": columns, "total": 0}
-    facts = {"compression": "none", "size": 16 * n, "rest": None, "damage": None}
-    text = json.dumps({**header, "digest": "", "facts": facts | others}).encode()
+    metadata = {"compression": "none", "size": 16 * n, "rest": None, "damage": None}
+    text = json.dumps({**header, "digest": "", "facts": metadata | others}).encode()
     return struct.pack("<8sII", b"DFINDEX2", len(text), zlib.crc32(text)) + text
 
 
@@ -548,10 +548,10 @@ def test_an_index_with_forged_facts_is_ignored(plain: Path, forged: dict[str, An
     file, frames = LocalFile(plain), scan(INDEXES.framing, LocalFile(plain))
     assert frames.stored is not None
     columns: dict[str, Any] = {"length": frames.lengths, "crc": frames.stored}
-    facts = {"compression": "none", "size": file.size, "rest": None, "damage": None}
-    IndexCache("beside").save(file, "tfrecord", columns, facts)
+    metadata = {"compression": "none", "size": file.size, "rest": None, "damage": None}
+    IndexCache("beside").save(file, "tfrecord", columns, metadata)
     assert INDEXES.load_exact(file, IndexCache("beside")) is not None
-    IndexCache("beside").save(file, "tfrecord", columns, facts | forged)
+    IndexCache("beside").save(file, "tfrecord", columns, metadata | forged)
     assert INDEXES.load_exact(file, IndexCache("beside")) is None
 
 

@@ -89,12 +89,14 @@ def test_the_manifest_lists_every_file(source: dataformats.RecordSource, tmp_pat
     report = dataformats.convert(source, path, "granular", shard_records=30, limit=70)
     sidecar = load_sidecar(LocalFolder(path))
     assert sidecar is not None
-    facts = sidecar.facts
-    assert (facts["plan"]["source"], facts["plan"]["limit"], facts["omitted"]) == (source.fingerprint, 70, 0)
-    assert facts["dataformats"] == dataformats.__version__
-    assert [entry["records"] for entry in facts["files"]] == [30, 30, 10]
-    assert (report.files, report.nbytes) == (3, sum(entry["bytes"] for entry in facts["files"]))
-    listed = {f"{entry['name']}/{part['name']}": part["crc32"] for entry in facts["files"] for part in entry["parts"]}
+    metadata = sidecar.metadata
+    assert (metadata["plan"]["source"], metadata["plan"]["limit"], metadata["omitted"]) == (source.fingerprint, 70, 0)
+    assert metadata["dataformats"] == dataformats.__version__
+    assert [entry["records"] for entry in metadata["files"]] == [30, 30, 10]
+    assert (report.files, report.nbytes) == (3, sum(entry["bytes"] for entry in metadata["files"]))
+    listed = {
+        f"{entry['name']}/{part['name']}": part["crc32"] for entry in metadata["files"] for part in entry["parts"]
+    }
     assert listed == {name: file_checksum(path / name) for name in tree(path)}
 
 
@@ -262,4 +264,4 @@ def test_a_single_bag_is_read_back(tmp_path: Path) -> None:
     assert (report.records, [*dataformats.open(report.path)][3]) == (29, b"\4" * 4)
     sidecar = load_sidecar(LocalFile(tmp_path / "new.bag"))
     assert sidecar is not None
-    assert sidecar.facts["files"][0]["parts"][0]["crc32"] == file_checksum(tmp_path / "new.idx")
+    assert sidecar.metadata["files"][0]["parts"][0]["crc32"] == file_checksum(tmp_path / "new.idx")

@@ -28,7 +28,7 @@ from dataformats.indexing.index_cache import Index, IndexCache
 from dataformats.storage.files import LocalFile
 
 COLUMNS = {"length": np.arange(40, dtype="<i8") ** 3, "crc": np.arange(40, dtype="<u4"), "same": np.full(40, 7)}
-FACTS = {"rest": None, "n": 3}
+METADATA = {"rest": None, "n": 3}
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def same(rows: BlockRows, columns: dict[str, Any], first: int, stop: int) -> boo
 
 
 def is_whole(index: Index | None) -> bool:
-    return index is not None and index.facts == FACTS and same(index.rows(0, len(index)), COLUMNS, 0, 40)
+    return index is not None and index.metadata == METADATA and same(index.rows(0, len(index)), COLUMNS, 0, 40)
 
 
 def raw(path: object) -> Path:
@@ -114,7 +114,7 @@ def test_the_digest_is_of_numbers_not_of_how_they_are_kept() -> None:
 def test_indexes_come_back(file: LocalFile, where: str, tmp_path: Path) -> None:
     shelf = IndexCache(str(tmp_path / "folder") if where == "folder" else where)
     assert shelf.load(file, "kind") is None
-    saved = shelf.save(file, "kind", COLUMNS, FACTS)
+    saved = shelf.save(file, "kind", COLUMNS, METADATA)
     assert is_whole(saved)
     found = shelf.load(file, "kind")
     assert is_whole(found)
@@ -135,8 +135,8 @@ def test_links_lead_to_the_same_index(file: LocalFile, tmp_path: Path, monkeypat
 
 def test_replaced_or_deleted_index_raises_broken_block(file: LocalFile) -> None:
     shelf = IndexCache("cache")
-    first = shelf.save(file, "kind", COLUMNS, FACTS)
-    second = shelf.save(file, "kind", COLUMNS | {"crc": COLUMNS["crc"][::-1]}, FACTS)
+    first = shelf.save(file, "kind", COLUMNS, METADATA)
+    second = shelf.save(file, "kind", COLUMNS | {"crc": COLUMNS["crc"][::-1]}, METADATA)
     with pytest.raises(BrokenBlockError):
         first.rows(0, 3)
     assert same(second.rows(0, 3), COLUMNS | {"crc": COLUMNS["crc"][::-1]}, 0, 3)
@@ -146,9 +146,9 @@ def test_replaced_or_deleted_index_raises_broken_block(file: LocalFile) -> None:
 
 
 def test_a_loaded_index_survives_a_rebuild(file: LocalFile) -> None:
-    first = IndexCache("cache").save(file, "kind", COLUMNS, FACTS)
+    first = IndexCache("cache").save(file, "kind", COLUMNS, METADATA)
     loaded = IndexCache("cache").load(file, "kind")
-    IndexCache("cache").save(file, "kind", COLUMNS, FACTS)  # its header has another time
+    IndexCache("cache").save(file, "kind", COLUMNS, METADATA)  # its header has another time
     assert is_whole(first)
     assert is_whole(loaded)
 
@@ -207,16 +207,16 @@ def write_index(file: LocalFile, text: bytes) -> None:
 
 
 def test_headers_of_any_length(file: LocalFile) -> None:
-    facts = {"what": "x" * 10_000}
-    IndexCache("cache").save(file, "kind", COLUMNS, facts)
+    metadata = {"what": "x" * 10_000}
+    IndexCache("cache").save(file, "kind", COLUMNS, metadata)
     found = IndexCache("cache").load(file, "kind")
     assert found is not None
-    assert found.facts == facts
+    assert found.metadata == metadata
     assert same(found.rows(3, 9), COLUMNS, 3, 9)
 
 
 def test_indexes_of_changed_files_are_hints(file: LocalFile, tmp_path: Path) -> None:
-    IndexCache("beside").save(file, "kind", COLUMNS, FACTS)
+    IndexCache("beside").save(file, "kind", COLUMNS, METADATA)
     os.utime(tmp_path / "data", ns=(5, 5))
     found = IndexCache("beside").load(LocalFile(tmp_path / "data"), "kind")
     assert found is not None
@@ -231,10 +231,10 @@ def test_unwritable_cache_warns_once(
 ) -> None:
     monkeypatch.setenv("DATAFORMATS_CACHE", f"{file.name}/x")
     shelf = IndexCache("cache" if where == "cache" else f"{file.name}/x")
-    assert is_whole(shelf.save(file, "kind", COLUMNS, FACTS))
+    assert is_whole(shelf.save(file, "kind", COLUMNS, METADATA))
     assert "in memory" in caplog.text
     assert ("DATAFORMATS_CACHE" in caplog.text) == (where == "cache")
-    shelf.save(file, "kind", COLUMNS, FACTS)
+    shelf.save(file, "kind", COLUMNS, METADATA)
     assert len(caplog.records) == 1
     assert shelf.load(file, "kind") is None
 

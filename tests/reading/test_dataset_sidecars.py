@@ -29,9 +29,9 @@ def sidecar_of(path: Path) -> Path:
     return path.with_name(path.name + ".dataformats.json")
 
 
-def edit(path: Path, **facts: Any) -> None:
-    """Change facts of a sidecar; `None` removes one."""
-    found = json.loads(sidecar_of(path).read_text()) | facts
+def edit(path: Path, **metadata: Any) -> None:
+    """Change metadata of a sidecar; `None` removes one."""
+    found = json.loads(sidecar_of(path).read_text()) | metadata
     sidecar_of(path).write_text(json.dumps({name: fact for name, fact in found.items() if fact is not None}))
 
 
@@ -287,8 +287,8 @@ def test_many_shards_are_compared_by_size_and_some_by_content(tmp_path: Path, mo
 
 def test_facts_of_neither_the_old_nor_the_new_data(tmp_path: Path) -> None:
     path = write(tmp_path / "x.tfrecord")
-    facts = json.loads(sidecar_of(path).read_text())
-    edit(path, previous={name: facts[name] for name in ("format", "payload", "spec", "files")})
+    metadata = json.loads(sidecar_of(path).read_text())
+    edit(path, previous={name: metadata[name] for name in ("format", "payload", "spec", "files")})
     path.write_bytes(frames(b"1", b"2"))
     with pytest.raises(TruncatedError):
         dataformats.open(path)

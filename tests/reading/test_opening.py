@@ -258,8 +258,8 @@ def test_impossible_sizes_in_sidecar_raise(tmp_path: Path) -> None:
         writer.append({"x": 1})
     sidecar = tmp_path / "x.ffr.dataformats.json"
     for name in ("x", "y"):
-        facts = {"version": 1, "payload": "example", "spec": {name: f"uint8[{','.join(['2147483647'] * 32)}]?"}}
-        sidecar.write_text(json.dumps(facts))
+        metadata = {"version": 1, "payload": "example", "spec": {name: f"uint8[{','.join(['2147483647'] * 32)}]?"}}
+        sidecar.write_text(json.dumps(metadata))
         with pytest.raises(dataformats.DataFormatsError):
             dataformats.open(path)[0]
 

@@ -250,7 +250,7 @@ def test_integers_of_generation_1_keep_their_values(tmp_path: Path) -> None:
     assert dataformats.repair(folder, tmp_path / "new").ok
     old, new = dataformats.open(folder), dataformats.open(tmp_path / "new")
     assert [record["i"] for record in new] == [record["i"] for record in old] == [200, 0, 0x8001]
-    assert dataformats.info(tmp_path / "new").facts["generation"] == "3"
+    assert dataformats.info(tmp_path / "new").metadata["generation"] == "3"
 
 
 def test_single_bags(tmp_path: Path) -> None:

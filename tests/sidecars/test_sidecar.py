@@ -41,9 +41,9 @@ def test_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_inferred_facts_are_cached_and_checked(file: LocalFile, tmp_path: Path) -> None:
     assert load_inferred([file], "cache") is None
-    facts = {"payload": "example", "spec": {"x": "int64", "é": "utf8"}}
-    save_inferred([file], "cache", facts)
-    assert load_inferred([file], "cache") == facts
+    metadata = {"payload": "example", "spec": {"x": "int64", "é": "utf8"}}
+    save_inferred([file], "cache", metadata)
+    assert load_inferred([file], "cache") == metadata
     path = next(iter((tmp_path / "cache").rglob("*.spec.json")))
     whole = path.read_bytes()
     for damaged in [whole[:n] for n in range(len(whole))] + [b"[" * 100_000, b"[]", b"{}", b'{"facts": 1, "crc32": 1}']:
@@ -53,7 +53,7 @@ def test_inferred_facts_are_cached_and_checked(file: LocalFile, tmp_path: Path) 
         flipped = bytearray(whole)
         flipped[bit // 8] ^= 1 << bit % 8
         path.write_bytes(flipped)
-        assert load_inferred([file], "cache") in (None, facts)
+        assert load_inferred([file], "cache") in (None, metadata)
     path.write_bytes(whole)
     os.utime(tmp_path / "data", ns=(5, 5))
     assert load_inferred([LocalFile(tmp_path / "data")], "cache") is None

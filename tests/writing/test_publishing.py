@@ -1,4 +1,4 @@
-"""Data and their sidecar are published together: a kill or an error at any step leaves data under their own facts."""
+"""Data and their sidecar are published together: a kill or an error at any step leaves both sound."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_new_data_are_never_there_without_their_sidecar(case: str, stays: bool, 
 
 @pytest.mark.parametrize("payload", ["utf8", "bytes"])
 def test_interrupted_twice(tmp_path: Path, payload: str) -> None:
-    """The sidecar of an interrupted writer is replaced by the facts that hold, however often that happens."""
+    """The sidecar of an interrupted writer is replaced by the metadata that hold, however often that happens."""
     first, second = CASES["file"]
     third = values("x.ffr", "ffrecord", payload, BLOBS if payload == "bytes" else ["8 chars."] * 3)
     path = first.write(tmp_path)
@@ -185,9 +185,9 @@ def test_interrupted_twice(tmp_path: Path, payload: str) -> None:
         with pytest.raises(Killed), killed_before(path):
             data.write(tmp_path, overwrite=True)
         assert first.is_in(path)
-        facts = json.loads((tmp_path / "x.ffr.dataformats.json").read_text())
-        assert facts["previous"]["payload"] == "int64"
-        assert "previous" not in facts["previous"]
+        metadata = json.loads((tmp_path / "x.ffr.dataformats.json").read_text())
+        assert metadata["previous"]["payload"] == "int64"
+        assert "previous" not in metadata["previous"]
 
 
 @contextmanager
@@ -237,7 +237,7 @@ class Store:
 @pytest.mark.parametrize("place", ["object", "url"])
 @pytest.mark.parametrize("case", ["file", "new-needs-none", "old-has-none", "rows"])
 def test_other_places(place: str, case: str, tmp_path: Path) -> None:
-    """Overwriting behind a URL or through a path object leaves sidecar facts that describe the data."""
+    """Overwriting behind a URL or through a path object leaves sidecar metadata that describe the data."""
     fsspec.filesystem("memory").store.clear()
     for number, data in enumerate((*CASES[case], CASES[case][0])):
         path: Any = Store(tmp_path / data.name) if place == "object" else f"memory://folder/{data.name}"

@@ -10,14 +10,14 @@ from dataformats.indexing.block_file import (
 )
 from dataformats.indexing.index_cache import IndexCache
 from dataformats.storage.files import LocalFile
-from tests.indexing.test_index_cache import COLUMNS, FACTS, raw
+from tests.indexing.test_index_cache import COLUMNS, METADATA, raw
 
 file = fast.file  # fixtures
 
 
 def test_damaged_headers_are_ignored_and_damaged_blocks_are_broken(file: LocalFile) -> None:
     shelf = IndexCache("beside")
-    shelf.save(file, "kind", COLUMNS, FACTS)
+    shelf.save(file, "kind", COLUMNS, METADATA)
     path = raw(shelf.path(file))
     whole = path.read_bytes()
     header = 16 + int.from_bytes(whole[8:12], "little")

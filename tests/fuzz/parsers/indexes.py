@@ -52,7 +52,7 @@ def _sidecar(files: Files) -> None:
     file, arguments = held({_DATA: b"", **files}, _DATA), OpenArguments(path=None)
     sidecars = DatasetSidecars([file], needed=True)
     _ = sidecars.format
-    declared_schema(arguments, "tfrecord", sidecars.facts([[file]], arguments._used, raise_error))
+    declared_schema(arguments, "tfrecord", sidecars.metadata([[file]], arguments._used, raise_error))
 
 
 def _sidecar_seeds() -> list[Files]:
@@ -62,8 +62,8 @@ def _sidecar_seeds() -> list[Files]:
             with dataformats.create(path, "tfrecord", spec=spec, overwrite=True) as writer:
                 writer.append({"a": 1, "b": ["x"]} if len(spec) == 2 else {"a": 1})
         data, text = path.read_bytes(), path.with_name(_SIDECAR).read_bytes()
-    facts = json.loads(text)
-    changed = [facts, {**facts, "previous": facts}, {"version": 1, "payload": "msgpack"}, {"version": 2}]
+    metadata = json.loads(text)
+    changed = [metadata, {**metadata, "previous": metadata}, {"version": 1, "payload": "msgpack"}, {"version": 2}]
     return [{_DATA: content, _SIDECAR: json.dumps(one).encode()} for one in changed for content in (data, b"")]
 
 
@@ -193,10 +193,10 @@ def _sealed_journal(random: Random, data: bytes, others: Sequence[bytes]) -> byt
     try:
         magic, n_sizes, length = struct.unpack_from("<8sII", data)
         n_sizes = random.choice((n_sizes, n_sizes, 0, 1, 2**31, 2**32 - 1))
-        facts = changed_value(random, json.loads(data[16 : 16 + length]))
+        metadata = changed_value(random, json.loads(data[16 : 16 + length]))
     except (ValueError, struct.error):
         return change_bytes(random, data, others)
-    text = json.dumps(facts).encode()
+    text = json.dumps(metadata).encode()
     head = struct.pack("<8sII", magic, n_sizes, len(text)) + text
     return head + crc32(head).to_bytes(4, "little") + data[20 + length :]
 
