@@ -40,10 +40,10 @@ test: .venv/stamp
 	    $(if $(COVERAGE),--cov --cov-report= --cov-fail-under=$(COVERAGE))
 
 # Everything else. A stage that keeps one processor busy runs beside another; pytest takes all processors.
-PAIRED := fuzz-short sanitize pyright docs plain
+PAIRED := fuzz-short lowest sanitize pyright docs plain
 
 test-deep: .venv/stamp
-	@$(MAKE) $(BESIDE) .venv/deep .venv-moto/stamp .venv-docs/stamp browser
+	@$(MAKE) $(BESIDE) .venv/deep .venv-moto/stamp .venv-docs/stamp .venv-lowest/stamp browser
 	@$(MAKE) $(BESIDE) $(PAIRED:%=stage-%)
 	@$(MAKE) --no-print-directory stage-wheel stage-reference
 	@$(STAGE) tests/deep env DATAFORMATS_KERNELS=native .venv/bin/python -m pytest -n auto tests/deep
@@ -87,12 +87,12 @@ test-wheel: .venv/deep
 	        --ignore-glob '*/test_backends.py' --ignore-glob '*/test_documents.py'
 
 # The lower bounds of the dependencies and of the extras that fast tests use, but for torch, whose old wheels bring 2 GB
-# of CUDA. Of the fast tests, those of rooms that call another package; not those of DuckDB 1's export of long lists, which
-# crashes, of the times of fsspec's files in memory, and of NumPy 1's booleans, which count as integers with a warning.
+# of CUDA. Of the fast tests, those of rooms that call another package, in one process; not that of DuckDB 1's export of
+# long lists, which crashes.
 test-lowest: .venv/stamp .venv-lowest/stamp
-	PYTHONPATH=$(CURDIR) DATAFORMATS_KERNELS=native .venv-lowest/bin/python -m pytest -n auto tests/cli tests/codecs \
-	    tests/columns tests/importing tests/reading tests/storage tests/viewer tests/writing/test_tables.py \
-	    tests/deep/interop -k "not nsynth and not asked_again and not any_kind_of_index"
+	PYTHONPATH=$(CURDIR) DATAFORMATS_KERNELS=native .venv-lowest/bin/python -m pytest -q tests/cli/test_commands.py \
+	    tests/codecs tests/columns tests/importing tests/storage/compressed tests/storage/remote tests/viewer \
+	    tests/writing/test_tables.py tests/deep/interop/test_programs.py -k "not nsynth and not round_trips"
 
 SITE = $(1) -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 
