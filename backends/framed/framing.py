@@ -28,7 +28,6 @@ class Framing(ABC):
 
     Attributes:
         name: The format, and the kind of its indexes.
-        title: A file of the format in messages: `"a TFRecord"`.
         head: Bytes of the header.
         tail: Bytes of the footer: 4, a checksum of the data, or 0.
         min_length: The fewest bytes of data that may be written.
@@ -36,7 +35,6 @@ class Framing(ABC):
     """
 
     name: str
-    title: str
     head: int
     tail: int
     min_length: int = 0

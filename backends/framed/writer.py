@@ -9,7 +9,7 @@ import numpy as np
 from dataformats.backends.framed.framing import Framing
 from dataformats.backends.framed.stream import iter_chunks
 from dataformats.batch import Blobs, StoredRecords
-from dataformats.errors import FormatError, SpecError
+from dataformats.errors import FormatError
 from dataformats.indexing.file_index import FileIndex
 from dataformats.interfaces import BlobWriter, ReaderOptions, RecordChunk
 from dataformats.interfaces.stored_file import StoredFile
@@ -34,11 +34,6 @@ class FramedWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportIncomp
 
     framing: Framing
 
-    @property
-    def extra(self) -> int:  # type: ignore[override]  # the framing has it
-        """Bytes that a frame adds to its record."""
-        return self.framing.extra
-
     def frame(self, record: bytes) -> bytes:
         """Return the frame of one record."""
         return self.framing.frames([record])
@@ -50,14 +45,6 @@ class FramedWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportIncomp
     def frame_end(self, offset: int, length: int) -> int:
         """Return where the frame of a record ends: behind its footer."""
         return offset + length + self.framing.tail
-
-    def check(self, record: bytes) -> None:
-        """Raise `SpecError` for an empty record, if the format cannot hold it."""
-        if len(record) < self.framing.min_length:
-            raise SpecError(
-                f"{self.framing.title} file cannot hold empty records, because its other readers stop at them. "
-                "Leave the record out, or give it a field that has a value"
-            )
 
     def index(self, file: StoredFile) -> Iterator[FileIndex]:
         """Yield where the sound records lie, some at a time; their data are verified."""

@@ -24,7 +24,6 @@ HEADER = Struct("<q")  # length of the data
 
 class _OFRecordFraming(Framing):
     name = "ofrecord"
-    title = "an OFRecord"
     head: int = HEADER.size
     tail = 0
     min_length = 1  # OneFlow's reader ends the process at a length of 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataformats.backends.framed.framing import Framing
 from dataformats.backends.framed.writer import FramedWriter
 from dataformats.backends.ofrecord.layout import FRAMING
+from dataformats.errors import SpecError
 
 __all__ = ["OFRecordWriter"]
 
@@ -17,3 +18,12 @@ class OFRecordWriter(FramedWriter):
     """
 
     framing: Framing = FRAMING
+    extra: int = FRAMING.extra
+
+    def check(self, record: bytes) -> None:
+        """Raise `SpecError` for an empty record."""
+        if not record:
+            raise SpecError(
+                "an OFRecord file cannot hold empty records, because its other readers stop at them. "
+                "Leave the record out, or give it a field that has a value"
+            )

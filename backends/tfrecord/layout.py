@@ -154,7 +154,6 @@ def _mismatch(message: str, stored: np.uint32, computed: np.uint32, offset: np.i
 
 class _TFRecordFraming(Framing):
     name = "tfrecord"
-    title = "a TFRecord"
     head: int = HEADER.size
     tail = FOOTER_BYTES
     findable = True

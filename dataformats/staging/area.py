@@ -263,7 +263,7 @@ class StagingArea(ABC):
         known = {name: published[name] for name in ENCODING if name in published} or {"format": metadata["format"]}
         if known != dict(metadata):
             return False
-        self._end(published, keep=len(metadata) > 1)
+        self._end(sidecar_bytes(published) if len(metadata) > 1 else None)
         return True
 
     def published_metadata(self) -> tuple[dict[str, Any] | None, bool]:
@@ -285,9 +285,8 @@ class StagingArea(ABC):
         entry = self.entry()
         return entry is not None and not any(compare_entry(self.name, entry, files).errors(remote=True))
 
-    def _end(self, metadata: Mapping[str, Any], keep: bool) -> None:
+    def _end(self, content: bytes | None) -> None:
         """Leave the sidecar of the new data, or none."""
-        content = sidecar_bytes(metadata) if keep else None
         if self._read_sidecar() != content:
             self._write_sidecar(content)
 

@@ -161,7 +161,7 @@ class LocalArea(StagingArea):
         if sharded:
             self._partial.mkdir(exist_ok=True)
         if saved is None:
-            announced = self.announced()
+            announced = self.announced() if self._name_lock.text() else {}
             self._name_lock.write({**metadata, **({"announced": announced} if announced else {})}, sync=resume)
         if self._is_shared:
             try:
@@ -264,19 +264,21 @@ class LocalArea(StagingArea):
         Args:
             publication: The new data.
         """
-        before = self._read_sidecar()
+        metadata, before = publication.metadata, self._read_sidecar()
+        after = sidecar_bytes(metadata) if publication.keep else None
         try:
-            if publication.keep or before is not None:
-                self._write_sidecar(sidecar_bytes(publication.metadata, self.published_metadata()[0]))
+            if after is not None or before is not None:
+                previous = self.published_metadata()[0]
+                self._write_sidecar(after if after and previous is None else sidecar_bytes(metadata, previous))
             yield
         except BaseException:
             with suppress(OSError):  # the sidecar holds in any case, for the old data and for the new ones
-                if self.holds(publication.metadata["files"]):
-                    self._end(publication.metadata, publication.keep)
+                if self.holds(metadata["files"]):
+                    self._end(after)
                 else:
                     self._write_sidecar(before)
             raise
-        self._end(publication.metadata, publication.keep)
+        self._end(after)
 
     def _rename(self, publication: Publication) -> None:
         """Give the final name to the data, and to the files beside them."""

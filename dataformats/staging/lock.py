@@ -100,7 +100,7 @@ class NameLock:
     def write(self, metadata: Mapping[str, Any], *, sync: bool) -> None:
         """Write the metadata, with `sync` also to the disk; the name of the sidecar is always synced."""
         os.ftruncate(self._descriptor, 0)
-        atomic.write_all(self._descriptor, json.dumps({"version": 1, **metadata}, indent=1).encode(), 0)
+        atomic.write_all(self._descriptor, json.dumps({"version": 1, **metadata}).encode(), 0)
         if sync:
             os.fsync(self._descriptor)
         atomic.sync(self.path.parent)
@@ -116,7 +116,7 @@ class NameLock:
     def mark(self) -> Mark | None:
         """Return the mark; `None` if it is missing or damaged."""
         try:
-            return self._parsed()[2]
+            return self._parsed()[2] if self.text() else None
         except FormatError:
             return None
 

@@ -448,7 +448,7 @@ class RemoteArea(StagingArea):
     def _end_as(self, log: RedoLog, *, is_there: bool) -> None:
         """Leave the sidecar of the new data if they are there, else the sidecar of the old data."""
         if is_there:
-            self._end(log.metadata, log.keep)
+            self._end(sidecar_bytes(log.metadata) if log.keep else None)
         else:
             self._write_sidecar(None if log.before is None else log.before.encode())
 

@@ -73,6 +73,7 @@ class AppendingWriter(FileWriter):
         self.n_bytes: int = len(self.begin)
         self._path = path
         self._expected: type[Any] = bytes if isinstance(self, BlobWriter) else Mapping
+        self._checks = type(self).check is not AppendingWriter.check
         self._pending: list[Any] = []
         self._pending_bytes = 0
         self._unwritten: list[bytes | memoryview] = []  # what a write that failed has yet to write
@@ -128,26 +129,26 @@ class AppendingWriter(FileWriter):
             if not isinstance(record, self._expected):
                 kinds = f"expected {self._expected.__name__.lower()}, found {type(record).__name__}"
                 raise TypeError(f"cannot append a record to {str(self._path)!r}: {kinds}")
-        self.check(record)
+        if self._checks:
+            self.check(record)
         n_bytes = len(record) if self._expected is bytes else _n_bytes(record)
         if n_bytes > LARGE_BYTES:
             self._write_pending()
-        self._hold([record], n_bytes)
+        self._hold((record,), n_bytes)
 
     def extend(self, records: Sequence[Any], /) -> None:
         """Append several records, in order; up to the first that raises."""
-        if set(map(type, records)) != {bytes} or sum(map(len, records)) > LARGE_BYTES:
+        if set(map(type, records)) != {bytes} or (n_bytes := sum(map(len, records))) > LARGE_BYTES:
             for record in records:
                 self.append(record)
             return
-        n_sound = 0
-        try:
-            for record in records:
+        for number, record in enumerate(records if self._checks else ()):
+            try:
                 self.check(record)
-                n_sound += 1
-        finally:
-            sound = records if n_sound == len(records) else records[:n_sound]
-            self._hold(sound, sum(map(len, sound)))
+            except BaseException:
+                self.extend(records[:number])
+                raise
+        self._hold(records, n_bytes)
 
     def flush(self, *, sync: bool = False) -> None:
         """Flush buffers to the operating system; the file can then be resumed from here."""

@@ -131,7 +131,7 @@ class OutputSchema:
         return self._create(partial, resume=resume, **known, **self.options)
 
     def _takes(self, parameter: str) -> bool:
-        return parameter in inspect.signature(self.backend.create).parameters  # type: ignore[attr-defined]  # both kinds have it
+        return parameter in _parameters(type(self.backend).create)  # type: ignore[attr-defined]  # both kinds have it
 
     def counted(self, n_records: int) -> OutputSchema:
         """Return the schema for `n_records` records; some formats write faster if they know the number."""
@@ -147,6 +147,11 @@ class OutputSchema:
         spec = {} if self.spec is None else {"spec": self.spec.to_json()}
         payload = {} if self.payload is None else {"payload": self.payload}
         return {"format": self.backend.name, **payload, **spec}
+
+
+@functools.cache  # reading a signature takes longer than creating a file
+def _parameters(function: Callable[..., Any]) -> frozenset[str]:
+    return frozenset(inspect.signature(function).parameters)
 
 
 def _check_optional(backend: FieldsBackend, spec: Spec) -> None:

@@ -360,10 +360,12 @@ def complete_file(
     file.close()
     sidecars = file.sidecars() if isinstance(file, HasSidecars) else {}
     beside = {other: there for other, there in sidecars.items() if there is not None}
-    with ThreadPoolExecutor(1) as thread:  # the file is read twice, at the same time
-        check = None if parts is None else thread.submit(check_written, schema.backend, {name: path, **beside}, parts)
+    if parts is None:
         listed = list_file(name, file.n_records, path, beside, checksums=checksums)
-        if check is not None:
+    else:
+        with ThreadPoolExecutor(1) as thread:  # the file is read twice, at the same time
+            check = thread.submit(check_written, schema.backend, {name: path, **beside}, parts)
+            listed = list_file(name, file.n_records, path, beside, checksums=checksums)
             check.result()
     return ShardEntry(path.name, listed, dict(facts))
 
