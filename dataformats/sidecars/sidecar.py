@@ -76,17 +76,24 @@ def load_sidecar(entry: StoredFile | Folder) -> Sidecar | None:
 
 
 def sidecar_bytes(metadata: Mapping[str, Any], previous: Mapping[str, Any] | None = None) -> bytes:
-    """Return the content of a sidecar.
+    """Return the content of a sidecar, with a line for each fact and each file.
 
     Args:
         metadata: See `Sidecar`.
         previous: The metadata of the data that a writer is replacing: see `Sidecar`.
     """
     content = {"version": _VERSION, **metadata} | ({} if previous is None else {"previous": dict(previous)})
-    text = (json.dumps(content, indent=1) + "\n").encode()
+    lines = [f" {json.dumps(name)}: {_lines(fact)}" for name, fact in content.items()]
+    text = ("{\n" + ",\n".join(lines) + "\n}\n").encode()
     if len(text) > _MAX_BYTES and "files" in metadata:  # more than some hundred thousand files
         return sidecar_bytes({name: fact for name, fact in metadata.items() if name != "files"}, previous)
     return text
+
+
+def _lines(fact: Any) -> str:
+    if not (fact and isinstance(fact, list)):
+        return json.dumps(fact)
+    return "[\n  " + ",\n  ".join(map(json.dumps, fact)) + "\n ]"  # `indent=` takes five times as long
 
 
 def list_file(

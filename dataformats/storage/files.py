@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces.stored_file import Folder, StoredFile
@@ -13,6 +14,8 @@ from dataformats.storage.descriptors import DESCRIPTORS, open_patiently
 from dataformats.storage.selected_files import is_data
 
 __all__ = ["LocalFile", "LocalFolder"]
+
+_T = TypeVar("_T")
 
 
 class LocalFile(StoredFile):
@@ -31,33 +34,27 @@ class LocalFile(StoredFile):
         self.identity: tuple[str, ...] = (str(info.st_size), str(info.st_mtime_ns))
 
     def read_into(self, offset: int, out: memoryview) -> int:
-        return self._fill([(offset, out)])[0]
+        done = self._read(lambda descriptor: _fill(descriptor, offset, out))
+        self._check_end(offset, done, len(out))
+        return done
 
     def pread_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        outs = [bytearray(max(0, min(length, self.size - offset))) for offset, length in ranges]
-        wanted = [(offset, memoryview(out)) for (offset, _), out in zip(ranges, outs, strict=True)]
-        return [bytes(out[:n]) for out, n in zip(outs, self._fill(wanted), strict=True)]
+        wanted = [(offset, max(0, min(length, self.size - offset))) for offset, length in ranges]
+        found = self._read(lambda descriptor: [os.pread(descriptor, n, offset) for offset, n in wanted])
+        whole = zip(found, wanted, strict=True)
+        return [data if len(data) == n else self.pread(offset, n) for data, (offset, n) in whole]
 
-    def _fill(self, wanted: Sequence[tuple[int, memoryview]]) -> list[int]:
-        """Fill each memory from its offset on; return the bytes read into each."""
+    def _read(self, read: Callable[[int], _T]) -> _T:
+        """Return what `read` does with a descriptor of the file, if the file is as it was opened."""
         descriptor = None
         try:
             (descriptor,) = DESCRIPTORS.borrow([self])
-            counts = [self._read(descriptor, offset, out) for offset, out in wanted]
+            found = read(descriptor)
             self._check_unchanged(os.fstat(descriptor))
         finally:
             if descriptor is not None:
                 DESCRIPTORS.give_back([self])
-        for (offset, out), done in zip(wanted, counts, strict=True):
-            self._check_end(offset, done, len(out))
-        return counts
-
-    @staticmethod
-    def _read(descriptor: int, offset: int, out: memoryview) -> int:
-        done = 0
-        while done < len(out) and (n := os.preadv(descriptor, [out[done:]], offset + done)):
-            done += n
-        return done
+        return found
 
     def _check_end(self, offset: int, done: int, length: int) -> None:
         if done < length and offset + done < self.size:
@@ -108,6 +105,13 @@ class LocalFile(StoredFile):
                 found=_state(found),
                 remedy="Open the dataset again.",
             )
+
+
+def _fill(descriptor: int, offset: int, out: memoryview) -> int:
+    done = 0
+    while done < len(out) and (n := os.preadv(descriptor, [out[done:]], offset + done)):
+        done += n
+    return done
 
 
 def _state(identity: tuple[str, ...]) -> str:
