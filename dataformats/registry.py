@@ -6,7 +6,6 @@ import importlib
 import logging
 import threading
 from collections.abc import Iterator
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dataformats.errors import UnknownNameError
@@ -112,6 +111,8 @@ class Registry(Generic[T]):
 
     def _entry_points(self) -> dict[str, Any]:
         if self._advertised is None:
+            from importlib.metadata import entry_points  # slow: a writer of a shipped format does without
+
             found: dict[str, Any] = {}
             for point in entry_points(group=self._group):
                 if point.name in self._shipped or (point.name in found and found[point.name].value != point.value):

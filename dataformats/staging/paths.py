@@ -8,8 +8,6 @@ from typing import Any
 from dataformats.errors import TargetExistsError
 from dataformats.staging.area import StagingArea
 from dataformats.staging.local_area import LocalArea
-from dataformats.staging.path_object_area import PathObjectArea
-from dataformats.staging.remote_area import RemoteArea
 from dataformats.storage.paths import is_local, local_path
 from dataformats.storage.remote.systems import file_system, is_local_system, is_url
 from dataformats.storage.selected_files import OWN_SUFFIXES
@@ -20,7 +18,10 @@ _OTHER_NAME = "Give the new file or folder a name of its own"
 
 
 def area_at(path: Any, storage_options: dict[str, Any] | None = None) -> StagingArea:
-    """Return the staging area of a path, a URL or a path object."""
+    """Return the staging area of a path, a URL or a path object.
+
+    The modules of the rare ones are imported here, because most processes never need them.
+    """
     if is_local(path):
         return LocalArea(_new_path(path))
     if isinstance(path, str) and is_url(path):
@@ -28,8 +29,12 @@ def area_at(path: Any, storage_options: dict[str, Any] | None = None) -> Staging
         if is_local_system(fs):
             return LocalArea(_new_path(name))
         _check_suffix(name)
+        from dataformats.staging.remote_area import RemoteArea
+
         return RemoteArea(path, fs, name)
     if hasattr(path, "open") and hasattr(path, "exists"):
+        from dataformats.staging.path_object_area import PathObjectArea
+
         return PathObjectArea(path)
     raise TypeError(f"cannot write: expected a path, a URL or a path object, found {type(path).__name__}")
 

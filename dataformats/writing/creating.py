@@ -15,7 +15,6 @@ from dataformats.spec import Spec, SpecLike
 from dataformats.staging.area import StagingArea
 from dataformats.staging.local_area import InPlaceArea, LocalArea
 from dataformats.staging.paths import add_name, area_at
-from dataformats.staging.remote_area import RemoteArea
 from dataformats.staging.shared_folder import SharedFolder
 from dataformats.writing.dataset_writer import DatasetWriter
 from dataformats.writing.encoding import Encode
@@ -114,7 +113,7 @@ def create(
         >>> list(dataformats.open(path.with_name("parts")))
         [b'from writer 0', b'from writer 1']
     """
-    if format is not None and str(path) in backends and format not in backends:
+    if format is not None and format not in backends and str(path) in backends:
         raise TypeError(f"the path comes before the format: create({str(format)!r}, {str(path)!r})")
     schema = OutputSchema(format or format_of(path), payload, None if spec is None else Spec(spec), backend_options)
     return writer(
@@ -231,8 +230,11 @@ def _shard_name(schema: OutputSchema, stem: str, number: int) -> str:
 
 def _growing(area: StagingArea, schema: OutputSchema, *, append: bool, may_grow: bool) -> StagingArea:
     """Return the area of data that `append` extends, or that grow in place: if it is a link, what the link names."""
-    if isinstance(area, RemoteArea):
-        return area
+    if not isinstance(area, LocalArea):
+        from dataformats.staging.remote_area import RemoteArea  # most processes never need it
+
+        if isinstance(area, RemoteArea):
+            return area
     final = area.final.resolve()
     if may_grow and isinstance(schema.backend, AppendsInPlace) and schema.backend.can_append_in_place(final):
         return InPlaceArea(final)

@@ -6,6 +6,7 @@ import contextlib
 import tempfile
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +15,11 @@ from dataformats.batch import Blobs, StoredRecords
 from dataformats.errors import FormatError
 from dataformats.interfaces import Backend, ReaderOptions
 from dataformats.kernels import crc32, crc32_extents
-from dataformats.reading.blob_reader import BlobReader
 from dataformats.spec import VALUE
 from dataformats.storage.files import LocalFile, LocalFolder
+
+if TYPE_CHECKING:
+    from dataformats.reading.blob_reader import BlobReader
 
 __all__ = ["Content", "check_written", "content_of"]
 
@@ -80,6 +83,8 @@ def _not_as_written(path: Path, first: int, stop: int) -> FormatError:
 
 def _stored(backend: Backend, files: Mapping[str, Path]) -> Generator[StoredRecords]:
     """Yield the records of a file, or of all files in a folder, a few megabytes each."""
+    from dataformats.reading.blob_reader import BlobReader  # only conversions read back
+
     with _opened(files) as opened:
         found = backend.find(opened) if isinstance(opened, LocalFolder) else [opened]
         reader = backend.open(found, ReaderOptions(max_record_bytes=_MAX_BYTES))

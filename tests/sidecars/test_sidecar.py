@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -37,6 +38,15 @@ def test_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     for path in (folder, Path("."), Path("../folder"), tmp_path / "link", folder / "..", Path("/")):
         assert load_sidecar(LocalFolder(path)) == (expected if path.resolve() == folder else None)
+
+
+def test_each_fact_and_each_file_has_a_line() -> None:
+    facts = {"format": "ffrecord", "files": [{"name": f"{n}.ffr", "records": n} for n in range(3)], "plan": {}}
+    for content in (facts, {**facts, "files": []}, {}):
+        text = sidecar_bytes(content)
+        assert json.loads(text) == {"version": 1, **content}
+        n_files = len(content.get("files", ()))
+        assert len(text.splitlines()) == len(content) + 3 + (n_files + 1 if n_files else 0)
 
 
 def test_inferred_facts_are_cached_and_checked(file: LocalFile, tmp_path: Path) -> None:
