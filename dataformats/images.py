@@ -4,8 +4,9 @@ Pass them as `decode=` to a `Loader` or to `read`, for a field of type `jpg`, `p
 images. The geometry is torchvision's. The result is RGB: gray becomes RGB, of 16 bits the upper 8 are kept, an
 alpha channel is dropped, and EXIF orientation is not applied.
 
-**Resampling** is bilinear with antialiasing: Pillow's `resize(size, BILINEAR, box)`, to the bit. A JPEG is decoded at
-1/2, 1/4 or 1/8 of its size if the crop still has at least the pixels of the result.
+**Resampling** is bilinear with antialiasing: Pillow's `resize(size, BILINEAR, box)`, along the rows and then along the
+columns. For some sizes Pillow 13 goes along the columns first: then values differ by at most one level of 255. A JPEG
+is decoded at 1/2, 1/4 or 1/8 of its size if the crop still has at least the pixels of the result.
 
 **Random numbers** depend, in a `Loader`, on its seed and the position of the record in the run alone: two fields with
 equal operations get the same crop, and a resumed run gets the crops that an uninterrupted one would. In `read` they

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
-from typing import Any
+import math
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import ExitStack, closing, contextmanager, suppress
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +27,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("dataformats.interop.duckdb", extra="duckdb") from error
 
-__all__ = ["matching"]
+__all__ = ["Matches", "matching"]
 
 _NUMBER = "record"
 _SHOWN = 200  # characters of a condition in an error
@@ -37,16 +42,54 @@ _SETTINGS: dict[str, Any] = {
     "lock_configuration": True,
 }
 _QUOTES = "Double quotes stand around names of fields that are no SQL identifiers, single quotes around text"
-_REFUSED = {
-    "SUBQUERY": "a subquery",
-    "STAR": "* or COLUMNS(...)",
-    "POSITIONAL_REFERENCE": "a column by its position",
+_INTERRUPTED_EVERY_S = 0.01
+_CHUNK_BYTES = 32 * 2**20  # the values that a condition may make at once
+_RECORD_BYTES = 256 * 2**20  # the values that it may make of one record
+_SYNTAX = {
+    *("BETWEEN", "CASE", "CAST", "COLUMN_REF", "COMPARISON", "CONJUNCTION", "CONSTANT", "FUNCTION", "OPERATOR", "TYPE"),
+}
+_REFUSED = {  # the names of all other syntax
+    "COLLATE": "a collation",
+    "DEFAULT": "a default",
+    "LAMBDA": "a lambda, or ->",
     "PARAMETER": "a parameter",
+    "POSITIONAL_REFERENCE": "a column by its position",
+    "STAR": "* or COLUMNS(...)",
+    "SUBQUERY": "a subquery",
+    "WINDOW": "a window",
 }
-_UNBOUNDED = {  # the size or time of their result is a number in the condition, and no limit of DuckDB holds for them
-    *("range", "generate_series", "repeat", "lpad", "rpad", "list_resize", "array_resize", "format", "printf"),
-    *("to_base", "sleep_ms"),
+_OPERATORS = {
+    *("OPERATOR_NOT", "OPERATOR_IS_NULL", "OPERATOR_IS_NOT_NULL", "OPERATOR_COALESCE", "OPERATOR_NULLIF"),
+    *("COMPARE_IN", "COMPARE_NOT_IN", "ARRAY_EXTRACT", "ARRAY_SLICE", "STRUCT_EXTRACT"),
 }
+_TYPES = set(  # no list, struct, json or bit: their text may double with each cast
+    """
+    bool boolean tinyint smallint integer int bigint hugeint utinyint usmallint uinteger ubigint uhugeint
+    int1 int2 int4 int8 int16 int32 int64 uint8 uint16 uint32 uint64 short long signed
+    float float4 float8 real double decimal numeric varchar text string char bpchar blob bytea binary varbinary
+    date time timestamp datetime timestamp_s timestamp_ms timestamp_ns interval uuid
+    """.split()
+)
+_COPIES = {  # their result is as large as all their arguments together, at most
+    *("||", "concat", "lower", "lcase", "upper", "ucase", "trim", "ltrim", "rtrim", "substring", "substr", "left"),
+    *("right", "reverse", "decode", "encode", "regexp_extract", "list_slice", "array_slice", "ARRAY_SLICE"),
+}
+_SEARCHES = {"regexp_matches", "regexp_full_match", "regexp_extract"}
+_MOST_STATES = 1000  # of a regular expression: each character of a value may cost as many steps, without interruption
+_FUNCTIONS = _COPIES | set(  # the results of the others have a fixed size
+    """
+    + - * / // % ** ^ & | ~ << >> xor abs sign ceil ceiling floor round trunc even sqrt cbrt exp ln log log2 log10
+    pow power mod divide fdiv fmod gcd lcm sin cos tan asin acos atan atan2 pi degrees radians isnan isinf isfinite
+    greatest least if ifnull nullif coalesce hash md5
+    ~~ !~~ ~~* !~~* like_escape not_like_escape ilike_escape not_ilike_escape ^@ contains starts_with prefix suffix
+    ends_with regexp_matches regexp_full_match length len strlen char_length character_length octet_length bit_length
+    instr position strpos ascii unicode ord
+    list_contains list_has array_contains array_has list_has_any list_has_all list_position list_indexof
+    list_extract list_element array_extract array_length struct_extract list_min list_max list_sum list_avg list_count
+    date_part datepart year month day hour minute second date_diff datediff to_years to_months to_days to_hours
+    to_minutes to_seconds
+    """.split()
+)
 
 
 def matching(
@@ -54,17 +97,18 @@ def matching(
     condition: str,
     batch_size: int | None = None,
     failed: Callable[[int, Exception], object] | None = None,
-) -> Iterator[NDArray[np.int64]]:
+    timeout_s: float | None = None,
+) -> Matches:
     """Yield the indices of the records for which a condition is true, in order: an int64[n] for each part that is read.
 
     The condition is one expression of DuckDB's SQL, such as `label = 3 and width > 100 and name like 'a%'`. Only the
     fields that it names are decoded. `record` is the index of the record, unless a field has this name. Names that are
     no SQL identifiers stand in double quotes: `"image/width" > 100`. A condition that is null is not true. It has no
-    subqueries, no function that makes values of any size, such as `range` or `repeat`, and reads no file. Types equal
-    the types of `to_batches`.
+    subqueries and no lambdas, and calls only functions of a list, whose results are no larger than their arguments: it
+    reads no file, and adds less than 512 MB to the memory. Types equal the types of `to_batches`.
 
     Records are read when the iterator asks for them. An array may be empty, so that a caller can stop a long search.
-    `close` of the iterator ends it, and its thread.
+    `close` of the iterator ends it, and its thread; `cancel` ends it from another thread.
 
     Args:
         source: The records.
@@ -72,11 +116,15 @@ def matching(
         batch_size: Records for which it is computed at once; `None` is up to some thousand.
         failed: Called with index and error of each record that cannot be read, which is then left out. `None` raises
             the error of the first one, after all matches before it.
+        timeout_s: Seconds in which DuckDB must compute the condition for one batch; `None` is no limit. Reading the
+            records does not count.
 
     Raises:
         UnknownNameError: There is no field of a name in the condition.
-        ValueError: The condition does not parse, is not true or false, or its types do not fit. If a value does not
-            convert, as in `name::int`, the iterator raises it.
+        ValueError: The condition does not parse, calls a function that is not allowed, is not true or false, or its
+            types do not fit. If a value does not convert, as in `name::int`, or the values that the condition makes of
+            one record are larger than 256 MiB, the iterator raises it.
+        TimeoutError: From the iterator, after `timeout_s`.
         SpecError: The records have no spec.
 
     Example:
@@ -86,10 +134,32 @@ def matching(
         >>> next(matching(digits, "label = 3 and record < 40"))
         array([ 3, 13, 23])
     """
-    query = _BoundCondition(source, condition)
-    if batch_size is None:
-        return query.indices(None, failed)
-    return query.indices(parts_of(len(source), batch_size), failed)
+    query = _BoundCondition(source, condition, timeout_s)
+    return Matches(query, None if batch_size is None else parts_of(len(source), batch_size), failed)
+
+
+class Matches(Iterator[NDArray[np.int64]]):
+    """The indices of the matching records, as an iterator of int64[n]: see `matching`."""
+
+    def __init__(
+        self,
+        query: _BoundCondition,
+        parts: Iterator[range] | None,
+        failed: Callable[[int, Exception], object] | None,
+    ) -> None:
+        self._query = query
+        self._indices = query.indices(parts, failed)
+
+    def __next__(self) -> NDArray[np.int64]:
+        return next(self._indices)
+
+    def close(self) -> None:
+        """End the iterator and its thread."""
+        self._indices.close()
+
+    def cancel(self) -> None:
+        """End a search that runs in another thread: the iterator raises `CancelledError`, between two batches."""
+        self._query.cancel()
 
 
 class _BoundCondition:
@@ -99,19 +169,25 @@ class _BoundCondition:
         rows: The fields of the condition.
     """
 
-    def __init__(self, source: RecordSource, condition: str) -> None:
+    def __init__(self, source: RecordSource, condition: str, timeout_s: float | None) -> None:
         condition.encode()  # DuckDB has no message for a lone surrogate
         self._condition = condition
+        self._timeout_s = timeout_s
+        self._is_canceled = False
+        self._is_idle = threading.Event()
+        self._is_idle.set()
         self._number = _NUMBER
         while self._number in map(str.lower, source.spec):
             self._number += "_"
         with ExitStack() as stack:
             self._connection = stack.enter_context(closing(duckdb.connect(":memory:", config=_SETTINGS)))
-            self.rows = ArrowRows(source, _fields(self._parsed(), source.spec, self._number))
+            tree = self._parsed()
+            self.rows = ArrowRows(source, _fields(tree, source.spec, self._number))
+            self._copies, self._constant_bytes = _sizes(tree)
             self._bind()
             stack.pop_all()
 
-    def _parsed(self) -> list[dict[str, Any]]:
+    def _parsed(self) -> list[_Node]:
         """Return all nodes of the syntax tree."""
         try:
             self._expression = duckdb.SQLExpression(self._condition)
@@ -121,12 +197,23 @@ class _BoundCondition:
             tree = _nodes(json.loads(text)["statements"][0]["node"]["select_list"])
         except (duckdb.Error, RecursionError, LookupError) as error:
             raise self._error(f"does not parse: {_first_line(error)}") from error
-        for node in tree:
-            if node["class"] in _REFUSED:
-                raise self._error(f"has {_REFUSED[node['class']]}. Write one expression of fields")
-            if str(node.get("function_name")).lower() in _UNBOUNDED:
-                raise self._error(f"calls {node['function_name']}, whose result may fill the memory. Use fields alone")
+        for node, _ in tree:
+            self._check(node)
         return tree
+
+    def _check(self, node: dict[str, Any]) -> None:
+        """Raise an error if a node is none of the allowed syntax, operators, functions and types."""
+        kind, name = node["class"], _name(node)
+        if kind not in _SYNTAX or (kind == "OPERATOR" and name not in _OPERATORS):
+            raise self._error(f"has {_REFUSED.get(kind, name)}. Write one expression of fields")
+        if kind == "FUNCTION" and name not in _FUNCTIONS:
+            raise self._error(f"calls {name}, which conditions may not call: a function of Python can compute it")
+        if name in _SEARCHES and not _is_small(node):
+            raise self._error(
+                f"has a regular expression that is no text of at most {_MOST_STATES} characters, with its repetitions"
+            )
+        if kind in ("CAST", "TYPE") and name not in _TYPES:
+            raise self._error(f"converts to {name}. Convert to a type of numbers, text or dates")
 
     def _bind(self) -> None:
         """Raise an error if the types of the condition do not fit."""
@@ -139,16 +226,66 @@ class _BoundCondition:
 
     def indices(
         self, parts: Iterator[range] | None, failed: Callable[[int, Exception], object] | None
-    ) -> Iterator[NDArray[np.int64]]:
+    ) -> Generator[NDArray[np.int64]]:
         """Yield the indices of the matching records of each part; `None` is all records, some thousand at once."""
         found = scan_sound(self.rows.source, parts, self.rows.schema.names, failed)
         tables = (self._table(self.rows.arrays(batch), batch.indices) for batch in found)
-        with closing(self._connection), closing(tables):
+        with closing(self._connection), closing(found), closing(tables):  # type: ignore[type-var]  # a generator
             for table in join_batches(tables) if parts is None else tables:
-                with self._explained():
-                    rows = self._connection.from_arrow(_BatchStream(table)).filter(self._expression)
+                stream = _BatchStream(*self._chunks(table))
+                with self._explained(), self._interrupted():
+                    rows = self._connection.from_arrow(stream).filter(self._expression)
                     indices = rows.project(self._number).fetchnumpy()[self._number]
                 yield indices
+
+    def cancel(self) -> None:
+        """Interrupt the condition; it computes nothing more."""
+        self._is_canceled = True
+        threading.Thread(target=self._interrupt, daemon=True).start()
+
+    def _interrupt(self) -> None:
+        """Interrupt DuckDB, which stops between two chunks, until it computes nothing: it forgets early interrupts."""
+        with suppress(duckdb.ConnectionException):  # closed just now
+            while not self._is_idle.wait(_INTERRUPTED_EVERY_S):
+                self._connection.interrupt()
+
+    @contextmanager
+    def _interrupted(self) -> Iterator[None]:
+        """Interrupt DuckDB after the timeout."""
+        self._is_idle.clear()
+        timer = threading.Timer(self._timeout_s or 0, self._interrupt)
+        timer.daemon = True
+        try:
+            if self._is_canceled:
+                raise CancelledError
+            if self._timeout_s is not None:
+                timer.start()
+            yield
+        except duckdb.InterruptException:
+            if self._is_canceled:
+                raise CancelledError from None
+            raise TimeoutError(
+                f"the condition {self._shown!r} takes longer than {self._timeout_s} s for one batch of records. Shorten it"
+            ) from None
+        finally:
+            timer.cancel()
+            self._is_idle.set()
+
+    def _chunks(self, table: Any) -> Iterator[Any]:
+        """Yield parts of a batch of which the condition makes few bytes: DuckDB keeps all values of a part."""
+        n_bytes = table.num_rows * self._constant_bytes
+        n_bytes += sum(self._copies[name.lower()] * table.column(name).nbytes for name in table.schema.names)
+        if n_bytes <= _CHUNK_BYTES or (table.num_rows == 1 and n_bytes <= _RECORD_BYTES):
+            yield table
+        elif table.num_rows > 1:
+            half = table.num_rows // 2
+            yield from self._chunks(table[:half])
+            yield from self._chunks(table[half:])
+        else:
+            raise self._error(
+                f"makes {n_bytes} bytes of record {table.column(self._number)[0]}: at most {_RECORD_BYTES} are allowed. "
+                "Call fewer functions in one another"
+            )
 
     def _table(self, columns: Iterable[Any], indices: Any) -> Any:
         """Return a batch of these columns and the indices of the records."""
@@ -156,8 +293,11 @@ class _BoundCondition:
         return pyarrow.RecordBatch.from_arrays([pyarrow.array(indices, pyarrow.int64()), *columns], names)
 
     def _error(self, what: str) -> ValueError:
-        shown = self._condition if len(self._condition) <= _SHOWN else f"{self._condition[:_SHOWN]}..."
-        return ValueError(f"the condition {shown!r} {what}")
+        return ValueError(f"the condition {self._shown!r} {what}")
+
+    @property
+    def _shown(self) -> str:
+        return self._condition if len(self._condition) <= _SHOWN else f"{self._condition[:_SHOWN]}..."
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -173,46 +313,81 @@ class _BoundCondition:
 
 
 class _BatchStream:
-    """A batch as a plain stream: conditions on other objects may run in pyarrow, where NaN compares differently."""
+    """Batches as a plain stream: conditions on other objects may run in pyarrow, where NaN compares differently."""
 
-    def __init__(self, batch: Any) -> None:
-        self._table = pyarrow.Table.from_batches([batch])
+    def __init__(self, *batches: Any) -> None:
+        self._table = pyarrow.Table.from_batches(batches)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self._table.__arrow_c_stream__(requested_schema)
 
 
-def _nodes(tree: Any) -> list[dict[str, Any]]:
+_Node: TypeAlias = tuple[dict[str, Any], int]  # a node of a syntax tree, and how many functions copy its value
+
+
+def _nodes(tree: Any) -> list[_Node]:
     """Return all nodes of a syntax tree; it may be deep."""
-    nodes: list[dict[str, Any]] = []
-    waiting = [tree]
+    nodes: list[_Node] = []
+    waiting: list[tuple[Any, int]] = [(tree, 0)]
     while waiting:
-        one = waiting.pop()
+        one, copies = waiting.pop()
         if isinstance(one, dict):
-            waiting += one.values()
-            nodes += [one] if "class" in one else []
+            if "class" in one:
+                nodes.append((one, copies))
+                copies += one["class"] == "CAST" or _name(one) in _COPIES
+            waiting += ((value, copies) for value in one.values())
         elif isinstance(one, list):
-            waiting += one
+            waiting += ((value, copies) for value in one)
     return nodes
 
 
-def _columns(tree: list[dict[str, Any]]) -> set[str]:
+def _name(node: dict[str, Any]) -> str:
+    """Return the name of the function, the type or the operator that a node is."""
+    if "function_name" in node:
+        return str(node["function_name"]).lower()
+    if node["class"] == "CAST":  # newer versions have the type in a node of its own
+        return str(node["cast_type"]["id"] if "cast_type" in node else node["type_expr"]["type_name"]).lower()
+    return str(node["type_name"]).lower() if "type_name" in node else str(node["type"])
+
+
+def _is_small(search: dict[str, Any]) -> bool:
+    """Return True if the regular expression of a call is a constant that is small, with its repetitions written out."""
+    children = search.get("children") or [argument["expression"] for argument in search["arguments"]]
+    if len(children) < 2 or children[1]["class"] != "CONSTANT":
+        return False
+    constant = children[1].get("literal") or children[1]["value"]
+    text = str(constant.get("text", constant.get("value")))
+    return len(text) * math.prod(max(1, int(n)) for n in re.findall(r"(\d+)\}", text)) <= _MOST_STATES
+
+
+def _sizes(tree: list[_Node]) -> tuple[Counter[str], int]:
+    """Return how often each column is copied, by its name in lower case, and the bytes that are copied of constants for a record."""
+    copies: Counter[str] = Counter()
+    constant_bytes = 0
+    for node, n in tree:
+        if node["class"] == "COLUMN_REF":
+            copies[node["column_names"][0].lower()] += n
+        elif node["class"] == "CONSTANT":
+            constant_bytes += n * len(str(node.get("literal", node.get("value"))))
+    return copies, constant_bytes
+
+
+def _columns(tree: list[_Node]) -> set[str]:
     """Return the names of columns, without the names of their parts."""
-    return {node["column_names"][0] for node in tree if node["class"] == "COLUMN_REF"}
+    return {node["column_names"][0] for node, _ in tree if node["class"] == "COLUMN_REF"}
 
 
-def _fields(tree: list[dict[str, Any]], spec: Spec, number: str) -> list[str]:
+def _fields(tree: list[_Node], spec: Spec, number: str) -> list[str]:
     """Return the fields that a tree names; like SQL, it may write their names in another case.
 
     Raises:
         UnknownNameError: There is no such field.
         ValueError: The names of two of these fields differ in case only.
     """
-    variables = {name for node in tree if node["class"] == "LAMBDA" for name in _columns(_nodes(node["lhs"]))}
     found: dict[str, str] = {}
     for name in sorted(_columns(tree)):
         fields = [name] if name in spec else [field for field in spec if field.lower() == name.lower()]
-        if not fields and name.lower() != number and name not in variables:
+        if not fields and name.lower() != number:
             raise UnknownNameError("field", name=name, known=[*spec, number], remedy=_QUOTES)
         for field in fields:
             if found.setdefault(field.lower(), field) != field:

@@ -98,7 +98,10 @@ class _Answers:
         return {}
 
     def filter(self, query: _RequestParameters) -> Any:
-        return {"filter": self._filters.start(query.text("condition")[:_MAX_CONDITION])}
+        condition = query.text("condition")
+        if len(condition) > _MAX_CONDITION:
+            raise ValueError(f"expected a condition of at most {_MAX_CONDITION} characters, found {len(condition)}")
+        return {"filter": self._filters.start(condition)}
 
     def cancel_filter(self, query: _RequestParameters) -> Any:
         self._filters.cancel(query.number("filter"))

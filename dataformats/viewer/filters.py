@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Generator
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +14,13 @@ from dataformats.viewer.dataset import ViewedDataset, in_words
 
 if TYPE_CHECKING:
     from dataformats.display.cells import Cell
+    from dataformats.interop.duckdb import Matches
 
 __all__ = ["Filters"]
 
 _MOST_MATCHES = 5_000_000  # 8 bytes each
 _KEPT = 4
+_TIMEOUT_S = 30  # of the condition, for some thousand records
 
 
 class _Filter:
@@ -34,11 +35,14 @@ class _Filter:
         self._n_failed = 0
         self._error: Cell | None = None
         self._is_done = False
-        self._is_cancelled = False
+        self._is_canceled = False
+        self._matching: Matches | None = None
         threading.Thread(target=self._run, name="filter", daemon=True).start()
 
     def cancel(self) -> None:
-        self._is_cancelled = True
+        self._is_canceled = True
+        if self._matching is not None:
+            self._matching.cancel()
 
     def _leave_out(self, index: int, error: Exception) -> None:
         self._n_failed += 1
@@ -47,15 +51,17 @@ class _Filter:
         from dataformats.interop.duckdb import matching
 
         try:
-            found = cast(
-                "Generator[NDArray[np.int64]]", matching(self._dataset.source, self._condition, failed=self._leave_out)
+            self._matching = matching(
+                self._dataset.source, self._condition, failed=self._leave_out, timeout_s=_TIMEOUT_S
             )
-            with closing(found):
-                for part in found:
+            if self._is_canceled:  # before it could be interrupted
+                self._matching.cancel()
+            with closing(self._matching):
+                for part in self._matching:
                     with self._lock:
                         self._parts.append(part)
                         self._found += len(part)
-                    if self._is_cancelled or self._found >= _MOST_MATCHES:
+                    if self._is_canceled or self._found >= _MOST_MATCHES:
                         break
         except Exception as error:  # the page shows it
             self._error = in_words(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -13,7 +14,7 @@ _Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 _Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _App = Callable[[_Scope, _Receive, _Send], Awaitable[None]]
 
-_HOSTS = ("127.0.0.1", "localhost")
+_HOST = re.compile(rb"(127\.0\.0\.1|localhost)(:[0-9]+)?")
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types"
@@ -70,7 +71,7 @@ class Guard:
 
 def _is_here(scope: _Scope) -> bool:
     hosts = [value for name, value in scope["headers"] if name == b"host"]
-    return len(hosts) == 1 and hosts[0].decode("latin-1").rsplit(":", 1)[0] in _HOSTS
+    return len(hosts) == 1 and _HOST.fullmatch(hosts[0]) is not None
 
 
 async def _refuse(send: _Send, status: int, text: bytes, *more: tuple[bytes, bytes]) -> None:

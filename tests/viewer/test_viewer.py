@@ -80,7 +80,14 @@ def test_only_the_token_and_names_of_this_machine_are_answered(photos: Browser) 
         "*",  # the target of an OPTIONS request
     ):
         assert photos(path).status == 404, path
-    for host in ("evil.example:8080", "127.0.0.1.evil.example", "evil.example", "[::1]:8080", ""):
+    for host in (
+        "evil.example:8080",
+        "127.0.0.1.evil.example",
+        "evil.example",
+        "[::1]:8080",
+        "127.0.0.1:8080@evil.example",
+        "",
+    ):
         assert photos("/secret/", host=host).status == 403, host
     assert photos("/secret").headers["location"] == "/secret/"
 
@@ -158,6 +165,16 @@ def test_filters_give_numbers_of_records_and_errors(photos: Browser) -> None:
     assert "widht" in matches("widht > 3")["error"]["text"]
     assert matches("width >")["error"]["text"].startswith("the condition 'width >' does not parse")
     assert matches("width in (select 1)")["numbers"] == []
+    assert photos(f"/secret/api/filter?condition={'1' * 10_001}", "POST").status == 422
+
+
+def test_slow_filter_is_interrupted(photos: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("duckdb")
+    monkeypatch.setattr("dataformats.viewer.filters._TIMEOUT_S", 0.0)
+    condition = quote("upper(" * 90 + "decode(name)" + ")" * 90 + " = 'A'")
+    number = photos(f"/secret/api/filter?condition={condition}", "POST").json["filter"]
+    found = finished(lambda: photos(f"/secret/api/filter?filter={number}").json, lambda found: found["done"])
+    assert found["error"]["type"] == "TimeoutError"
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ CONDITIONS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "octet_length(blob) > 20": lambda r: len(r["blob"]) > 20,
     "len(tokens) > 5": lambda r: len(r["tokens"]) > 5,
     "list_contains(tokens, 7)": lambda r: 7 in r["tokens"],
-    "len(list_filter(tokens, lambda x: x > label)) > 2": lambda r: (r["tokens"] > r["label"]).sum() > 2,
+    "list_max(tokens) > label": lambda r: len(r["tokens"]) > 0 and r["tokens"].max() > r["label"],
     "weight is null": lambda r: "weight" not in r,
     "weight > 100": lambda r: r.get("weight", 0) > 100,
     "not (weight > 100)": lambda r: r.get("weight", 101) <= 100,
@@ -103,7 +103,7 @@ def test_only_named_fields_are_read(source: RecordSource) -> None:
     found = matching(Watched(), "label = 3 or UPPER = 5", 10)
     assert asked == []  # lazily
     assert next(found).tolist() == [3, 5]
-    found.close()  # type: ignore[attr-defined]
+    found.close()
     assert asked[0] == ["Upper", "label"]
     assert len(asked) <= 3
     assert not [thread for thread in threading.enumerate() if "prefetch" in thread.name]
@@ -127,11 +127,11 @@ def test_only_named_fields_are_read(source: RecordSource) -> None:
         ("label, name", ValueError, "parse"),
         ("name > 3", ValueError, "'name' is large_string"),
         ("blob like 'a%'", ValueError, r"decode\(name\) is the text"),
-        ("sum(label) > 3", ValueError, "aggregates"),
+        ("sum(label) > 3", ValueError, "calls sum"),
         ("sum(label) over () > 3", ValueError, "window"),
         ("exists(select 1)", ValueError, "subquery"),
         ("(select count(*) from read_csv('/etc/passwd')) > 3", ValueError, "subquery"),
-        ("read_text('/etc/passwd') = 'x'", ValueError, "table function"),
+        ("read_text('/etc/passwd') = 'x'", ValueError, "calls read_text"),
         ("columns(*) > 1", ValueError, "COLUMNS"),
         ("#1 = 3", ValueError, "position"),
         ("label = $1", ValueError, "parameter"),

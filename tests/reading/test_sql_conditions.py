@@ -1,0 +1,134 @@
+"""Which conditions in SQL are allowed, and how one ends."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from pathlib import Path
+
+import pytest
+
+import dataformats
+from dataformats import RecordSource
+
+pytest.importorskip("duckdb", reason="the extra duckdb is not installed")
+
+from dataformats.interop import duckdb as conditions
+from dataformats.interop.duckdb import matching
+
+DOCS = Path(__file__).parents[2] / "docs"
+SLOW = f"contains({'upper(lower(' * 20}s{'))' * 20}, 'zzz')"
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordSource]:
+    path = tmp_path_factory.mktemp("conditions") / "x.ffr"
+    with dataformats.create(path, spec={"n": "int64", "s": "utf8", "tokens": "int64[]"}) as writer:
+        writer.extend({"n": i, "s": f"text {i} " * 20, "tokens": [i, 7]} for i in range(2000))
+    with dataformats.open(path) as source:
+        yield source
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("s collate nocase = 'a'", "has a collation"),
+        ("default", "has a default"),
+        ("tokens -> 1 = 7", "has a lambda"),
+        ("n = $1", "has a parameter"),
+        ("#1 = 3", "has a column by its position"),
+        ("columns(*) = 3", "has .* or COLUMNS"),
+        ("exists(select 1)", "has a subquery"),
+        ("n in (select 1)", "has a subquery"),
+        ("sum(n) over () > 1", "has a window"),
+        ("grouping(n) = 1", "has GROUPING_FUNCTION"),
+        ("try(n) = 1", "has OPERATOR_TRY"),
+        ("s::json = '1'", "converts to"),
+        ("[n]::varchar[]::varchar = '1'", "converts to list|calls list_value"),
+        ("s::blob::bit::varchar = '1'", "converts to bit"),
+        ("len(repeat(s, 1000000)) > 0", "calls repeat"),
+        ("len(main.repeat(s, 1000000)) > 0", "calls repeat"),
+        ("len(range(1000000000)) > n", "calls range"),
+        ("bitstring('1', 2000000000) is null", "calls bitstring"),
+        ("len(replace(s, 't', 'tttt')) > 0", "calls replace"),
+        ("len(regexp_replace(s, '.', 'tttt', 'g')) > 0", "calls regexp_replace"),
+        ("len(list_reduce([s, s], lambda x, y: x || x)) > 0", "calls list_reduce|calls list_value"),
+        ("len(printf('%2000000000d', 1)) > 0", "calls printf"),
+        ("len(lpad(s, 2000000000, 'x')) > 0", "calls lpad"),
+        ("[[s]::varchar]::varchar = ''", "calls list_value"),
+        ("s ~ s", "has a regular expression"),
+        ("regexp_matches(s, '.{0,500}.{0,500}z')", "has a regular expression"),
+        ("getenv('HOME') = ''", "calls getenv"),
+    ],
+)
+def test_refused_conditions(source: RecordSource, condition: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        matching(source, condition)
+
+
+def test_docs_list_the_functions() -> None:
+    table = (DOCS / "arrow.md").read_text("utf-8").partition("| functions | of |")[2].partition("\n\n")[0]
+    listed = {name.replace("\\", "") for name in re.findall(r"`([^`]+)`", table)} - {
+        "[...]",
+        "ilike",
+        "similar to",
+        "like",
+    }
+    operators = {"~~", "!~~", "~~*", "!~~*", "like_escape", "not_like_escape", "ilike_escape", "not_ilike_escape"}
+    assert conditions._FUNCTIONS - operators - {"ARRAY_SLICE"} == listed
+
+
+def test_allowed_functions_exist() -> None:
+    names = conditions._FUNCTIONS - {"ARRAY_SLICE", "coalesce", "if", "ifnull"}  # these are no functions for DuckDB
+    query = "select distinct function_name from duckdb_functions() where function_type in ('scalar', 'macro')"
+    assert names <= {name for (name,) in conditions.duckdb.sql(query).fetchall()}
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conditions, "_CHUNK_BYTES", 500_000)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_slow_condition_is_interrupted(source: RecordSource) -> None:
+    with pytest.raises(TimeoutError, match=r"takes longer than 0\.001 s"):
+        next(matching(source, SLOW, timeout_s=0.001))
+    assert sum(map(len, matching(source, "n >= 0", timeout_s=60))) == 2000
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_canceled_condition_is_interrupted(source: RecordSource) -> None:
+    found = matching(source, SLOW)
+    errors: list[BaseException] = []
+
+    def search() -> None:
+        try:
+            list(found)
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=search)
+    thread.start()
+    while found._query._is_idle.is_set() and thread.is_alive():
+        time.sleep(0)
+    found.cancel()
+    thread.join(60)
+    assert [type(error) for error in errors] == [CancelledError]
+    found.close()
+    found.cancel()  # it has ended
+
+
+def test_parts_of_a_batch_are_computed_one_after_another(source: RecordSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    nested = "len(" + "lower(" * 20 + "S" + ")" * 20 + ") > 0 and n % 500 = 3"
+    monkeypatch.setattr(conditions, "_CHUNK_BYTES", 100_000)
+    assert [number for part in matching(source, nested) for number in part] == [3, 503, 1003, 1503]
+    monkeypatch.setattr(conditions, "_CHUNK_BYTES", 1000)
+    monkeypatch.setattr(conditions, "_RECORD_BYTES", 3000)
+    with pytest.raises(ValueError, match=r"bytes of record \d+: at most 3000 are allowed"):
+        next(matching(source, nested))
+    assert len(next(matching(source, "len(lower(s)) > 0"))) > 0
+    with pytest.raises(ValueError, match="bytes of record"):  # of constants alone
+        next(matching(source, f"len({'lower(' * 20}'{'x' * 200}'{')' * 20}) > n"))
