@@ -39,7 +39,6 @@ _SETTINGS: dict[str, Any] = {
     "memory_limit": "256MB",
     "temp_directory": "",
     "threads": 1,
-    "lock_configuration": True,
 }
 _QUOTES = "Double quotes stand around names of fields that are no SQL identifiers, single quotes around text"
 _INTERRUPTED_EVERY_S = 0.01
@@ -62,22 +61,20 @@ _OPERATORS = {
     *("OPERATOR_NOT", "OPERATOR_IS_NULL", "OPERATOR_IS_NOT_NULL", "OPERATOR_COALESCE", "OPERATOR_NULLIF"),
     *("COMPARE_IN", "COMPARE_NOT_IN", "ARRAY_EXTRACT", "ARRAY_SLICE", "STRUCT_EXTRACT"),
 }
-_TYPES = set(  # no list, struct, json or bit: their text may double with each cast
-    """
+_TYPE_NAMES = """
     bool boolean tinyint smallint integer int bigint hugeint utinyint usmallint uinteger ubigint uhugeint
     int1 int2 int4 int8 int16 int32 int64 uint8 uint16 uint32 uint64 short long signed
     float float4 float8 real double decimal numeric varchar text string char bpchar blob bytea binary varbinary
     date time timestamp datetime timestamp_s timestamp_ms timestamp_ns interval uuid
-    """.split()
-)
+"""
+_TYPES = set(_TYPE_NAMES.split())  # no list, struct, json or bit: their text may double with each cast
 _COPIES = {  # their result is as large as all their arguments together, at most
     *("||", "concat", "lower", "lcase", "upper", "ucase", "trim", "ltrim", "rtrim", "substring", "substr", "left"),
     *("right", "reverse", "decode", "encode", "regexp_extract", "list_slice", "array_slice", "ARRAY_SLICE"),
 }
 _SEARCHES = {"regexp_matches", "regexp_full_match", "regexp_extract"}
 _MOST_STATES = 1000  # of a regular expression: each character of a value may cost as many steps, without interruption
-_FUNCTIONS = _COPIES | set(  # the results of the others have a fixed size
-    """
+_FIXED_SIZE = """
     + - * / // % ** ^ & | ~ << >> xor abs sign ceil ceiling floor round trunc even sqrt cbrt exp ln log log2 log10
     pow power mod divide fdiv fmod gcd lcm sin cos tan asin acos atan atan2 pi degrees radians isnan isinf isfinite
     greatest least if ifnull nullif coalesce hash md5
@@ -88,8 +85,8 @@ _FUNCTIONS = _COPIES | set(  # the results of the others have a fixed size
     list_extract list_element array_extract array_length struct_extract list_min list_max list_sum list_avg list_count
     date_part datepart year month day hour minute second date_diff datediff to_years to_months to_days to_hours
     to_minutes to_seconds
-    """.split()
-)
+"""
+_FUNCTIONS = _COPIES | set(_FIXED_SIZE.split())  # the results of the others have a fixed size
 
 
 def matching(
@@ -181,6 +178,8 @@ class _BoundCondition:
             self._number += "_"
         with ExitStack() as stack:
             self._connection = stack.enter_context(closing(duckdb.connect(":memory:", config=_SETTINGS)))
+            self._connection.execute("set enable_progress_bar = false")  # it would go to stdout
+            self._connection.execute("set lock_configuration = true")
             tree = self._parsed()
             self.rows = ArrowRows(source, _fields(tree, source.spec, self._number))
             self._copies, self._constant_bytes = _sizes(tree)
@@ -265,7 +264,7 @@ class _BoundCondition:
             if self._is_canceled:
                 raise CancelledError from None
             raise TimeoutError(
-                f"the condition {self._shown!r} takes longer than {self._timeout_s} s for one batch of records. Shorten it"
+                f"the condition {self._shown!r} takes over {self._timeout_s} s for one batch. Write a shorter one"
             ) from None
         finally:
             timer.cancel()
@@ -283,8 +282,8 @@ class _BoundCondition:
             yield from self._chunks(table[half:])
         else:
             raise self._error(
-                f"makes {n_bytes} bytes of record {table.column(self._number)[0]}: at most {_RECORD_BYTES} are allowed. "
-                "Call fewer functions in one another"
+                f"makes {n_bytes} bytes of record {table.column(self._number)[0]}: at most {_RECORD_BYTES} are allowed."
+                " Call fewer functions in one another"
             )
 
     def _table(self, columns: Iterable[Any], indices: Any) -> Any:
@@ -361,7 +360,7 @@ def _is_small(search: dict[str, Any]) -> bool:
 
 
 def _sizes(tree: list[_Node]) -> tuple[Counter[str], int]:
-    """Return how often each column is copied, by its name in lower case, and the bytes that are copied of constants for a record."""
+    """Return how often each column is copied, by its name in lower case, and the bytes copied of all constants."""
     copies: Counter[str] = Counter()
     constant_bytes = 0
     for node, n in tree:

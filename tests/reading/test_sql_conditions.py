@@ -82,9 +82,10 @@ def test_docs_list_the_functions() -> None:
 
 
 def test_allowed_functions_exist() -> None:
+    duckdb = pytest.importorskip("duckdb")
     names = conditions._FUNCTIONS - {"ARRAY_SLICE", "coalesce", "if", "ifnull"}  # these are no functions for DuckDB
     query = "select distinct function_name from duckdb_functions() where function_type in ('scalar', 'macro')"
-    assert names <= {name for (name,) in conditions.duckdb.sql(query).fetchall()}
+    assert names <= {name for (name,) in duckdb.sql(query).fetchall()}
 
 
 @pytest.fixture
@@ -94,7 +95,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_chunks")
 def test_slow_condition_is_interrupted(source: RecordSource) -> None:
-    with pytest.raises(TimeoutError, match=r"takes longer than 0\.001 s"):
+    with pytest.raises(TimeoutError, match=r"takes over 0\.001 s"):
         next(matching(source, SLOW, timeout_s=0.001))
     assert sum(map(len, matching(source, "n >= 0", timeout_s=60))) == 2000
 

@@ -13,7 +13,7 @@ import dataformats
 
 pytest.importorskip("duckdb", reason="the extra duckdb is not installed")
 
-MOST_MEGABYTES = 900  # about 350 of them without any condition
+MOST_MEGABYTES = 700  # 180 of them without any condition
 TIMEOUT_S = 5
 
 SEARCH = f"""
@@ -126,7 +126,7 @@ def test_memory_and_time_are_bounded(tmp_path: Path) -> None:
     hostile = ALLOWED + REFUSED
     run = subprocess.run(command, input=json.dumps(hostile), text=True, stdout=subprocess.PIPE, timeout=500, check=True)
     outcomes = json.loads(run.stdout)
-    for condition, (outcome, seconds, peak) in zip(hostile, outcomes):
+    for condition, (outcome, seconds, peak) in zip(hostile, outcomes, strict=True):
         assert peak < MOST_MEGABYTES, condition
         assert seconds < 4 * TIMEOUT_S, condition
         assert condition in ALLOWED or outcome == "ValueError", condition
