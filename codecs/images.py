@@ -297,6 +297,9 @@ def _quality(name: str, args: Sequence[str], or_else: str = "") -> int:
 
 def _already(blob: bytes, start: bytes, what: str) -> bytes:
     if not blob.startswith(start):
+        for other, name, codec in ((_JPEG_START, "JPEG", "jpg"), (png.START, "PNG", "png"), (b"RIFF", "WebP", "webp")):
+            if blob.startswith(other):
+                raise ValueError(f"expected the bytes of a {what}, found a {name}: its type is {codec}")
         raise ValueError(f"expected the bytes of a {what}, found {bytes(blob[:8])!r}")
     return blob
 

@@ -121,7 +121,8 @@ class _FactsError(DataFormatsError):
         super().__init__(self.what)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return functools.partial(type(self), **self._facts()), (self.what,)
+        notes = getattr(self, "__notes__", None)
+        return functools.partial(type(self), **self._facts()), (self.what,), notes and {"__notes__": notes}
 
     def __str__(self) -> str:
         return f"{self._problem()}. {self.remedy}" if self.remedy else self._problem()

@@ -77,7 +77,7 @@ class Type:
         if match is None:
             raise SpecError(
                 f"{text!r} is not a type: expected codec[(args)][dims][?], such as 'float32[28,28]', "
-                "'int64[]' of any length, or 'jpg[]?'"
+                "'int64[]' of any length, 'float32[][4]' of any number of rows, or 'jpg[]?'"
             )
         args = match["args"]
         return cls(

@@ -151,7 +151,7 @@ def _misfits(name: str, type_: Type, generation: int | None) -> Iterator[tuple[s
         yield f"{str(type_)!r} may be missing, but every row has every field", "Drop the '?'."
     if type_.codec in NUMBER_TYPES:
         if None in type_.dims[1:]:
-            yield f"{str(type_)!r} has [] after the first dimension", None
+            yield f"{str(type_)!r} has [] after the first dimension", "Write it first, as in float32[][4]."
     elif len(type_.dims) > 1 or type_.dims == (0,):
         nested = bool(type_.dims[1:])
         yield f"{str(type_)!r} {'nests sequences: only codec[] exists' if nested else 'is empty'}", None

@@ -75,7 +75,7 @@ def _problem(name: str, type_: Type) -> str:
     except UnicodeEncodeError:
         return "the name cannot be encoded as UTF-8"
     if None in type_.dims[1:]:
-        return f"{type_}: [] must be the first dimension"
+        return f"{type_}: [] must be the first dimension, as in float32[][4]"
     if 0 in type_.dims and (type_.dims[0] is None or type_.dtype is None):
         return f"{type_}: cannot store a variable number of zero-size elements"
     if type_.codec == FEATURE.name and type_.dims:

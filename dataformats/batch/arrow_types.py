@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from dataformats.batch.to_arrow import pyarrow
+from dataformats.errors import SpecError
 from dataformats.spec import NUMBER_TYPES, Type
 
 __all__ = ["MEDIA", "arrow_schema", "arrow_type", "type_for_arrow"]
@@ -16,6 +17,7 @@ __all__ = ["MEDIA", "arrow_schema", "arrow_type", "type_for_arrow"]
 MEDIA = ("jpg", "jpeg", "png", "webp", "mp4", "webm")
 """The codecs whose blobs are files of a standard that other programs decode."""
 
+_READ_AS_BYTES = "Read the field as bytes, with with_spec()"
 _INTEGERS = ("int", "i64", "u64")
 _READ = (*NUMBER_TYPES, *_INTEGERS, "bytes", "utf8", "array", "npy")
 
@@ -65,6 +67,8 @@ def arrow_type(type_: Type, *, media_structs: bool = False) -> Any:
     else:
         value = _codec_type(type_, media_structs)
     for size in reversed(sizes):
+        if size is not None and size >= 2**31:
+            raise SpecError(f"Arrow cannot hold {type_}: expected sizes below 2^31", remedy=_READ_AS_BYTES)
         value = arrow.list_(value, size) if size else arrow.large_list(value)
     for _ in range(n_lists):
         value = arrow.large_list(value)

@@ -203,7 +203,8 @@ def _explain(error: Exception) -> int:
     if isinstance(error, _UsageError):
         usage: Any = error
         name = "dataformats" if usage.ctx is None else usage.ctx.command_path
-        code, text = USAGE, f"{name}: {escape_text(usage.format_message()).rstrip('.?')}. See {name} --help"
+        message = escape_text(usage.format_message()).replace("Value error, ", "")  # of pydantic
+        code, text = USAGE, f"{name}: {message.rstrip('.?')}. See {name} --help"
     with suppress(OSError):  # a full disk or a closed pipe does not change the exit code
         if os.environ.get(DEBUG) == "1":
             traceback.print_exception(error)

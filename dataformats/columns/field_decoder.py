@@ -216,7 +216,9 @@ def check_dims(type_: Type, field: str | None) -> None:
         SpecError: `[]` is not the first of the dims, or elements have size 0.
     """
     if None in type_.dims[1:]:
-        raise SpecError(f"{str(type_)!r} cannot be stored as blobs: [] may only be the first of the dims", field=field)
+        raise SpecError(
+            f"{str(type_)!r} cannot be stored as blobs: [] must be the first dimension, as in float32[][4]", field=field
+        )
     if type_.dims[:1] == (None,) and 0 in type_.dims:
         raise SpecError(f"{str(type_)!r}: cannot store a variable number of zero-size elements", field=field)
 

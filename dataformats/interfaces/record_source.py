@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from dataformats.batch import Ragged, RecordBatch
-from dataformats.errors import SpecError, UnknownNameError
+from dataformats.errors import Remedy, SpecError, UnknownNameError
 from dataformats.integer_arguments import as_int, checked_int
 from dataformats.interfaces.spec_attribute import SpecAttribute, declared_spec
 from dataformats.near_names import SOURCE, no_attribute
@@ -30,6 +30,8 @@ OnCorrupt = Literal["raise", "omit"]
 
 Fields = Sequence[str] | Mapping[str, "bool | range"] | None
 """Field names, or one mask for all records (`{"frames": range(32, 42), "title": True}`); `None` is every field."""
+
+_AS_EXAMPLES = Remedy("If the records are tf.train.Examples, pass {payload}.", payload="example")
 
 
 class RecordSource(ABC):
@@ -257,7 +259,8 @@ class RecordSource(ABC):
         wanted = dict(fields) if isinstance(fields, Mapping) else dict.fromkeys(fields, True)
         for name, part in wanted.items():
             if name not in self.spec:
-                raise UnknownNameError("field", name=name, known=self.spec)
+                remedy = _AS_EXAMPLES if self.payload == "bytes" else None
+                raise UnknownNameError("field", name=name, known=self.spec, remedy=remedy)
             if isinstance(part, range) and not self.spec[name].dims:
                 raise SpecError(f"a range needs a sequence, found {self.spec[name]}", field=name)
         return {name: part for name, part in wanted.items() if part is not False}

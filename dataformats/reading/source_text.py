@@ -32,8 +32,8 @@ def html_of(source: RecordSource) -> str:
 
 
 def _headlines(source: RecordSource) -> list[str]:
-    size = f"{source.nbytes:,} bytes in {len(source.paths)} file{'s' if len(source.paths) != 1 else ''}"
-    lines = [f"{type(source).__name__.strip('_')}: {source.format}, {len(source):,} records, {size}"]
+    files = f"{len(source.paths)} file{'s' if len(source.paths) != 1 else ''} of {source.nbytes:,} bytes"
+    lines = [f"{type(source).__name__.strip('_')}: {source.format}, {len(source):,} records, from {files}"]
     return lines if source.payload is None else [*lines, f"payload: {source.payload}"]
 
 

@@ -177,7 +177,7 @@ def format_of(path: object) -> str:
 
 def check_copy_name(path: object, format: str) -> None:
     """Raise `SpecError` if the name of new data belongs to another format than the copied records."""
-    matching = _formats_of(path)
+    matching = [name for name in _formats_of(path) if _last_name(path).endswith(backends.get(name).suffixes)]
     if matching and format not in matching:
         what = f"{str(path)!r} is a name of {matching[0]} data, and the records stay {format}"
         raise SpecError(what, remedy="Choose another name, or convert the data")

@@ -350,6 +350,7 @@ USAGE = {
     "unknown field": ("head", PHOTOS, "--fields", "imge"),
     "unknown codec": ("head", PHOTOS, "--spec", "image=no_such_codec"),
     "target without format": ("convert", PHOTOS, "somewhere"),
+    "no compression": ("convert", PHOTOS, "new.tfrecord", "--compression", "gz"),
     "compressed ffrecord": ("convert", PHOTOS, "new.ffr", "--compression", "gzip"),
     "shards of nothing": ("convert", PHOTOS, "new", "--format", "ffrecord", "--shard-records", "0"),
     "no fields": ("head", PHOTOS, "--fields", ""),
@@ -376,6 +377,7 @@ def test_usage_errors(run: Run, arguments: tuple[str, ...], monkeypatch: pytest.
     result = run(*arguments)
     assert result.code == 2
     assert result.out == ""
+    assert "Value error" not in result.err  # of pydantic
     assert len(result.err.splitlines()) == 1 or not arguments  # no arguments print the help
     assert list(tmp_path.iterdir()) == []
 

@@ -87,6 +87,16 @@ def test_errors(error: errors.DataFormatsError, base: type[Exception], text: str
         assert _facts(again) == _facts(error)
 
 
+def test_pickles_keep_notes() -> None:
+    for error in (
+        errors.FormatError("no length fits", path="a"),
+        errors.UnknownNameError("field", name="a", known=["b"]),
+    ):
+        if hasattr(error, "add_note"):  # Python 3.11
+            error.add_note("while reading shard 3")
+            assert pickle.loads(pickle.dumps(error)).__notes__ == ["while reading shard 3"]
+
+
 def _facts(error: errors.DataFormatsError) -> dict[str, object]:
     # Errors have no equality.
     return {name: list(map(str, fact)) if name == "problems" else fact for name, fact in vars(error).items()}

@@ -9,6 +9,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 import dataformats
+from dataformats.storage.remote.systems import file_system
 
 
 class _Keyed(MemoryFileSystem):  # type: ignore[misc]  # fsspec has no types
@@ -75,3 +76,11 @@ def test_repair_refuses_other_source_options() -> None:
 def test_refused_access_names_the_options_of_both_sides() -> None:
     with pytest.raises(PermissionError, match=r"storage_options.*source_options=\{'storage_options'"):
         dataformats.convert(SOURCE, NEW, "tfrecord", storage_options=TO)
+
+
+def test_s3_gives_up_soon_unless_options_say_otherwise() -> None:
+    pytest.importorskip("s3fs")
+    config = file_system("s3://bucket/x", {"anon": True})[0].config_kwargs
+    assert (config["max_pool_connections"], config["connect_timeout"]) == (64, 5)
+    given = {"connect_timeout": 60}
+    assert file_system("s3://bucket/x", {"anon": True, "config_kwargs": given})[0].config_kwargs == given

@@ -270,6 +270,12 @@ def test_errors(everything: dataformats.RecordSource, tmp_path: Path) -> None:
         out.extend([{"i": 2**64}])
     with pytest.raises(dataformats.errors.SpecError, match="with_spec"):
         dataformats.open(tmp_path / "x.ffr").to_arrow()
+    with dataformats.create(tmp_path / "g", "granular", spec={"p": "array"}) as out:
+        out.append({"p": np.zeros(3)})
+    (tmp_path / "g.dataformats.json").unlink(missing_ok=True)
+    (tmp_path / "g" / "spec.json").write_text('{"p": "array(float64,99999999999)"}')
+    with pytest.raises(dataformats.errors.SpecError, match=r"array\(float64,99999999999\): expected sizes below 2"):
+        dataformats.open(tmp_path / "g").to_arrow()
     mixed = dataformats.RecordBatch({"x": [1, "a"]}, np.arange(2))
     with pytest.raises(dataformats.errors.SpecError, match="one type"):
         mixed.to_arrow()

@@ -63,7 +63,12 @@ def test_long_and_many_names_are_cut(tmp_path: Path) -> None:
         ({"spec": {"width": "int46"}}, UnknownNameError, "unknown codec 'int46' (nearest: int"),
         ({"spec": {"image": "jpeq[]?"}}, UnknownNameError, "nearest: jpeg"),
         ({"spec": {"width": "int64(3)"}}, SpecError, "field 'width': codec 'int64' takes no arguments"),
-        ({"spec": {"width": "int64[][]"}, "payload": "example"}, SpecError, "[] must be the first dimension"),
+        (
+            {"spec": {"width": "int64[][]"}, "payload": "example"},
+            SpecError,
+            "must be the first dimension, as in float32[][4]",
+        ),
+        ({"spec": {"width": "float32[None,4]"}}, SpecError, "'float32[][4]' of any number of rows"),
         ({"payload": "exampel"}, UnknownNameError, "nearest: example"),
     ],
 )
@@ -76,3 +81,12 @@ def test_types_are_checked_by_open(options: dict[str, Any], error: type[Exceptio
 def test_codecs_of_the_call_are_types() -> None:
     codecs = {"mine": (lambda value: value, lambda blob: len(blob))}
     assert dataformats.open(PHOTOS, spec={"image": "mine"}, codecs=codecs)[0]["image"] > 1000
+
+
+def test_examples_without_a_sidecar_get_a_hint(tmp_path: Path) -> None:
+    dataformats.convert(PHOTOS, tmp_path / "a.ffr")
+    (tmp_path / "a.ffr.dataformats.json").unlink()
+    src = dataformats.open(tmp_path / "a.ffr")
+    with pytest.raises(UnknownNameError, match=r"If the records are tf\.train.Examples, pass payload='example'"):
+        src.select("width")
+    assert dataformats.open(tmp_path / "a.ffr", payload="example")[7]["width"] == 267

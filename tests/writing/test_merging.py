@@ -267,6 +267,7 @@ def test_arguments(tmp_path: Path) -> None:
 
 def test_a_name_of_another_format_is_refused(tmp_path: Path) -> None:
     """Copies keep their format: `all.ffr` would be a TFRecord."""
+    dataformats.merge(DIGITS, tmp_path.parent / "part-00001", overwrite=True)  # a name, but no ending, of OFRecord
     mask, other = np.ones(599, bool), tmp_path / "all.ffr"
     with pytest.raises(dataformats.SpecError, match=r"all\.ffr' is a name of ffrecord data, and the records stay"):
         dataformats.merge(DIGITS, other)

@@ -23,6 +23,7 @@ _PACKAGES = {
     "ssh": "paramiko",
 }
 _CONNECTIONS = 64
+_CONNECT_S = 5
 
 
 def is_url(text: str) -> bool:
@@ -53,7 +54,9 @@ def file_system(url: str, options: dict[str, Any]) -> tuple[Any, str]:
             remedy = "Pass a path, or a URL with a scheme that fsspec knows"
             raise UnknownNameError("URL scheme", name=scheme, known=shown, remedy=remedy)
     if {*schemes} & {"s3", "s3a"} and "config_kwargs" not in options:
-        options = {**options, "config_kwargs": {"max_pool_connections": _CONNECTIONS}}  # else only ten at a time
+        # Else ten requests at a time, and a wrong endpoint is silent for 40 s: s3fs and this package repeat requests.
+        config = {"max_pool_connections": _CONNECTIONS, "connect_timeout": _CONNECT_S, "retries": {"max_attempts": 0}}
+        options = {**options, "config_kwargs": config}
     try:
         with raise_as_os_error(url):
             fs, path = url_to_fs(url, **options)
