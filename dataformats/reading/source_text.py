@@ -32,8 +32,9 @@ def html_of(source: RecordSource) -> str:
 
 
 def _headlines(source: RecordSource) -> list[str]:
-    files = f"{len(source.paths)} file{'s' if len(source.paths) != 1 else ''} of {source.nbytes:,} bytes"
-    lines = [f"{type(source).__name__.strip('_')}: {source.format}, {len(source):,} records, from {files}"]
+    n = len(source.paths)
+    files = f", from {n} file{'s' if n > 1 else ''} of {source.nbytes:,} bytes" if n else ""
+    lines = [f"{type(source).__name__.strip('_')}: {source.format}, {len(source):,} records{files}"]
     return lines if source.payload is None else [*lines, f"payload: {source.payload}"]
 
 

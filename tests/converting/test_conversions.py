@@ -16,10 +16,12 @@ import dataformats
 import dataformats.converting.converter
 import dataformats.converting.tasks
 import dataformats.writing.shard_writer
+from dataformats.batch import StoredRecords
+from dataformats.registry import backends
 from dataformats.sidecars.file_digest import file_checksum
 from dataformats.sidecars.sidecar import load_sidecar
 from dataformats.storage.files import LocalFile, LocalFolder
-from dataformats.writing.read_back import check_written
+from dataformats.writing.read_back import check_written, content_of
 
 SPEC = {"n": "int64", "image": "uint8[4,4]", "text": "utf8"}
 FORMATS = ("tfrecord", "ofrecord", "ffrecord", "syrah", "granular")
@@ -215,6 +217,15 @@ def test_a_flipped_bit_is_found_when_records_are_read_back(
     with pytest.raises(dataformats.FormatError):
         dataformats.convert(source, tmp_path / "new", format, **shards)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_more_records_than_were_written_are_found(tmp_path: Path) -> None:
+    with dataformats.create(tmp_path / "x.ffr", payload="bytes") as writer:
+        writer.extend([b"a", b"b", b"c"])
+    expected = content_of(StoredRecords.join("ffrecord", [b"a", b"b"]), {})
+    files = {"x.ffr": tmp_path / "x.ffr"}
+    with pytest.raises(dataformats.FormatError, match="of the records 2 to 2, some were read back otherwise"):
+        check_written(backends.get("ffrecord"), files, [(2, expected)])
 
 
 def test_a_dry_run_writes_nothing(source: dataformats.RecordSource, tmp_path: Path) -> None:

@@ -172,3 +172,12 @@ def test_errors_within_a_table_name_the_record(tmp_path: Path, lists: Any, messa
         out.extend(arrow.table({"x": lists}))
     assert len(out) == 2
     out.abort()
+
+
+@pytest.mark.parametrize(("kind", "codec"), [("large_string", "utf8"), ("large_binary", "bytes"), ("string", "utf8")])
+def test_slices_of_text_write_their_own_values(kind: str, codec: str, tmp_path: Path) -> None:
+    values = arrow.array(["a", "bb", "ccc", "dddd"]).cast(getattr(arrow, kind)())
+    with dataformats.create(tmp_path / "x.ffr", spec={"a": codec}) as out:
+        out.extend(arrow.table({"a": values}).slice(2))
+    written = dataformats.open(tmp_path / "x.ffr").to_arrow()["a"]
+    assert written.cast(arrow.string()).to_pylist() == ["ccc", "dddd"]

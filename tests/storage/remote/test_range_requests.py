@@ -108,3 +108,19 @@ def test_refused_access_states_the_remedy(url: str, remedy: str) -> None:
         with pytest.raises(PermissionError, match=remedy) as caught, raise_as_os_error(url):
             raise error
         assert (caught.value.errno, caught.value.filename) == (errno.EACCES, url)
+
+
+def test_requests_wait_longer_and_longer(store: CountingStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(range_requests, "_WAITS_S", (1.0, 2.0, 4.0))
+    monkeypatch.setattr(range_requests, "_pause", waits.append)
+    store.answering = lambda _, start, answer: ConnectionResetError(104, "reset")
+    get(store, 0)
+    assert waits == [1.0, 2.0, 4.0]
+
+    def refuse() -> None:
+        raise ConnectionResetError(104, "reset")
+
+    with pytest.raises(ConnectionResetError):
+        range_requests.retry_transient(refuse)
+    assert waits == [1.0, 2.0, 4.0] * 2
