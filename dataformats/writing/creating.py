@@ -164,7 +164,7 @@ def writer(
         raise ValueError("append=True, overwrite=True and shard_start= exclude each other: pass one of them")
     area = area_at(path, storage_options)
     if shard_start is not None:
-        names = functools.partial(_shard_name, schema, area.final.resolve().name)
+        names = functools.partial(schema.shard_name, area.final.resolve().name)
         area = SharedFolder(area.final.resolve(), names, checked_int("shard_start", shard_start, 0), shard_step)
     elif append or resume:
         may_grow = limits == ShardLimits() and not overwrite and plan is None
@@ -222,10 +222,6 @@ def begin_dataset(
         area.release()
         raise
     return finished
-
-
-def _shard_name(schema: OutputSchema, stem: str, number: int) -> str:
-    return schema.backend.shard_name(stem, number, **schema.options)
 
 
 def _growing(area: StagingArea, schema: OutputSchema, *, append: bool, may_grow: bool) -> StagingArea:

@@ -78,6 +78,14 @@ class OutputSchema:
         else:
             raise TypeError(f"{format}: expected a BlobBackend or a FieldsBackend, found {type(self.backend).__name__}")
 
+    def shard_names(self, stem: str, count: int) -> list[str]:
+        """Return the names of the shards of a folder; those of a hidden folder are not hidden."""
+        return list(self.backend.shard_names(stem.lstrip("."), count, **self.options))
+
+    def shard_name(self, stem: str, number: int) -> str:
+        """Return the name of one shard if their number is not known yet."""
+        return self.backend.shard_name(stem.lstrip("."), number, **self.options)
+
     def _init_fields(self, backend: FieldsBackend, payload: str | None) -> None:
         """Set what differs if fields are stored separately."""
         if self.spec is not None:

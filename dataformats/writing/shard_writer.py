@@ -285,7 +285,7 @@ class ShardWriter:
             self._resume_copy(resume)
             return
         self._path = self._area.open_shard(self._number, resume=resume)
-        name = self._schema.backend.shard_name(self._stem, self._number, **self._schema.options)
+        name = self._schema.shard_name(self._stem, self._number)
         place = FilePlace(name if self._area.publishes_shards else None, self._number, self._first_record)
         self.file = self._schema.create(self._path, resume, place)
         check_shards(self.file, self._schema)
@@ -395,7 +395,7 @@ def publication_of(
         shards: The new ones.
         kept: The entries of the finished ones before them.
     """
-    names = schema.backend.shard_names(stem, len(kept) + len(shards), **schema.options)
+    names = schema.shard_names(stem, len(kept) + len(shards))
     entries = [*kept, *(shard.file for shard in shards)]
     files = [{**entry, "name": name} for entry, name in zip(entries, names, strict=True)]
     present = {name: entry["name"] for entry, name in zip(kept, names, strict=False)}

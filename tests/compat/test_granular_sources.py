@@ -138,6 +138,13 @@ def test_positions() -> None:
         granular.Loader(TEN, 3, shard_id=2, num_shards=2)
 
 
+def test_parts_of_a_batch_are_all_of_it() -> None:
+    """With more workers than batches ahead, several workers build one batch."""
+    loader = granular.Loader(TEN, 5, prefetch=1, workers=2)
+    assert next(iter(loader))["n"].tolist() == [0, 1, 2, 3, 4]
+    loader.close()
+
+
 def test_rows_of_a_batch_have_one_type() -> None:
     points = [{"n": 1, "text": "ab"}, {"n": np.int8(2), "text": "c"}]
     wrong = [{"n": 1.5, "text": "a"}, {"n": 1, "text": "abc"}, {"n": [1], "text": "a"}]

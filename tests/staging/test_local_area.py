@@ -126,3 +126,19 @@ def test_extend_keeps_records_before_a_failing_iterator(tmp_path: Path) -> None:
         writer.extend(failing())
     assert len(writer) == 10
     writer.abort()
+
+
+def test_only_committed_and_growing_shards_are_kept(tmp_path: Path) -> None:
+    area = LocalArea(tmp_path / "x")
+    area.lock(backends.get("tfrecord"), overwrite=False, resume=False)
+    area.begin({"format": "tfrecord"}, resume=False, sharded=True)
+    entry = ShardEntry("00000.partial", {"name": "00000", "records": 1, "bytes": 1})
+    area.write_entry(0, entry)
+    for name in ("00000.partial", "00001.partial", "00002.attempt"):
+        (area.folder / name).touch()
+    area.keep_only({0: entry}, growing=1)
+    assert sorted(path.name for path in area.folder.iterdir()) == ["00000.json", "00000.partial", "00001.partial"]
+    area.keep_only({})
+    assert list(area.folder.iterdir()) == []
+    area.discard()
+    area.release()

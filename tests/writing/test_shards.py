@@ -174,3 +174,9 @@ def test_finished_folders_are_checked_too(tmp_path: Path) -> None:
     bag.write_bytes(bag.read_bytes()[:-1] + b"\xff")
     with pytest.raises(dataformats.FormatError, match="00000"):
         dataformats.create(path, "granular", spec=SPEC, shard_records=4, resume=True)
+
+
+def test_shards_of_a_hidden_folder_are_found(tmp_path: Path) -> None:
+    with dataformats.create(tmp_path / ".hidden", "tfrecord", shard_records=2) as writer:
+        writer.extend([b"a", b"b", b"c"])
+    assert [*dataformats.open(tmp_path / ".hidden")] == [b"a", b"b", b"c"]
