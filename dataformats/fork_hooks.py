@@ -1,13 +1,28 @@
-"""Call a method of objects that hold a lock or a thread in every forked child."""
+"""Keep forked children free of locks that no thread of theirs releases: of objects, and of imports under way."""
 
 from __future__ import annotations
 
+import functools
 import os
+import sys
+import threading
+import time
 import weakref
+from collections.abc import Callable
+from importlib import _bootstrap
+from typing import Any, TypeVar
 
-__all__ = ["after_fork"]
+__all__ = ["after_fork", "cached_property"]
+
+T = TypeVar("T")
 
 _ACTIONS: weakref.WeakKeyDictionary[object, str] = weakref.WeakKeyDictionary()
+_PATIENCE_S = 10.0
+_POLL_S = 0.001
+
+# A thread that imports holds the lock of the module. In a child Python resets the global lock, but not these.
+# They have no public name: tests/storage/test_fork_hooks.py fails under a Python that keeps them elsewhere.
+_MODULE_LOCKS: dict[str, Callable[[], Any]] = vars(_bootstrap).get("_module_locks", {})
 
 
 def after_fork(thing: object, method: str) -> None:
@@ -15,10 +30,52 @@ def after_fork(thing: object, method: str) -> None:
     _ACTIONS[thing] = method
 
 
-def _run() -> None:
+class cached_property(functools.cached_property[T]):  # noqa: N801  # the name it has in `functools`
+    """The same as in `functools`; a forked child gets a new lock. Python 3.11 has one lock for all instances."""
+
+    def __init__(self, func: Callable[[Any], T]) -> None:
+        super().__init__(func)
+        self._unlock()
+        after_fork(self, "_unlock")
+
+    def _unlock(self) -> None:
+        self.lock = threading.RLock()
+
+
+def _imports_of_others() -> dict[str, Any]:
+    """Return the modules that other threads import at this moment, with their locks."""
+    locks = {name: reference() for name, reference in list(_MODULE_LOCKS.items())}
+    me = threading.get_ident()
+    return {name: lock for name, lock in locks.items() if lock is not None and lock.owner != me}
+
+
+_ENDLESS: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Locks that were waited for in vain, as of a thread that runs a program by importing it."""
+
+
+def _wait_for_imports() -> None:
+    """Before a fork, let all imports of other threads end; a first read imports its codecs."""
+    end = time.monotonic() + _PATIENCE_S
+    while not _ENDLESS.issuperset(others := _imports_of_others().values()):
+        if time.monotonic() > end:  # perhaps an import waits for this thread
+            _ENDLESS.update(others)
+        del others  # keeps the locks alive, as if the imports went on
+        time.sleep(_POLL_S)
+
+
+def _forget_imports() -> None:
+    """In the child, forget the imports that ended with their threads, so that it can begin them again."""
+    for name in _imports_of_others():
+        _MODULE_LOCKS.pop(name, None)
+        if getattr(getattr(sys.modules.get(name), "__spec__", None), "_initializing", False):
+            del sys.modules[name]
+
+
+def _run_actions() -> None:
     for thing, method in list(_ACTIONS.items()):
         getattr(thing, method)()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_run)
+    os.register_at_fork(before=_wait_for_imports, after_in_child=_forget_imports)
+    os.register_at_fork(after_in_child=_run_actions)

@@ -6,7 +6,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from dataformats.batch.jax_trees import register_with_jax
 from dataformats.errors import StateMismatchError
+from dataformats.fork_hooks import cached_property
 from dataformats.integer_arguments import checked_int
 from dataformats.interfaces import Decode
 from dataformats.loaders.adapters import as_readable

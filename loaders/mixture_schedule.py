@@ -5,11 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.fork_hooks import cached_property
 from dataformats.integer_arguments import as_int
 from dataformats.loaders.shuffle import group_rows
 from dataformats.loaders.skips import MAX_POSITION

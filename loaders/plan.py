@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dataformats.fork_hooks import cached_property
 from dataformats.loaders.mixture_schedule import History, Schedule, checked_weights
 from dataformats.loaders.shuffle import Epoch, Shuffle, group_rows
 from dataformats.loaders.skips import MAX_POSITION

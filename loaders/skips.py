@@ -5,11 +5,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dataformats.fork_hooks import cached_property
 
 __all__ = ["MAX_POSITION", "Skips"]
 

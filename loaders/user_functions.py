@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dataformats.fork_hooks import cached_property
 
 __all__ = ["ColumnCollate", "UserFunctions", "check_returned"]
 

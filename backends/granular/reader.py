@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from dataformats.backends.granular.row_index import RowIndex, RowRecords
 from dataformats.backends.granular.stored_types import decoded_type, is_sequence
 from dataformats.columns.masks import check_part
 from dataformats.errors import FormatError, SpecError
-from dataformats.fork_hooks import after_fork
+from dataformats.fork_hooks import after_fork, cached_property
 from dataformats.indexing.lookup import RecordsByFile, split_by_file
 from dataformats.interfaces import Extents, FilesPerField, Located, Reader, StoredFile
 from dataformats.spec import Spec, Type
@@ -283,6 +282,6 @@ class GranularReader(Reader, FilesPerField):
                 if not isinstance(limits, FormatError):
                     update(limits.extents(np.arange(len(limits)))[1].astype("<i8").tobytes())
 
-    @functools.cached_property
+    @cached_property
     def _generations(self) -> frozenset[int]:
         return frozenset(one.generation for one in self._sets)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Never
 
 from dataformats.codecs.features.feature import (
@@ -23,6 +22,7 @@ from dataformats.codecs.text import UTF8
 from dataformats.columns.codec_resolver import encode_value, holds_numbers
 from dataformats.columns.exact import to_exact_array
 from dataformats.errors import CodecError, SpecError, UnknownNameError
+from dataformats.fork_hooks import cached_property
 from dataformats.interfaces import FieldCodecs
 from dataformats.kernels.wire import Shape
 from dataformats.kernels.wire_write import (

@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dataformats.errors import DataFormatsError, WorkerError
+from dataformats.fork_hooks import cached_property
 from dataformats.storage.threads import N_THREADS, declare_readers
 
 __all__ = ["SentOnce", "chosen_executor", "results", "worker_pool"]
@@ -50,7 +51,7 @@ class SentOnce:
         except Exception as error:
             raise TypeError(f"cannot send the source or a function to worker processes: {error}") from error
 
-    @functools.cached_property
+    @cached_property
     def _pickled(self) -> bytes:
         # Ray sends functions of a script itself by value: its workers do not import the script.
         pickler = sys.modules.get("ray.cloudpickle") or pickle

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import secrets
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +16,7 @@ from dataformats.batch import Blobs, RecordBatch, StoredRecords
 from dataformats.converting.executors import SentOnce
 from dataformats.converting.plan import ConversionPlan
 from dataformats.errors import CodecError, DataFormatsError, SpecError
+from dataformats.fork_hooks import cached_property
 from dataformats.interfaces import FilePlace
 from dataformats.interfaces.record_source import OnCorrupt, RecordSource
 from dataformats.reading.file_source import FileSource
@@ -59,7 +59,7 @@ class Conversion(SentOnce):
     on_corrupt: OnCorrupt
     verify: bool
 
-    @functools.cached_property
+    @cached_property
     def schema(self) -> OutputSchema:
         """Format, payload and spec of the new data."""
         return OutputSchema(self.format, self.plan.payload, self.plan.spec, self.options)
@@ -68,7 +68,7 @@ class Conversion(SentOnce):
         """Return the schema of a file of `n_records` records, or of an unknown number if some may be left out."""
         return self.schema.counted(n_records) if self.on_corrupt == "raise" else self.schema
 
-    @functools.cached_property
+    @cached_property
     def encode(self) -> Encode:
         """The function that converts a record to its stored form.
 

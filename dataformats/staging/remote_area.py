@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import re
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.errors import FormatError, TargetExistsError
+from dataformats.fork_hooks import cached_property
 from dataformats.interfaces import Backend
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.sidecars.file_comparison import compare_entry
@@ -192,7 +192,7 @@ class RemoteArea(StagingArea):
                 raise
             del self._pending[number]
 
-    @functools.cached_property
+    @cached_property
     def _threads(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(1, "dataformats-send")
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Literal
 
 import torch
 import torch.utils.data
 
 from dataformats.errors import StateMismatchError
+from dataformats.fork_hooks import cached_property
 from dataformats.loaders.loader import Loader
 from dataformats.loaders.processes.pickling import by_value
 from dataformats.loaders.pytorch.map_dataset import dataloader_worker

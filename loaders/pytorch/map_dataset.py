@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import torch.utils.data
 
 from dataformats.batch import RecordBatch
 from dataformats.errors import StateMismatchError
+from dataformats.fork_hooks import cached_property
 from dataformats.loaders.adapters import as_readable
 from dataformats.loaders.collate import stack_columns, stack_records
 from dataformats.loaders.processes.pickling import by_value

@@ -74,7 +74,7 @@ def test_mixed_in_methods() -> None:
     assert len(src.shard(1, 3)) == 13
     assert (src.stats("n").maximum, src.stats("text").minimum) == (39.0, 6.0)
     assert src.present_fields(2) == {"n": True, "text": True, "row": True}
-    assert repr(src).splitlines()[0] == "Own: own, 40 records"
+    assert repr(src).splitlines()[0] == "Own: Own, 40 records"
     with src, pytest.raises(SpecError, match="have no stored bytes"):
         src.read_bytes([0])
 

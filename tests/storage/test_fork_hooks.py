@@ -1,12 +1,50 @@
-"""Fork hooks run in the child if their object is alive."""
+"""Forked children: hooks run if their object is alive, and no lock of a thread of the parent is left behind."""
 
 from __future__ import annotations
 
 import gc
+import importlib
 import os
+import sys
+import threading
+import time
 import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
-from dataformats.fork_hooks import after_fork
+import pytest
+
+from dataformats import fork_hooks
+from dataformats.fork_hooks import after_fork, cached_property
+
+SLOW_MODULE = """
+import builtins, time
+builtins.begun_imports.append(1)
+time.sleep({seconds} if len(builtins.begun_imports) == 1 else 0)
+VALUE = 41
+"""
+
+
+def exit_code_of_child(function: Callable[[], int]) -> int | None:
+    """Return what `function` returns in a forked child; `None` if it hangs there."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: a fork of a process with threads
+        child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = function()
+        finally:
+            os._exit(code)
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+    return None
 
 
 def test_hooks_run_in_the_child() -> None:
@@ -21,10 +59,73 @@ def test_hooks_run_in_the_child() -> None:
     after_fork(forgotten, "count")
     del forgotten
     gc.collect()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: a fork of a process with threads
-        child = os.fork()
-    if child == 0:
-        os._exit(40 + thing.n_calls)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 41
+    assert exit_code_of_child(lambda: 40 + thing.n_calls) == 41
     assert thing.n_calls == 0
+
+
+@pytest.fixture
+def import_slowly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[float], threading.Thread]]:
+    """A function that begins the import of `slow_module` in a thread; the import takes some seconds."""
+    begun: list[int] = []
+    threads: list[threading.Thread] = []
+    monkeypatch.setattr("builtins.begun_imports", begun, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def begin(seconds: float) -> threading.Thread:
+        (tmp_path / "slow_module.py").write_text(SLOW_MODULE.format(seconds=seconds))
+        threads.append(threading.Thread(target=importlib.import_module, args=("slow_module",)))
+        threads[0].start()
+        while not begun:
+            time.sleep(0.001)
+        return threads[0]
+
+    yield begin
+    for thread in threads:
+        thread.join()
+    sys.modules.pop("slow_module", None)
+
+
+def imported_value() -> int:
+    return int(importlib.import_module("slow_module").VALUE)
+
+
+def test_a_fork_waits_for_imports_of_other_threads(import_slowly: Callable[[float], threading.Thread]) -> None:
+    import_slowly(0.3)
+    assert exit_code_of_child(lambda: imported_value() if "slow_module" in sys.modules else 2) == 41
+
+
+def test_a_child_repeats_a_long_import(
+    import_slowly: Callable[[float], threading.Thread], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fork_hooks, "_PATIENCE_S", 0.01)
+    thread = import_slowly(1.5)
+    assert exit_code_of_child(imported_value) == 41
+    assert thread.is_alive()
+    monkeypatch.setattr(fork_hooks, "_PATIENCE_S", 60)
+    assert exit_code_of_child(imported_value) == 41
+    assert thread.is_alive()  # the second fork did not wait again
+    thread.join()
+    assert imported_value() == 41
+
+
+def test_a_child_computes_a_cached_property(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread computes the same property of another object at the moment of the fork."""
+    begun, ended = threading.Event(), threading.Event()
+
+    class Slow:
+        def __init__(self, *, waits: bool) -> None:
+            self.waits = waits
+
+        @cached_property
+        def value(self) -> int:
+            begun.set()
+            if self.waits:
+                ended.wait()
+            return 41
+
+    thread = threading.Thread(target=lambda: Slow(waits=True).value)
+    thread.start()
+    begun.wait()
+    assert exit_code_of_child(lambda: Slow(waits=False).value) == 41
+    ended.set()
+    thread.join()

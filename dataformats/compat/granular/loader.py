@@ -13,7 +13,6 @@ Then `batch = next(iter(loader))`, in a script under `if __name__ == "__main__":
 
 from __future__ import annotations
 
-import functools
 import math
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 from dataformats.compat.granular.sources import convert
 from dataformats.compat.granular.utils import ArgumentError
 from dataformats.errors import SpecError, WorkerError
+from dataformats.fork_hooks import cached_property
 from dataformats.loaders.prefetcher import BatchTask, BuiltBatch, FixedTask, Progress
 from dataformats.loaders.processes.prefetcher import ProcessPrefetcher
 
@@ -82,7 +82,7 @@ class Loader:
         # Enough tasks for all workers: a batch is built in parts if few batches are built ahead.
         self._parts = min(batch, -(-workers // max(1, prefetch)))
 
-    @functools.cached_property
+    @cached_property
     def spec(self) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
         """Field to dtype and shape of a row, as `source(0)` returns it."""
         point = {name: np.asarray(value) for name, value in self.source(0).items()}
