@@ -27,7 +27,7 @@ from dataformats.loaders.prefetch_session import PrefetchSession, StartMethod
 from dataformats.loaders.prefetcher import BatchTask, BuiltBatch
 from dataformats.loaders.quarantine import Quarantined, quarantine_entry, quarantined_indices
 from dataformats.loaders.ranks import resolve
-from dataformats.loaders.record_read import block_cache_for
+from dataformats.loaders.record_read import block_cache_for, shuffle_for
 from dataformats.loaders.rng import Randomness
 from dataformats.loaders.skips import MAX_POSITION, Skips
 from dataformats.loaders.state import State, state_mismatch, validate
@@ -67,7 +67,8 @@ class Loader:
         shuffle: True: all records of an epoch in random order, another one each epoch. `"window"`: blocks of
             `block_records` consecutive records in random order, and records shuffled within `window_blocks` such
             blocks, so that reads stay close together. Two such windows of files behind URLs are kept in memory, if they
-            have at most 1 GiB. False: in order.
+            have at most 1 GiB. False: in order. `"auto"`: `"window"` if a file of any source is behind a URL, where
+            a random order would request each record alone; else True. The state has the order, not `"auto"`.
         seed: Whole number in `[0, 2**63)`; another seed gives another order.
         rank: The number of this process among `world_size`, or `"auto"`: from `torch.distributed` or JAX if they are
             initialized, else from the launcher's environment. It looks once, when the loader is first used, so that a
@@ -126,7 +127,7 @@ class Loader:
         source: Any,
         batch_size: int,
         *,
-        shuffle: bool | Literal["window"] = True,
+        shuffle: bool | Literal["window", "auto"] = "auto",
         seed: int = 0,
         rank: int | Literal["auto"] = 0,
         world_size: int = 1,
@@ -162,7 +163,8 @@ class Loader:
         decode = decode or {}
         sources = (source,) if self._mixture is None else self._mixture.sources
         self._sources = tuple(with_stored_bytes(as_readable(one), decode) for one in sources)
-        self._plan = self._make_plan(Shuffle.of(shuffle, block_records, window_blocks), seed)
+        self._any_order = shuffle == "auto"  # a state decides
+        self._plan = self._make_plan(shuffle_for(shuffle, self._sources, block_records, window_blocks), seed)
         self._batch_size, self._drop_last, self._resume = batch_size, drop_last, resume
         self._skips = Skips()
         if rank != "auto":
@@ -373,7 +375,8 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Continue from a state, at the next batch; works during an iteration too.
 
-        World size, workers, batch size and the weights of a mixture may differ from the state.
+        World size, workers, batch size and the weights of a mixture may differ from the state. With `shuffle="auto"`
+        the order may, too: the loader then continues in the order of the state.
 
         Args:
             state: The result of `state_dict`, before or after JSON.
@@ -382,8 +385,8 @@ class Loader:
         Raises:
             StateMismatchError: It is damaged, or its data, seed or shuffle differ; says which, and what to do.
         """
-        loaded = validate(state, self._state(), strict=strict)
-        plan = self._plan
+        loaded = validate(state, self._state(), strict=strict, any_order=self._any_order)
+        plan = replace(self._plan, shuffle=Shuffle.from_json(loaded.shuffle))
         if self._mixture is not None:
             try:
                 plan = self._mixture.plan(plan.shuffle, plan.seed, loaded.weights, loaded.position)
@@ -398,7 +401,8 @@ class Loader:
             self._steps = steps
         if plan != self._plan:
             self._session.close()  # its workers have the old plan
-            self._plan, self._builder = plan, replace(self._builder, plan=plan)
+            cache = block_cache_for(self._sources, plan.shuffle)
+            self._plan, self._builder = plan, replace(self._builder, plan=plan, cache=cache)
         self._loaded_step_records = loaded.step_records
         self._move(loaded.position)
 

@@ -1,7 +1,9 @@
-"""Read records of one source, or of several, as one batch; and the cache that suits the order of their reads."""
+"""Read records of one source, or of several, as one batch; the order that suits their files, and the cache of that."""
 
 from __future__ import annotations
 
+import functools
+import logging
 import operator
 from collections.abc import Callable, Sequence
 
@@ -15,8 +17,11 @@ from dataformats.loaders.adapters import Readable
 from dataformats.loaders.shuffle import Shuffle
 from dataformats.reading.concat import interleave
 from dataformats.storage.remote.block_cache import BlockCache
+from dataformats.storage.remote.systems import is_url
 
-__all__ = ["DecodeFields", "block_cache_for", "describe_record", "read_records"]
+__all__ = ["DecodeFields", "block_cache_for", "describe_record", "read_records", "shuffle_for"]
+
+_LOG = logging.getLogger("dataformats")
 
 _MOST_BYTES = 2**30
 _ORDERED_BLOCK_BYTES = 2**20
@@ -101,6 +106,26 @@ def _check_fields(components: list[int], batches: list[RecordBatch]) -> None:
 
 def _described(fields: list[str] | None) -> str:
     return "single values" if fields is None else f"the fields {fields}"
+
+
+def shuffle_for(shuffle: object, sources: Sequence[Readable], block_records: int, window_blocks: int) -> Shuffle:
+    """Return the order of these sources: `Shuffle.of`, or for `"auto"` windows if a file of theirs is behind a URL.
+
+    Raises:
+        ValueError: An argument is invalid.
+    """
+    if shuffle == "auto":
+        paths = (path for source in sources if isinstance(source, RecordSource) for path in source.paths)
+        url = next(filter(is_url, paths), None)
+        shuffle = url is None or "window"
+        if url is not None:
+            _log_windows(url)
+    return Shuffle.of(shuffle, block_records, window_blocks)
+
+
+@functools.cache  # once for each dataset
+def _log_windows(url: str) -> None:
+    _LOG.info("%s is behind a URL: its records are shuffled in windows. Pass shuffle=True to shuffle all of them", url)
 
 
 def block_cache_for(sources: Sequence[Readable], shuffle: Shuffle) -> BlockCache | None:

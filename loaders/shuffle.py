@@ -45,7 +45,7 @@ class Shuffle:
         if shuffle is True or shuffle is False:
             return cls("global" if shuffle else "none")
         if shuffle != "window":
-            raise ValueError(f"shuffle: expected True, False or 'window', found {shuffle!r}")
+            raise ValueError(f"shuffle: expected 'auto', True, False or 'window', found {shuffle!r}")
         for name, size in (("block_records", block_records), ("window_blocks", window_blocks)):
             if type(size) is not int or not 1 <= size < 2**31:
                 raise ValueError(f"{name}: expected a whole number in [1, 2**31), found {size!r}")

@@ -11,6 +11,7 @@ from typing import Any
 
 from dataformats.errors import StateMismatchError
 from dataformats.integer_arguments import as_int
+from dataformats.loaders.shuffle import Shuffle
 from dataformats.loaders.skips import MAX_POSITION, Skips
 
 __all__ = ["STATE_VERSION", "State", "state_mismatch", "validate"]
@@ -98,6 +99,7 @@ def validate(
     mine: State,
     *,
     strict: bool = True,
+    any_order: bool = False,
     plans: Collection[int] = (1,),
 ) -> State:
     """Return the state with which a loader continues.
@@ -107,6 +109,7 @@ def validate(
         mine: The current state of the loader: its data and order.
         strict: True: data, seed and order must be the same. False: only position, weights and skips come from `state`;
             weights stay the loader's own if the number of components differs.
+        any_order: True: the order may differ, and the loader continues with the order of the result.
         plans: The plan versions that this release knows.
 
     Returns:
@@ -117,7 +120,7 @@ def validate(
     """
     theirs = State.from_json(state)
     if strict:
-        _check_fit(theirs, mine, plans)
+        _check_fit(theirs, replace(mine, shuffle=theirs.shuffle) if any_order else mine, plans)
         return theirs
     fits = _components(theirs) == _components(mine)
     weights = theirs.weights if fits else mine.weights
@@ -247,12 +250,13 @@ def _pairs(value: Any) -> list[list[Any]]:
 
 
 def _shuffle(value: Any) -> ShuffleForm:
-    if isinstance(value, str):
-        return str(value)
-    parts = _list(value)
-    if len(parts) != 3:
-        raise ValueError("'global', 'none' or ['window', block_records, window_blocks]")
-    return [_text(parts[0]), as_int(parts[1]), as_int(parts[2])]
+    if not isinstance(value, str):
+        kind, *sizes = _list(value) or [""]
+        value = [_text(kind), *map(as_int, sizes)]
+    try:
+        return Shuffle.from_json(value).to_json()
+    except ValueError:
+        raise ValueError("'global', 'none' or ['window', block_records, window_blocks]") from None
 
 
 def _weights(value: Any) -> History:

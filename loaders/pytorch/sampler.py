@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch.utils.data
@@ -11,6 +12,7 @@ from dataformats.errors import StateMismatchError
 from dataformats.integer_arguments import checked_int
 from dataformats.loaders.adapters import as_readable
 from dataformats.loaders.plan import Plan, Shuffle
+from dataformats.loaders.record_read import shuffle_for
 from dataformats.loaders.skips import Skips
 from dataformats.loaders.state import State, validate
 
@@ -54,13 +56,14 @@ class PlanSampler(torch.utils.data.Sampler[int]):
         self,
         source: Any,
         *,
-        shuffle: bool | Literal["window"] = True,
+        shuffle: bool | Literal["window", "auto"] = "auto",
         seed: int = 0,
         block_records: int = 1024,
         window_blocks: int = 16,
     ) -> None:
         self._source = as_readable(source)
-        order = Shuffle.of(shuffle, block_records, window_blocks)
+        self._any_order = shuffle == "auto"  # a state decides
+        order = shuffle_for(shuffle, [self._source], block_records, window_blocks)
         self._plan = Plan.of_one(len(self._source), order, checked_int("seed", seed, 0))
         self._begin = 0  # where the next iteration begins
         self._running: _Indices | None = None  # the latest iteration that gave an index
@@ -99,10 +102,11 @@ class PlanSampler(torch.utils.data.Sampler[int]):
         Raises:
             StateMismatchError: It is damaged, or its data, seed or shuffle differ, or it leaves out positions.
         """
-        loaded = validate(state, self._state(0))
+        loaded = validate(state, self._state(0), any_order=self._any_order)
         if loaded.skips.ranges:
             remedy = "A sampler leaves out no positions: continue with a Loader"
             raise StateMismatchError("number of skips", expected=0, found=len(loaded.skips.ranges), remedy=remedy)
+        self._plan = replace(self._plan, shuffle=Shuffle.from_json(loaded.shuffle))
         self._begin, self._running = loaded.position, None
 
     def _run(self, indices: _Indices) -> None:

@@ -244,7 +244,7 @@ def test_shuffles() -> None:
     for shuffle in (GLOBAL, NONE, *WINDOWS):
         assert Shuffle.from_json(json.loads(json.dumps(shuffle.to_json()))) == shuffle
     for wrong in ("global", "yes", None, 1, 0, "block"):
-        with pytest.raises(ValueError, match=r"^shuffle: expected True, False or 'window', found "):
+        with pytest.raises(ValueError, match=r"^shuffle: expected 'auto', True, False or 'window', found "):
             Shuffle.of(wrong)
     for size in (0, -1, 2**31, 1.0, True, "4"):
         with pytest.raises(ValueError, match=r"^block_records: expected a whole number in "):

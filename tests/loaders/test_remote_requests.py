@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import fsspec
@@ -10,6 +12,8 @@ import numpy as np
 import pytest
 
 import dataformats
+from dataformats import Loader
+from dataformats.loaders.record_read import _log_windows
 from dataformats.storage.remote.block_cache import BlockCache
 
 N, SPEC = 4_000, {"data": "bytes", "number": "int64"}
@@ -116,3 +120,45 @@ def test_a_cache_of_more_than_a_gigabyte_is_not_made(source: Any, requests: Requ
         next(iter(loader))
     assert len(requests) > 30
     assert requests.n_bytes < 64 * 1000
+
+
+def test_the_default_order_of_remote_files_is_windows(
+    source: Any, requests: Requests, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    _log_windows.cache_clear()
+    local = tmp_path / "x.ofrecord"
+    local.write_bytes(fsspec.filesystem("memory").cat("/requests/x.ofrecord"))
+    copy = dataformats.open(local, format="ofrecord", payload="ofrecord", spec=SPEC)
+    requests.clear()
+    with caplog.at_level(logging.INFO, "dataformats"), Loader(source, 64) as loader:
+        assert sum(len(batch["number"]) for batch in loader) == N
+        assert len(requests) < 100
+        Loader(source[::2], 64)
+    assert [record.message.partition(" ")[0] for record in caplog.records] == [*source.paths]
+    windows, everything = ["window", 1024, 16], "global"
+    for data, order in (
+        (source.select("number"), windows),
+        (dataformats.concat([copy, source]), windows),
+        (dataformats.mix({"near": copy, "far": source}), windows),
+        (copy, everything),
+        (list(range(9)), everything),
+    ):
+        assert Loader(data, 64).state_dict()["shuffle"] == order
+
+
+def test_a_run_keeps_its_order_on_a_local_copy(source: Any, tmp_path: Path) -> None:
+    local = tmp_path / "x.ofrecord"
+    local.write_bytes(fsspec.filesystem("memory").cat("/requests/x.ofrecord"))
+    copy = dataformats.open(local, format="ofrecord", payload="ofrecord", spec=SPEC)
+    for here, there in ((source, copy), (copy, source)):
+        loader = Loader(here, 64, seed=3)
+        batches = iter(loader)
+        next(batches)
+        state = loader.state_dict()
+        resumed = Loader(there, 64, seed=3)
+        resumed.load_state_dict(state)
+        for batch, expected in zip(resumed, batches, strict=True):
+            assert batch["number"].tolist() == expected["number"].tolist()
+        assert resumed.state_dict() == loader.state_dict()
+    with pytest.raises(dataformats.StateMismatchError, match="shuffle differs"):
+        Loader(copy, 64, seed=3, shuffle="window").load_state_dict(Loader(copy, 64, seed=3).state_dict())
