@@ -10,7 +10,7 @@ from dataformats.errors import TruncatedError
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.remote.block_cache import BlockCache, FileRange, current_cache
 from dataformats.storage.remote.files import FsspecFile
-from dataformats.storage.remote.range_requests import RangeRequest, get_ranges
+from dataformats.storage.remote.range_requests import get_ranges
 from dataformats.storage.threads import ThreadPool
 
 __all__ = ["Piece", "fetch"]
@@ -81,7 +81,7 @@ def _fetch_ranges(parts: Sequence[_Remote], buffer: memoryview) -> None:
     if cache is not None and cache.saves and sum(part.piece.length for part in parts) <= cache.limit_bytes:
         cache.read([FileRange(part.file, part.piece.offset, part.room(buffer)) for part in parts])
         return
-    requests = [RangeRequest(part.file.path, part.file.name, part.piece.offset, part.piece.length) for part in parts]
+    requests = [part.file.request(part.piece.offset, part.piece.length) for part in parts]
     for part, answer in zip(parts, get_ranges(parts[0].file.fs, requests), strict=True):
         if isinstance(answer, Exception):
             raise answer

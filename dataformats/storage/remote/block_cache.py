@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from dataformats.fork_hooks import after_fork
+from dataformats.storage.remote.checked_requests import RangeRequest
 from dataformats.storage.remote.disk_blocks import DiskBlocks
-from dataformats.storage.remote.range_requests import RangeRequest, get_ranges
+from dataformats.storage.remote.range_requests import get_ranges
 
 __all__ = ["BlockCache", "FileRange", "current_cache", "reading_through"]
 
@@ -175,7 +176,8 @@ class BlockCache:
     def _request(self, run: Sequence[_Block], file: Any) -> RangeRequest:
         offset = run[0].number * self.block_bytes
         length = min(file.size, (run[-1].number + 1) * self.block_bytes) - offset
-        return RangeRequest(file.path, file.name, offset, length)
+        request: RangeRequest = file.request(offset, length)
+        return request
 
     def _cut(self, run: Sequence[_Block], answer: bytes | Exception) -> dict[_Block, bytes | BaseException]:
         if isinstance(answer, Exception) or len(run) == 1:

@@ -12,10 +12,11 @@ from typing import Any
 from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.remote.block_cache import BlockCache, FileRange
+from dataformats.storage.remote.checked_requests import RangeRequest, changed_error
 from dataformats.storage.remote.disk_blocks import DiskBlocks
 from dataformats.storage.remote.errors import raise_as_os_error
 from dataformats.storage.remote.names import entry_name, is_http, parent_of, path_beside
-from dataformats.storage.remote.range_requests import RangeRequest, get_ranges, retry_transient
+from dataformats.storage.remote.range_requests import get_ranges, retry_transient
 from dataformats.storage.remote.systems import CurrentSystem, is_copy
 from dataformats.storage.remote.versions import Versions, has_tag, identity_of
 from dataformats.storage.selected_files import is_data
@@ -71,6 +72,8 @@ class FsspecFile(StoredFile):
             raise FormatError(what, path=self.name, remedy="Download the file, or put `simplecache::` before the URL.")
         self.size: int = int(info["size"])
         self.identity: tuple[str, ...] = identity_of(info)
+        self._tag: str | None = info.get("ETag")
+        self._modified: str | None = None if self._tag else info.get("Last-Modified")
         # Paths in two archives, or on two hosts, may have one name: only some versions tell their contents apart.
         # A copy that `simplecache::` keeps may be of an earlier version than the one that the server tells.
         self.has_name = not is_copy(fs)
@@ -85,6 +88,10 @@ class FsspecFile(StoredFile):
     def fs(self) -> Any:
         """The file system; in a forked child another one than in its parent."""
         return self._system.current
+
+    def request(self, offset: int, length: int) -> RangeRequest:
+        """Return the request of a range that lies within the file, of this version of it."""
+        return RangeRequest(self.path, self.name, offset, length, self.size, self._tag, self._modified)
 
     def read_into(self, offset: int, out: memoryview) -> int:
         length = max(0, min(len(out), self.size - offset))
@@ -106,7 +113,7 @@ class FsspecFile(StoredFile):
         if cache is not None:
             cache.read(wanted)
             return
-        requests = [RangeRequest(self.path, self.name, part.offset, len(part.out)) for part in wanted]
+        requests = [self.request(part.offset, len(part.out)) for part in wanted]
         for part, answer in zip(wanted, get_ranges(self.fs, requests), strict=True):
             if isinstance(answer, Exception):
                 raise answer
@@ -135,13 +142,7 @@ class FsspecFile(StoredFile):
     def _check_unchanged(self) -> None:
         found = identity_of(self._info(again=True))
         if found != self.identity:
-            raise FormatError(
-                "the file was replaced or changed while it was open",
-                path=self.name,
-                expected=self.identity,
-                found=found,
-                remedy="Open the dataset again.",
-            )
+            raise changed_error(self.name, self.identity, found)
 
     def _info(self, *, again: bool = False) -> Mapping[str, Any]:
         if again:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dataformats.errors import FormatError, TruncatedError
+from dataformats.storage.remote.checked_requests import RangeRequest, request_all
 from dataformats.storage.remote.errors import as_os_error, is_transient
 
-__all__ = ["RangeRequest", "get_ranges", "retry_transient"]
+__all__ = ["get_ranges", "retry_transient"]
 
 T = TypeVar("T")
 
@@ -19,38 +19,16 @@ _WAITS_S = (0.1, 0.4, 1.5, 5.0)
 """How long to wait before requests that failed are made again: on top of the retries of the file system itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class RangeRequest:
-    """A range of a file behind a file system.
-
-    Attributes:
-        path: The file, as the file system names it.
-        url: The file, for messages.
-        offset: The first byte.
-        length: The number of bytes, at least 1; all of them lie within the file.
-    """
-
-    path: str
-    url: str
-    offset: int
-    length: int
-
-
 def get_ranges(fs: Any, requests: Sequence[RangeRequest]) -> list[bytes | Exception]:
     """Return the bytes of each range, or the error to raise for it.
 
-    All ranges are requested by one `cat_ranges`, concurrently if the file system can. Those that fail because of
-    throttling, a server error or a broken connection, or that come back short, are requested again, four times.
+    All ranges are requested at once. Those that fail because of throttling, a server error or a broken connection, or
+    that come back short, are requested again, four times.
     """
     answers: list[bytes | Exception] = [b""] * len(requests)
     waiting = list(range(len(requests)))
     for wait_s in (*_WAITS_S, None):
-        answered = fs.cat_ranges(
-            [requests[number].path for number in waiting],
-            [requests[number].offset for number in waiting],
-            [requests[number].offset + requests[number].length for number in waiting],
-            on_error="return",
-        )
+        answered = request_all(fs, [requests[number] for number in waiting])
         again = []
         for number, answer in zip(waiting, answered, strict=True):
             answers[number] = _checked(requests[number], answer)

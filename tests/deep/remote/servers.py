@@ -30,9 +30,12 @@ class RangeServer:
         data: Its bytes; may be replaced.
         ranges: The `Range` header of each GET of the file, without `bytes=`.
         head_status: The status of each HEAD.
-        fault: Called with the number of a GET and its range; returns `None`, a status such as `"503"`, `"reset"`, or
-            `"cut"` for half of the body.
+        fault: Called with the number of a GET and its range; returns `None`, a status such as `"503"`, `"reset"`,
+            `"cut"` for half of the body, or `"shift"` for a range that begins 8 bytes earlier, as its header says.
+        compares: False: `If-Match` is ignored.
     """
+
+    compares = True
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -43,6 +46,11 @@ class RangeServer:
         handler = type("Handler", (_Handler,), {"store": self})
         self._server = _Server(("127.0.0.1", 0), handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}/x.tfrecord"
+
+    @property
+    def tag(self) -> str:
+        """The ETag of the file."""
+        return f'"{self.version}"'
 
     @contextmanager
     def running(self) -> Iterator[RangeServer]:
@@ -83,20 +91,27 @@ class _Handler(BaseHTTPRequestHandler):
         if fault is not None and fault.isdecimal():
             self._start(int(fault), 0)
             return
+        if self.store.compares and self.headers.get("If-Match", self.store.tag) != self.store.tag:
+            self._start(412, 0)
+            return
         first, _, last = asked.partition("-")
-        body = self.store.data[int(first or 0) : int(last or len(self.store.data)) + 1]
-        self._start(206 if asked else 200, len(body))
+        back = min(8, int(first or 0)) if fault == "shift" else 0
+        begin = int(first or 0) - back
+        body = self.store.data[begin : int(last or len(self.store.data)) + 1 - back]
+        self._start(206 if asked else 200, len(body), f"bytes {begin}-{begin + len(body) - 1}/{len(self.store.data)}")
         self.wfile.write(body[: len(body) // 2] if fault == "cut" else body)
         self.close_connection |= fault == "cut"
 
     def _is_there(self) -> bool:
         return self.path == "/x.tfrecord"
 
-    def _start(self, status: int, length: int) -> None:
+    def _start(self, status: int, length: int, content_range: str = "") -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(length))
         self.send_header("Accept-Ranges", "bytes")
-        self.send_header("ETag", f'"{self.store.version}"')
+        self.send_header("ETag", self.store.tag)
+        if status == 206:
+            self.send_header("Content-Range", content_range)
         self.end_headers()
 
 

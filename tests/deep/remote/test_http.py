@@ -97,6 +97,36 @@ def test_a_changed_file(server: RangeServer, monkeypatch: pytest.MonkeyPatch) ->
         source.read([5])
 
 
+@pytest.mark.parametrize("compares", [True, False])
+def test_an_answer_of_another_version(compares: bool, server: RangeServer) -> None:
+    """No request tells it in time: the server is asked for the version once a second."""
+    source = opened(server)
+    expected = list(source.read([5, 3]))
+    server.version, server.compares = 2, compares
+    server.data = server.data[::-1]
+    found = "412" if compares else 'ETag "2"'
+    with pytest.raises(
+        dataformats.FormatError, match=f'replaced or changed.*expected ETag "1", found.*{found}'
+    ) as caught:
+        source.read([7])
+    assert caught.value.path == server.url
+    server.version, server.data = 1, server.data[::-1]
+    assert list(source.read([5, 3])) == expected
+
+
+def test_an_answer_of_another_range(server: RangeServer) -> None:
+    source = opened(server)
+    len(source)
+    server.fault = lambda number, _: "shift"
+    with pytest.raises(
+        dataformats.FormatError, match=r"expected Content-Range bytes \d+-.*found Content-Range"
+    ) as caught:
+        source.read([7])
+    assert caught.value.path == server.url
+    assert f"bytes {caught.value.offset_bytes}-" in str(caught.value.expected)
+    assert "simplecache::" in str(caught.value)
+
+
 def test_missing_and_refused(server: RangeServer) -> None:
     with pytest.raises(FileNotFoundError, match=r"y\.tfrecord"):
         dataformats.open(server.url.replace("/x.", "/y."))

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 import dataformats
+from dataformats.storage.remote.checked_requests import RangeRequest
+from dataformats.storage.remote.versions import Versions
 from tests.deep.remote import s3_server
 
 s3fs = pytest.importorskip("s3fs", reason="the extra s3 is not installed")
@@ -168,6 +170,29 @@ def test_errors(server: Server, url: str, monkeypatch: pytest.MonkeyPatch) -> No
     for use in (dataformats.open, dataformats.create):
         with pytest.raises(PermissionError, match="AWS_ACCESS_KEY_ID"):
             use(url, storage_options={"endpoint_url": server.options["endpoint_url"]})
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_an_object_that_is_replaced_at_once(condition: bool, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store compares the ETag with `If-Match`; of one that does not, the answer is compared."""
+    if not condition:
+        monkeypatch.setattr(RangeRequest, "condition", None)
+    url = f"s3://bucket/replaced-{condition}.syr"
+    blob = np.random.default_rng(1).bytes(9_000)
+    for first in (0, 1_000):
+        with dataformats.create(url, spec=SPEC, overwrite=True, storage_options=server.options) as writer:
+            writer.extend({"data": blob * 8, "number": first + i} for i in range(20))
+        if not first:
+            source = dataformats.open(url, storage_options=server.options)
+            assert source[3]["number"] == 3
+    monkeypatch.setattr(Versions, "is_due", False)
+    expected = 'ETag "[0-9a-f]+"'
+    found = "Precondition Failed" if condition else expected
+    with pytest.raises(
+        dataformats.FormatError, match=f"replaced or changed.*expected {expected}, found {found}"
+    ) as caught:
+        source.read([15, 17])
+    assert caught.value.path == url
 
 
 def _read(source: Any, queue: Any) -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.storage.remote import range_requests
+from dataformats.storage.remote.checked_requests import RangeRequest
 from dataformats.storage.remote.errors import is_transient, raise_as_os_error
-from dataformats.storage.remote.range_requests import RangeRequest, get_ranges
+from dataformats.storage.remote.range_requests import get_ranges
 from tests.storage.remote.counting_store import CountingStore
 
 DATA = bytes(range(200))
