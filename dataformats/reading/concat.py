@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -198,4 +199,5 @@ def concat(sources: Sequence[RecordSource]) -> DecodingSource:
     check_alike({f"source {number}": declared_spec(part) for number, part in enumerate(parts)})
     if len({part.single for part in parts}) > 1:
         raise SpecError("cannot combine single values with records that have the field 'value'")
-    return _Concatenated(parts)
+    nested = (part._parts if isinstance(part, _Concatenated) else [part] for part in parts)
+    return _Concatenated([*itertools.chain.from_iterable(nested)])
