@@ -21,10 +21,11 @@ from dataformats.loaders.batch import Batch
 from dataformats.loaders.collate import rows_of, stack_columns, stack_records
 from dataformats.loaders.plan import Plan
 from dataformats.loaders.prefetcher import BatchTask, BuiltBatch, Progress, Timings
-from dataformats.loaders.record_read import describe_record, read_records
+from dataformats.loaders.record_read import read_records
 from dataformats.loaders.rng import Randomness
 from dataformats.loaders.user_functions import ColumnCollate, UserFunctions, check_returned
 from dataformats.reading.field_operations import decode_fields
+from dataformats.reading.scan import describe_record
 from dataformats.spec import VALUE
 from dataformats.storage.remote.block_cache import BlockCache, reading_through
 from dataformats.storage.threads import IO_WAIT
@@ -98,7 +99,8 @@ class BatchBuilder:
     def describe(self, position: int) -> str:
         """Return which record a position is, with its file if that is known: `"record 17 of 'a.tfrecord'"`."""
         place = self.plan.locate([position])
-        return describe_record(self.sources[int(place.component[0])], int(place.record[0]))
+        index = int(place.record[0])
+        return describe_record(index, self.sources[int(place.component[0])].origin(index))
 
     # ---- reading
 

@@ -19,7 +19,7 @@ from dataformats.reading.concat import interleave
 from dataformats.storage.remote.block_cache import BlockCache
 from dataformats.storage.remote.systems import is_url
 
-__all__ = ["DecodeFields", "block_cache_for", "describe_record", "read_records", "shuffle_for"]
+__all__ = ["DecodeFields", "block_cache_for", "read_records", "shuffle_for"]
 
 _LOG = logging.getLogger("dataformats")
 
@@ -73,12 +73,6 @@ def read_records(
     columns, present = interleave([batch.columns for batch in batches], rows_of_part)
     failures.sort(key=operator.itemgetter(0))
     return RecordBatch(columns, indices[present], {}, batches[0].single), present, failures
-
-
-def describe_record(source: Readable, index: int) -> str:
-    """Return the name of a record, with its file if that is known: `"record 17 of 'a.tfrecord'"`."""
-    origin = source.origin(index)
-    return f"record {index}" if origin is None else f"record {origin[1]} of {origin[0]!r}"
 
 
 def _read_one(

@@ -21,6 +21,7 @@ __all__ = [
     "as_indices",
     "as_numbers",
     "check_bounds",
+    "describe_record",
     "digest_of",
     "read_parts",
     "scan_by_reading",
@@ -199,6 +200,11 @@ def until_failure(batch: RecordBatch) -> Iterator[RecordBatch]:
         columns = {name: take_column(column, keep) for name, column in batch.columns.items()}
         yield RecordBatch(columns, batch.indices[keep], {}, batch.single)
     raise batch.failed[first]
+
+
+def describe_record(index: int, origin: tuple[str, int] | None) -> str:
+    """Return the name of a record, with its file if that is known: `"record 17 of 'a.tfrecord'"`."""
+    return f"record {index}" if origin is None else f"record {origin[1]} of {origin[0]!r}"
 
 
 def digest_of(parts: Sequence[str], data: bytes = b"") -> str:

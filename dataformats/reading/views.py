@@ -17,7 +17,7 @@ from dataformats.errors import SpecError
 from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
 from dataformats.reading.conditions import Condition, Where, condition_of
 from dataformats.reading.field_operations import DecodingSource
-from dataformats.reading.scan import as_indices, digest_of, scan_by_reading
+from dataformats.reading.scan import as_indices, describe_record, digest_of, scan_by_reading
 from dataformats.spec import VALUE, Spec, SpecLike
 
 __all__ = ["MapView", "SelectView", "batch_of", "evaluate", "split", "take", "where"]
@@ -60,7 +60,13 @@ def evaluate(source: RecordSource, where: Where, on_corrupt: OnCorrupt = "raise"
 
     def of_part(part: range) -> list[bool]:
         batch = source.read(part, on_corrupt=on_corrupt)
-        results = dict(zip(batch.indices.tolist(), (bool(function(record)) for record in batch), strict=True))
+        results = {}
+        for index, record in zip(batch.indices.tolist(), batch, strict=True):
+            try:
+                results[index] = bool(function(record))
+            except Exception as error:
+                error.add_note(f"raised by where= for {describe_record(index, source.origin(index))}")
+                raise
         return [results.get(number, True) for number in part]
 
     n = len(source)

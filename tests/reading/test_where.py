@@ -41,3 +41,10 @@ def test_sql_without_duckdb_names_the_extra(path: Path, monkeypatch: pytest.Monk
         dataformats.open(path).where("n = 3")
     with pytest.raises(dataformats.MissingExtraError, match=r"dataformats\[duckdb\]"):
         dataformats.convert(path, path.with_name("new.ffr"), where="n = 3")
+
+
+def test_a_failing_function_names_file_and_record(path: Path) -> None:
+    source = dataformats.concat([dataformats.open(path), dataformats.open(path)])
+    with pytest.raises(KeyError, match="m") as caught:
+        source.where(lambda record: record["n" if record["n"] < 7 else "m"] == 1)
+    assert caught.value.__notes__ == [f"raised by where= for record 7 of {str(path)!r}"]
