@@ -12,6 +12,7 @@ from dataformats.importing.source import ImportedSource
 from dataformats.importing.tables import TABLES, TableSource
 from dataformats.importing.tar_files import TARS, TarSource
 from dataformats.interfaces.stored_file import Folder, StoredFile, natural_key
+from dataformats.reading.detection import is_of_installed
 from dataformats.spec import Spec
 from dataformats.storage.paths import resolve
 
@@ -24,6 +25,8 @@ def import_source(
     path: Any, options: Mapping[str, Any], spec: Spec | None = None, rename: Mapping[str, str] | None = None
 ) -> ImportedSource | None:
     """Return the records of files of another program, by their names; `None` if they are not such files.
+
+    An installed backend comes first: its files are none of another program.
 
     Args:
         path: See `open`.
@@ -55,7 +58,8 @@ def _by_names(names: list[str], storage_options: dict[str, Any] | None) -> Impor
     entries = resolve(names, storage_options)
     found = [_names(entry) for entry in entries]
     if all(inner and all(map(_has_suffix, inner)) for inner in found):
-        return _of_files([file for entry, inner in zip(entries, found, strict=True) for file in _files(entry, inner)])
+        files = [file for entry, inner in zip(entries, found, strict=True) for file in _files(entry, inner)]
+        return None if is_of_installed(files[0]) else _of_files(files)
     folder = entries[0]
     if len(entries) == 1 and isinstance(folder, Folder) and not folder.explicit and has_images(folder):
         return ImageFolder(folder)

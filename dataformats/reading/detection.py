@@ -13,7 +13,7 @@ from dataformats.reading.datasets_below import DatasetBelow, datasets_below
 from dataformats.reading.other_formats import other_format
 from dataformats.registry import backends
 
-__all__ = ["ONLY_BELOW", "check_one_format", "choose_files", "datasets_in"]
+__all__ = ["ONLY_BELOW", "check_one_format", "choose_files", "datasets_in", "is_of_installed"]
 
 ONLY_BELOW = "the folder holds no dataset, but folders in it do"
 """The error about a folder, for which `datasets_in` returns datasets."""
@@ -67,6 +67,15 @@ def check_one_format(backend: Backend, files: Sequence[StoredFile]) -> None:
                 found=found[0],
                 remedy=_ONE_FORMAT,
             )
+
+
+def is_of_installed(file: StoredFile) -> bool:
+    """Return True if a file is of a format that is not shipped, by its name, or by a header that is checked."""
+    installed = [backend for backend in _importable() if not backends.shipped(backend.name)]
+    return any(
+        backend.matches_name(file.basename) or (backend.has_checked_header and backend.sniff(file).match == "yes")
+        for backend in installed
+    )
 
 
 def _ordered(entries: Sequence[StoredFile | Folder], backend: Backend) -> tuple[Backend, list[list[StoredFile]]]:

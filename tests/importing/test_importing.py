@@ -15,8 +15,11 @@ import pytest
 from PIL import Image
 
 import dataformats
+from dataformats import register_backend
 from dataformats.errors import CodecError, DataFormatsError, FormatError, SpecError, TruncatedError
 from dataformats.importing import import_source
+from dataformats.registry import backends
+from tests.contract.rows_format import Rows
 
 N = 50
 
@@ -312,3 +315,18 @@ def test_other_paths_are_not_imported(tmp_path: Path) -> None:
     assert import_source(tmp_path / "x.tar", {"format": "ffrecord"}) is None
     with pytest.raises(FileNotFoundError):
         import_source(tmp_path / "x.tar", {})
+
+
+def test_an_installed_backend_comes_before_an_importer(tmp_path: Path) -> None:
+    """By its suffix, or under another name by its magic number."""
+    for suffixes in ((".tar",), ()):
+        backend = type("Installed", (Rows,), {"suffixes": suffixes})()
+        register_backend(backend, replace=True)
+        try:
+            with dataformats.create(tmp_path / "x.tar", "rows", spec={"n": "int64"}, overwrite=True) as out:
+                out.append({"n": 7})
+            dataformats.convert(tmp_path / "x.tar", tmp_path / "y.ffr", overwrite=True)
+            assert dataformats.open(tmp_path / "y.ffr")[0] == {"n": 7}
+            assert import_source([tmp_path / "x.tar", tmp_path / "x.tar"], {}) is None
+        finally:
+            del backends._objects["rows"]
