@@ -98,6 +98,10 @@ class GranularReader(Reader, FilesPerField):
                 self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(rows, np.int64))])
             return self._starts
 
+    @property
+    def nbytes(self) -> int:
+        return sum(one.files.nbytes for one in self._sets)
+
     def file_summaries(self) -> list[tuple[str, int, int]]:
         rows = np.diff(self._row_starts).tolist()
         return [(one.files.name, n, one.files.nbytes) for one, n in zip(self._sets, rows, strict=True)]

@@ -96,6 +96,8 @@ def _print_info(about: Info) -> None:
     for file in about.files[:SHOWN_FILES]:
         print_fact(f"file {file.path}", f"{format_count(file.records, 'record')}, {format_count(file.nbytes, 'byte')}")
     print_more_files(len(about.files))
+    for problem in about.problems[:SHOWN_FILES]:
+        print_fact("problem", f"{problem} (verify finds all damage)")
     for name, value in about.metadata.items():
         print_fact(name, value)
     print_fact("fingerprint", about.fingerprint)

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from dataformats.interfaces import OutdatedIndexError
+import numpy as np
+
+from dataformats.interfaces import OutdatedIndexError, Reader
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import open as open_source
-from dataformats.spec import Type
+from dataformats.spec import VALUE, Type
 
 __all__ = ["FileInfo", "Info", "info", "shown_path", "shown_types"]
 
@@ -46,6 +48,7 @@ class Info:
         metadata: Other metadata of the files, such as a version or a generation.
         fingerprint: A digest that identifies the records.
         opaque: The fields whose types no codec decodes, with these types.
+        problems: The error of the last record of each file, if an index tells one: `records` counts it.
 
     Example:
         >>> import dataformats
@@ -65,6 +68,7 @@ class Info:
     metadata: Mapping[str, str]
     fingerprint: str
     opaque: Mapping[str, str] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts and lists for JSON."""
@@ -111,7 +115,18 @@ def _info(path: Any, options: dict[str, Any]) -> Info:
         metadata={} if reader is None else reader.metadata(),
         fingerprint=source.fingerprint,
         opaque=shown_types(source.opaque_fields),
+        problems=() if reader is None else _errors_of_last_records(source, reader),
     )
+
+
+def _errors_of_last_records(source: RecordSource, reader: Reader) -> tuple[str, ...]:
+    """Return the errors of the last records of the files, as far as indexes tell them: no sound record is read."""
+    last = (np.cumsum(reader.counts) - 1)[reader.counts > 0]
+    damaged: set[int] = set()
+    for located in reader.locate(last, dict.fromkeys(reader.spec or (VALUE,), True)).values():
+        records = last if located.counts is None else np.repeat(last, located.counts)
+        damaged.update(records[[*located.extents.problems]].tolist())
+    return tuple(str(error) for error in source.check(sorted(damaged)).values()) if damaged else ()
 
 
 def shown_types(kinds: Mapping[str, Type]) -> dict[str, str]:

@@ -161,6 +161,11 @@ class Reader(ABC):
     def digest(self, update: Callable[[bytes], None]) -> None:
         """Give `update` all record lengths and stored checksums, for the fingerprint; no paths, no times."""
 
+    @property
+    def nbytes(self) -> int:
+        """Size of all files in bytes, of those without records, too; builds no index."""
+        return sum(file.stored_size for file in self.files)
+
     def file_summaries(self) -> list[tuple[str, int, int]]:
         """Return name, records and bytes of each shard: a file, or a folder of files."""
         sizes = [file.stored_size for file in self.files]

@@ -145,7 +145,7 @@ class FileSource(DecodingSource):
 
     @property
     def nbytes(self) -> int:
-        return sum(file.stored_size for file in self._reader.files)
+        return self._reader.nbytes
 
     @property
     def files_per_record(self) -> int:

@@ -245,7 +245,9 @@ class ReadingConformance:
         """`info` describes the dataset, `verify` finds no damage."""
         path = data.write(9)
         about = info(path, **data.case.open_options)
-        assert (about.format, about.records, about.nbytes) == (data.case.format, 9, data.open(path).nbytes)
+        assert (about.format, about.records, about.problems) == (data.case.format, 9, ())
+        n_bytes = {about.nbytes, data.open(path).nbytes, verify(path, **data.case.open_options).nbytes}
+        assert n_bytes == {sum(file.nbytes for file in about.files)}
         assert data.case.documents or dict(about.spec) == data.spec
         assert sum(file.records for file in about.files) == 9
         assert about.fingerprint == data.open(path).fingerprint
