@@ -1,4 +1,4 @@
-"""Sources that are concatenated again and again stay one list of parts."""
+"""A concatenation of concatenations is one list of parts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import dataformats
 from dataformats.interfaces.record_source import RecordSource
 
 
-def test_a_source_that_grows_by_concat(tmp_path: Path) -> None:
+def test_repeated_concat_is_flat(tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "x.ffr", spec={"n": "int64"}) as writer:
         writer.extend({"n": i} for i in range(3))
     part = dataformats.open(tmp_path / "x.ffr")

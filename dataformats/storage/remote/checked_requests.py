@@ -25,8 +25,8 @@ class RangeRequest:
         offset: The first byte.
         length: The number of bytes, at least 1; all of them lie within the file.
         size: The size of the file when it was opened; `None` if it is unknown.
-        tag: The ETag that it had then, with its quotes; `None` if its server told none.
-        modified: The `Last-Modified` that it had then, if its server told no ETag.
+        tag: The ETag that it had then, with its quotes; `None` without one.
+        modified: The `Last-Modified` that it had then, if it has no ETag.
     """
 
     path: str

@@ -173,7 +173,7 @@ def test_errors(server: Server, url: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("condition", [True, False])
-def test_an_object_that_is_replaced_at_once(condition: bool, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_replaced_within_a_second(condition: bool, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """The store compares the ETag with `If-Match`; of one that does not, the answer is compared."""
     if not condition:
         monkeypatch.setattr(RangeRequest, "condition", None)

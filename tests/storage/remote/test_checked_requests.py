@@ -20,7 +20,7 @@ REQUEST = RangeRequest("b/a", "s3://b/a", 100, 50, size=1000, tag='"x"')
         {},
     ],
 )
-def test_answers_that_fit(headers: dict[str, str]) -> None:
+def test_fitting_answers(headers: dict[str, str]) -> None:
     REQUEST.check(headers)
 
 
