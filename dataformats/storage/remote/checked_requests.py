@@ -51,7 +51,7 @@ class RangeRequest:
         """Compare the headers of an answer with the request.
 
         Raises:
-            FormatError: They are those of another range, or of another version of the file.
+            FormatError: The answer has another range, or is from another version of the file.
         """
         found = _CONTENT_RANGE.fullmatch(headers.get("Content-Range") or "")
         size = found[3] if found is not None and found[3] != "*" else None
