@@ -190,7 +190,7 @@ def test_long_calls_are_made_in_threads_and_keep_their_order() -> None:
 
     def slow(x: Any) -> Any:
         threads.add(threading.get_ident())
-        time.sleep(0.001 * (1 + x % 3))
+        time.sleep(0.001 * float(1 + x % 3))
         return x * 2
 
     dataset = up_to(40).map(slow, num_parallel_calls=4, deterministic=False)
@@ -342,7 +342,8 @@ def test_iterators_of_version_1(files: list[str]) -> None:
         (tf.data, "TextLineDataset", "from_generator"),
         (tf.data.experimental, "get_single_element", "Use dataset.get_single_element"),
         (tf.io, "matching_files", "Use tf.io.gfile.glob"),
-        (tf, "map_fn", r"Use tf\.stack"),
+        (tf, "uniqe", r"The nearest name is tf\.unique\."),
+        (tf.math, "lgamma", "Values are numpy"),
         (tf, "keras", "use numpy, or import tensorflow beside it"),
     ],
 )

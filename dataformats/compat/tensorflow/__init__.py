@@ -23,6 +23,7 @@ from __future__ import annotations
 from typing import Any
 
 from dataformats.compat.tensorflow import (
+    arithmetic,
     arrays,
     compat,
     config,
@@ -32,6 +33,7 @@ from dataformats.compat.tensorflow import (
     functions,
     image,
     io,
+    lookup,
     math,
     nest,
     python_io,
@@ -41,10 +43,10 @@ from dataformats.compat.tensorflow import (
     strings,
     train,
 )
+from dataformats.compat.tensorflow.arithmetic import *  # noqa: F403  # as TensorFlow has them: in both places
 from dataformats.compat.tensorflow.arrays import *  # noqa: F403
 from dataformats.compat.tensorflow.dtypes import ALIASES, DTYPES, DType, as_dtype
 from dataformats.compat.tensorflow.functions import *  # noqa: F403
-from dataformats.compat.tensorflow.math import *  # noqa: F403  # as TensorFlow has them: in both places
 from dataformats.compat.tensorflow.missing import missing
 from dataformats.compat.tensorflow.ragged import RaggedTensor
 from dataformats.compat.tensorflow.shapes import *  # noqa: F403
@@ -75,6 +77,7 @@ __all__ = [  # names of dtypes and operations
     "errors",
     "image",
     "io",
+    "lookup",
     "math",
     "nest",
     "newaxis",
@@ -85,7 +88,7 @@ __all__ = [  # names of dtypes and operations
     "train",
     *arrays.__all__,
     *functions.__all__,
-    *math.__all__,
+    *arithmetic.__all__,
     *shapes.__all__,
     *_DTYPES,
 ]

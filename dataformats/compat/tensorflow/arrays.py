@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 
 from dataformats.compat.tensorflow.dtypes import as_dtype, convert, is_string, numpy_dtype
+from dataformats.compat.tensorflow.errors import InvalidArgumentError
+from dataformats.compat.tensorflow.ragged import RaggedTensor
 from dataformats.compat.tensorflow.sparse import SparseTensor
-from dataformats.compat.tensorflow.tensor import array_of, as_tensor, tensor_of
+from dataformats.compat.tensorflow.tensor import Tensor, array_of, as_tensor, like, operands, plain, tensor_of
 
 __all__ = [
+    "bitcast",
     "cast",
     "constant",
     "convert_to_tensor",
@@ -20,6 +23,7 @@ __all__ = [
     "ones",
     "ones_like",
     "range",
+    "saturate_cast",
     "where",
     "zeros",
     "zeros_like",
@@ -27,35 +31,89 @@ __all__ = [
 
 
 def cast(x: Any, dtype: Any, name: Any = None) -> Any:
-    """Return a value, or a `SparseTensor`, with another dtype; floats become integers without their fraction.
+    """Return a value, or a `SparseTensor` or `RaggedTensor`, with another dtype; integers have no fraction.
 
     Raises:
         TypeError: Strings cannot be cast.
     """
     if isinstance(x, SparseTensor):
         return SparseTensor(x.indices, cast(x.values, dtype), x.dense_shape)
+    if isinstance(x, RaggedTensor):
+        return RaggedTensor(cast(x.values, dtype), x.row_splits)
     array = array_of(x)
     if is_string(dtype) != (array.dtype == object):
         raise TypeError(f"cannot cast {array.dtype} to {as_dtype(dtype)!r}. Use tf.strings.to_number or as_string")
-    return tensor_of(array.astype(numpy_dtype(dtype), copy=False))
+    with np.errstate(all="ignore"):
+        return tensor_of(_real(array, dtype).astype(numpy_dtype(dtype), copy=False))
+
+
+def _real(array: Any, dtype: Any) -> Any:
+    return array.real if array.dtype.kind == "c" and not as_dtype(dtype).is_complex else array
+
+
+def saturate_cast(value: Any, dtype: Any, name: Any = None) -> Any:
+    """Return a value with another dtype, limited to the range of this dtype."""
+    array, kind = array_of(value), as_dtype(dtype)
+    own = as_dtype(array.dtype)
+    low, high = max(own.min, kind.min), min(own.max, kind.max)
+    if own.is_floating and kind.is_integer:  # the highest integer may not be a float
+        high = np.nextafter(array.dtype.type(high), array.dtype.type(0)) if array.dtype.type(high) > high else high
+    return cast(np.clip(array, array.dtype.type(low), array.dtype.type(high)), dtype)
+
+
+def bitcast(input: Any, type: Any, name: Any = None) -> Any:
+    """Return the bytes of a value as another dtype; the last dimension joins or divides numbers of another size.
+
+    Raises:
+        InvalidArgumentError: The last dimension does not fit.
+    """
+    array, kind = np.ascontiguousarray(array_of(input)), numpy_dtype(type)
+    size, wanted = array.dtype.itemsize, kind.itemsize
+    if size >= wanted:
+        shape = array.shape if size == wanted else (*array.shape, size // wanted)
+    elif array.ndim and array.shape[-1] == wanted // size:
+        shape = array.shape[:-1]
+    else:
+        raise InvalidArgumentError(f"bitcast: expected {wanted // size} in the last dimension, found {array.shape}")
+    return tensor_of(np.frombuffer(array.tobytes(), kind).reshape(shape))
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = None) -> Any:
-    """Return a Python value as numpy: integers as int32, floats as float32 by default."""
-    array = np.asarray(convert(value, dtype), object if isinstance(value, bytes | str) else None)
+    """Return a Python value as a tensor: integers as int32, floats as float32 by default.
+
+    Raises:
+        TypeError: A Python value does not fit the dtype.
+    """
+    if isinstance(value, SparseTensor | RaggedTensor):
+        return value
+    array = array_of(value) if dtype is None else like(value, numpy_dtype(dtype))
     if shape is not None:
         array = np.full(tuple(shape), array) if array.size == 1 else array.reshape(tuple(shape))
     return tensor_of(array)
 
 
-def convert_to_tensor(value: Any, dtype: Any = None, name: Any = None, **ignored: Any) -> Any:
-    """Return a Python value as numpy, as `constant` does."""
+def convert_to_tensor(
+    value: Any, dtype: Any = None, dtype_hint: Any = None, name: Any = None, preferred_dtype: Any = None
+) -> Any:
+    """Return a value as a tensor, as `constant` does.
+
+    Raises:
+        ValueError: It is a tensor of another dtype.
+    """
+    if isinstance(value, Tensor) and dtype is not None and value.dtype != as_dtype(dtype):
+        raise ValueError(f"expected a tensor of {as_dtype(dtype)!r}, found {value.dtype!r}. Cast it with tf.cast")
+    hint = preferred_dtype if dtype_hint is None else dtype_hint
+    if dtype is None and hint is not None:
+        try:
+            return constant(value, hint)
+        except (TypeError, ValueError):
+            return constant(value)
     return constant(value, dtype)
 
 
 def identity(input: Any, name: Any = None) -> Any:
-    """Return a value as numpy."""
-    return tensor_of(array_of(input))
+    """Return a value as a tensor."""
+    return constant(input)
 
 
 def zeros(shape: Any, dtype: Any = "float32", name: Any = None) -> Any:
@@ -90,7 +148,8 @@ def fill(dims: Any, value: Any, name: Any = None) -> Any:
 def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: Any = None) -> Any:
     """Return the numbers from `start` up to, not including, `limit`."""
     first, last = (0, start) if limit is None else (start, limit)
-    return tensor_of(convert(np.arange(first, last, delta).tolist(), dtype) if dtype else _range(first, last, delta))
+    ends = [plain(one) for one in (first, last, delta)]
+    return tensor_of(np.arange(*ends).astype(numpy_dtype(dtype)) if dtype else _range(*ends))
 
 
 def _range(first: Any, last: Any, delta: Any) -> Any:
@@ -108,16 +167,31 @@ def one_hot(
     dtype: Any = None,
     name: Any = None,
 ) -> Any:
-    """Return arrays that are 1 at an index and 0 elsewhere; all 0 for an index that is out of range."""
-    at = np.asarray(indices)
-    hot = at[..., None] == np.arange(int(depth))
-    kind = numpy_dtype("float32" if dtype is None else dtype)
-    values = np.where(hot, 1 if on_value is None else on_value, 0 if off_value is None else off_value).astype(kind)
-    return tensor_of(values if axis in (None, -1) else np.moveaxis(values, -1, axis))
+    """Return arrays that are 1 at an index and 0 elsewhere; all 0 for an index that is out of range.
+
+    Raises:
+        TypeError: The values have another dtype than `dtype`, or than each other.
+    """
+    given = [as_dtype(array_of(one).dtype) for one in (on_value, off_value) if one is not None]
+    chosen = as_dtype(dtype) if dtype is not None else given[0] if given else as_dtype("float32")
+    if dtype is None and len(set(given)) > 1:
+        raise TypeError(f"on_value and off_value: expected one dtype, found {given[0]!r} and {given[1]!r}")
+    on, off = (like(default if one is None else one, chosen.dtype) for one, default in ((on_value, 1), (off_value, 0)))
+    hot = array_of(indices)[..., None] == np.arange(int(depth))
+    values = np.where(hot, on, off)
+    return tensor_of(values if axis in (None, -1) else np.moveaxis(values, -1, int(axis)))
 
 
 def where(condition: Any, x: Any = None, y: Any = None, name: Any = None) -> Any:
-    """Return values of `x` where a condition is true, else of `y`; without these, the indices of the true ones."""
+    """Return values of `x` where a condition is true, else of `y`; without these, the indices of the true ones.
+
+    Raises:
+        InvalidArgumentError: `x` and `y` are tensors of two dtypes.
+    """
     if x is None and y is None:
         return as_tensor(np.argwhere(array_of(condition)))
-    return tensor_of(np.where(array_of(condition), array_of(x), array_of(y)))
+    left, right = operands(x, y)
+    if left.dtype != right.dtype:
+        kinds = f"{as_dtype(left.dtype)!r} and {as_dtype(right.dtype)!r}"
+        raise InvalidArgumentError(f"where: expected two tensors of one dtype, found {kinds}")
+    return tensor_of(np.where(like(condition, np.dtype(bool)), left, right))

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
+
+from dataformats.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +27,6 @@ class DType:
 
     Attributes:
         name: TensorFlow's name.
-        dtype: The numpy dtype; object for strings.
         as_datatype_enum: Its number in protobuf messages.
 
     Example:
@@ -36,8 +38,22 @@ class DType:
 
     def __init__(self, name: str, enum: int) -> None:
         self.name = name
-        self.dtype: np.dtype[Any] = np.dtype(object if name == "string" else name)
         self.as_datatype_enum = enum
+
+    @functools.cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """The numpy dtype.
+
+        Raises:
+            MissingExtraError: It is bfloat16, and the package ml_dtypes is not installed.
+        """
+        if self.name != "bfloat16":
+            return np.dtype(object if self.name == "string" else self.name)
+        try:
+            import ml_dtypes
+        except ModuleNotFoundError as error:
+            raise MissingExtraError("tf.bfloat16", package="ml_dtypes") from error
+        return np.dtype(ml_dtypes.bfloat16)
 
     @property
     def as_numpy_dtype(self) -> type[Any]:
@@ -57,7 +73,12 @@ class DType:
     @property
     def is_floating(self) -> bool:
         """True for real floating-point numbers."""
-        return self.dtype.kind == "f"
+        return self.name == "bfloat16" or self.dtype.kind == "f"
+
+    @property
+    def is_complex(self) -> bool:
+        """True for complex numbers."""
+        return self.dtype.kind == "c"
 
     @property
     def is_integer(self) -> bool:
@@ -98,20 +119,34 @@ class DType:
     def __repr__(self) -> str:
         return f"tf.{self.name}"
 
+    def __str__(self) -> str:
+        return f"<dtype: '{self.name}'>"
+
+    def __getattr__(self, name: str) -> Any:
+        # Code written for numpy reads `kind` and so on of the dtype of a tensor.
+        if name.startswith("__") or name not in _NUMPY_ATTRIBUTES:
+            raise AttributeError(f"tf.DType has no attribute {name!r}")
+        return getattr(self.dtype, name)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return as_dtype, (self.name,)
 
 
+_NUMPY_ATTRIBUTES = frozenset(("type", "kind", "char", "itemsize", "str", "byteorder", "hasobject", "newbyteorder"))
+
 # The numbers come from DataType in TensorFlow's types.proto.
 _ENUMS = {
     "float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6, "string": 7, "complex64": 8,
-    "int64": 9, "bool": 10, "uint16": 17, "complex128": 18, "float16": 19, "uint32": 22, "uint64": 23,
+    "int64": 9, "bool": 10, "bfloat16": 14, "uint16": 17, "complex128": 18, "float16": 19, "uint32": 22, "uint64": 23,
 }  # fmt: skip
 DTYPES = {name: DType(name, enum) for name, enum in _ENUMS.items()}
 """Name to dtype."""
 
 ALIASES = {"half": "float16", "double": "float64"}
 """Other names."""
+
+
+_BY_NUMPY = {known.dtype: known for name, known in DTYPES.items() if name != "bfloat16"}
 
 
 def as_dtype(type_value: Any) -> DType:
@@ -131,6 +166,8 @@ def as_dtype(type_value: Any) -> DType:
         return numbered[type_value]
     if type_value is int or type_value is float:
         return DTYPES["int32" if type_value is int else "float32"]
+    if isinstance(type_value, np.dtype) and (known := _BY_NUMPY.get(type_value)) is not None:
+        return known
     kind: Any = type_value
     try:
         found = np.dtype(kind)
@@ -172,15 +209,15 @@ def convert(value: Any, dtype: Any = None) -> Any:
         ValueError: Nested lists differ in length.
     """
     if isinstance(value, bytes | np.generic) and dtype is None and not isinstance(value, np.str_):
-        return bytes(value) if isinstance(value, np.bytes_) else value
+        return bytes(value) if isinstance(value, bytes) else value
     if isinstance(value, str):
         return value.encode()
-    array = np.asarray(value)
+    array = np.asarray(value, object if _first(value, bytes | str) else None)
     if array.dtype.kind in "USO":
         array = _strings(value if not isinstance(value, np.ndarray) else array)
     elif dtype is not None:
         array = array.astype(numpy_dtype(dtype), copy=False)
-    elif array.dtype in (np.int64, np.float64) and not _has_numpy(value):
+    elif array.dtype in (np.int64, np.float64) and not _first(value, np.ndarray | np.generic):  # these have a dtype
         array = _narrow(array)
     return array if array.ndim else array[()]
 
@@ -192,16 +229,19 @@ def _narrow(array: NDArray[Any]) -> NDArray[Any]:
     return narrow if (narrow == array).all() else array
 
 
-def _has_numpy(value: Any) -> bool:
-    """Return True if the first number in nested lists is NumPy's, and so has a dtype."""
+def _first(value: Any, kind: Any) -> bool:
+    """Return True if the first value in nested lists is of a type."""
     while isinstance(value, list | tuple) and value:
         value = value[0]
-    return isinstance(value, np.ndarray | np.generic)
+    return isinstance(value, kind)
 
 
 def _strings(value: Any) -> NDArray[Any]:
     array = np.array(value, dtype=object)
-    flat = [item.encode() if isinstance(item, str) else item for item in array.reshape(-1).tolist()]
+    flat = [
+        item.encode() if isinstance(item, str) else bytes(item) if isinstance(item, bytes) else item
+        for item in array.reshape(-1).tolist()
+    ]
     wrong = next((item for item in flat if not isinstance(item, bytes)), None)
     if wrong is not None:
         raise ValueError(

@@ -6,8 +6,13 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dataformats.compat.tensorflow.dtypes import convert, is_string
-from dataformats.compat.tensorflow.tensor import array_of, as_tensor, plain, tensor_of
+import numpy as np
+
+from dataformats.compat.tensorflow.arrays import constant
+from dataformats.compat.tensorflow.data.structure import map_leaves, rows, stack
+from dataformats.compat.tensorflow.dtypes import as_dtype, numpy_dtype
+from dataformats.compat.tensorflow.errors import InvalidArgumentError
+from dataformats.compat.tensorflow.tensor import Tensor, array_of, as_tensor, like, plain, tensor_of
 
 __all__ = [
     "cond",
@@ -15,6 +20,7 @@ __all__ = [
     "device",
     "executing_eagerly",
     "function",
+    "map_fn",
     "name_scope",
     "numpy_function",
     "py_function",
@@ -26,26 +32,111 @@ def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], nam
     return true_fn() if pred else false_fn()
 
 
-def py_function(func: Callable[..., Any], inp: Any, Tout: Any = None, name: Any = None) -> Any:  # its name
-    """Return `func(*inp)`, with the dtypes of `Tout`."""
-    return _typed(
-        func(*(as_tensor(array_of(one) if isinstance(one, list | int | float) else one) for one in inp)), Tout
-    )
+def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: Any = None) -> Any:  # its name
+    """Return `func(*inp)`, called with tensors; without `func` and `inp`, return a decorator of such a function.
+
+    Args:
+        func: Returns one value, or a list or tuple of values.
+        inp: Its arguments.
+        Tout: The dtype of the value, or a list of the dtypes of the values.
+        name: Ignored.
+
+    Raises:
+        InvalidArgumentError: The function returns fewer values than `Tout` has.
+        TypeError: A value does not fit its dtype.
+    """
+    if func is None:
+        return lambda decorated: lambda *args: py_function(decorated, args, Tout)
+    return _outputs(func(*(constant(one) for one in inp)), Tout, lambda one, kind: like(plain(one), numpy_dtype(kind)))
 
 
 def numpy_function(
-    func: Callable[..., Any], inp: Any, Tout: Any = None, stateful: bool = True, name: Any = None
+    func: Any = None, inp: Any = None, Tout: Any = None, stateful: bool = True, name: Any = None
 ) -> Any:  # its name
-    """Return `func(*inp)`, with the dtypes of `Tout`."""
-    return _typed(func(*(plain(one) for one in inp)), Tout)
+    """Return `func(*inp)`, called with numpy values; without `func` and `inp`, return a decorator of such a function.
+
+    Args:
+        func: Returns one value, or a list or tuple of values.
+        inp: Its arguments.
+        Tout: The dtype of the value, or a list of the dtypes of the values.
+        stateful: Ignored.
+        name: Ignored.
+
+    Raises:
+        InvalidArgumentError: The function returns another number of values, or values of other dtypes.
+    """
+    if func is None:
+        return lambda decorated: lambda *args: numpy_function(decorated, args, Tout)
+    found = func(*(plain(constant(one)) for one in inp))
+    many, kinds = isinstance(found, list | tuple), Tout if isinstance(Tout, list | tuple) else [Tout]
+    if many and len(found) != len(kinds):
+        raise InvalidArgumentError(f"numpy_function: expected {len(kinds)} values, found {len(found)}")
+    return _outputs(found, Tout, _of_dtype)
 
 
-def _typed(found: Any, kinds: Any) -> Any:
-    if isinstance(kinds, list | tuple):
-        return [_typed(one, kind) for one, kind in zip(found, kinds, strict=True)]
-    if kinds is None or found is None:
-        return found
-    return tensor_of(plain(convert(found, None if is_string(kinds) else kinds)))
+def _outputs(found: Any, kinds: Any, converted: Callable[[Any, Any], Any]) -> Any:
+    many = isinstance(kinds, list | tuple)
+    wanted = kinds if many else [kinds]
+    values = list(found) if isinstance(found, list | tuple) else [] if found is None else [found]
+    if len(values) < len(wanted):
+        raise InvalidArgumentError(f"Tout: expected a function that returns {len(wanted)} values, found {len(values)}")
+    outputs = [tensor_of(converted(one, kind)) for one, kind in zip(values, wanted, strict=False)]
+    return outputs if many else outputs[0]
+
+
+def _of_dtype(value: Any, kind: Any) -> Any:
+    array = np.asarray(value)
+    array = array_of(value) if array.dtype.kind in "USO" else array
+    if array.dtype != numpy_dtype(kind):
+        raise InvalidArgumentError(
+            f"numpy_function: expected values of {as_dtype(kind)!r}, found {as_dtype(array.dtype)!r}",
+            remedy="Return an array of the dtype in Tout",
+        )
+    return array
+
+
+def map_fn(
+    fn: Callable[..., Any],
+    elems: Any,
+    dtype: Any = None,
+    parallel_iterations: Any = None,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    infer_shape: bool = True,
+    name: Any = None,
+    fn_output_signature: Any = None,
+) -> Any:
+    """Return the results of a function of each row of arrays, stacked.
+
+    Args:
+        fn: Called with the rows of `elems`, a value or a structure of values.
+        elems: An array, or a tuple or dict of arrays.
+        dtype: The same as `fn_output_signature`.
+        parallel_iterations: Ignored.
+        back_prop: Ignored.
+        swap_memory: Ignored.
+        infer_shape: Ignored.
+        name: Ignored.
+        fn_output_signature: The dtypes of the results, in the structure of these; `None`: as `elems`.
+
+    Raises:
+        InvalidArgumentError: A result has another dtype, or there are no rows.
+        ValueError: The results have another structure.
+    """
+    kept = map_leaves(constant, tuple(elems) if isinstance(elems, list) and np.ndim(elems[0]) else elems)
+    signature = dtype if fn_output_signature is None else fn_output_signature
+    signature = map_leaves(lambda leaf: leaf.dtype, kept) if signature is None else signature
+    found = [map_leaves(_row_of, signature, fn(map_leaves(as_tensor, row))) for row in rows(kept)]
+    if not found:
+        raise InvalidArgumentError("map_fn: expected at least one row: the shape of the result is unknown without one")
+    return map_leaves(as_tensor, stack(found))
+
+
+def _row_of(kind: Any, value: Any) -> Any:
+    array = like(value, numpy_dtype(kind)) if not isinstance(value, Tensor) else array_of(value)
+    if array.dtype != numpy_dtype(kind):
+        raise InvalidArgumentError(f"map_fn: expected {as_dtype(kind)!r}, found {as_dtype(array.dtype)!r}")
+    return array
 
 
 def function(func: Any = None, **ignored: Any) -> Any:

@@ -2,120 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from dataformats.compat.tensorflow.tensor import array_of, tensor_of
+from dataformats.compat.tensorflow import arithmetic
+from dataformats.compat.tensorflow.arithmetic import *  # noqa: F403
+from dataformats.compat.tensorflow.arithmetic import elementwise, of_two
+from dataformats.compat.tensorflow.missing import missing
 
 __all__ = [
-    "abs",
-    "add",
-    "clip_by_value",
-    "divide",
-    "equal",
-    "exp",
-    "floor",
-    "greater",
-    "greater_equal",
-    "less",
-    "less_equal",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "maximum",
-    "minimum",
-    "multiply",
-    "negative",
-    "not_equal",
-    "pow",
-    "reduce_all",
-    "reduce_any",
-    "reduce_max",
-    "reduce_mean",
-    "reduce_min",
-    "reduce_sum",
-    "round",
-    "sqrt",
-    "square",
-    "subtract",
+    "ceil",
+    "floordiv",
+    "floormod",
+    "is_finite",
+    "is_inf",
+    "is_nan",
+    "log",
+    "log1p",
+    "logical_xor",
+    "mod",
+    "reciprocal",
+    "rint",
+    "rsqrt",
+    "squared_difference",
+    *arithmetic.__all__,
 ]
 
 
-def _unary(function: Callable[..., Any], doc: str) -> Callable[..., Any]:
-    def operation(x: Any, name: Any = None) -> Any:
-        return tensor_of(function(array_of(x)))
-
-    operation.__doc__ = doc
-    return operation
+def _reciprocal(array: Any) -> Any:
+    return array.dtype.type(1) / array
 
 
-def _binary(function: Callable[..., Any], doc: str) -> Callable[..., Any]:
-    def operation(x: Any, y: Any, name: Any = None) -> Any:
-        # A Python number takes the dtype of the other argument.
-        left = x if isinstance(x, int | float) else array_of(x)
-        return tensor_of(function(left, y if isinstance(y, int | float) else array_of(y)))
-
-    operation.__doc__ = doc
-    return operation
-
-
-def _reduction(function: Callable[..., Any], doc: str) -> Callable[..., Any]:
-    def operation(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None) -> Any:
-        array = array_of(input_tensor)
-        axes = tuple(int(one) for one in axis) if isinstance(axis, Sequence | np.ndarray) else axis
-        return tensor_of(np.asarray(function(array, axis=axes, keepdims=keepdims)).astype(_reduced(function, array)))
-
-    operation.__doc__ = doc
-    return operation
+log: Callable[..., Any] = elementwise("log", np.log, "fc", "Return the natural logarithms.")
+log1p: Callable[..., Any] = elementwise("log1p", np.log1p, "fc", "Return the natural logarithms of 1 + x.")
+ceil: Callable[..., Any] = elementwise("ceil", np.ceil, "f", "Return the values rounded up.")
+rint: Callable[..., Any] = elementwise("rint", np.rint, "f", "Return the values rounded, halves to the even number.")
+reciprocal: Callable[..., Any] = elementwise("reciprocal", _reciprocal, "fc", "Return 1 / x.")
+rsqrt: Callable[..., Any] = elementwise("rsqrt", lambda x: _reciprocal(np.sqrt(x)), "fc", "Return 1 / sqrt(x).")
+is_nan: Callable[..., Any] = elementwise("is_nan", np.isnan, "f", "Return where values are not a number.")
+is_inf: Callable[..., Any] = elementwise("is_inf", np.isinf, "f", "Return where values are infinite.")
+is_finite: Callable[..., Any] = elementwise("is_finite", np.isfinite, "f", "Return where values are finite.")
+floordiv: Callable[..., Any] = of_two("floordiv", "Return the quotients rounded down.")
+floormod: Callable[..., Any] = of_two("floormod", "Return the remainders, of the sign of the second value.")
+mod: Callable[..., Any] = floormod
+squared_difference: Callable[..., Any] = of_two("squared_difference", "Return (x - y) * (x - y).")
+logical_xor: Callable[..., Any] = of_two("logical_xor", "Return where one of both is true.")
 
 
-def _reduced(function: Callable[..., Any], array: Any) -> Any:
-    return np.bool_ if function in (np.any, np.all) else array.dtype
-
-
-def _mean(array: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return (
-        np.floor(np.mean(array, axis=axis, keepdims=keepdims))
-        if array.dtype.kind in "iu"
-        else np.mean(array, axis=axis, keepdims=keepdims)
-    )
-
-
-abs: Callable[..., Any] = _unary(np.abs, "Return the absolute values.")
-negative: Callable[..., Any] = _unary(np.negative, "Return the values with the other sign.")
-square: Callable[..., Any] = _unary(np.square, "Return the squares.")
-sqrt: Callable[..., Any] = _unary(np.sqrt, "Return the square roots.")
-exp: Callable[..., Any] = _unary(np.exp, "Return the exponentials.")
-floor: Callable[..., Any] = _unary(np.floor, "Return the values rounded down.")
-round: Callable[..., Any] = _unary(np.round, "Return the values rounded, halves to the even number.")
-logical_not: Callable[..., Any] = _unary(np.logical_not, "Return the negation.")
-add: Callable[..., Any] = _binary(np.add, "Return the sums.")
-subtract: Callable[..., Any] = _binary(np.subtract, "Return the differences.")
-multiply: Callable[..., Any] = _binary(np.multiply, "Return the products.")
-divide: Callable[..., Any] = _binary(np.true_divide, "Return the quotients.")
-floordiv: Callable[..., Any] = _binary(np.floor_divide, "Return the quotients rounded down.")
-pow: Callable[..., Any] = _binary(np.power, "Return the powers.")
-minimum: Callable[..., Any] = _binary(np.minimum, "Return the smaller values.")
-maximum: Callable[..., Any] = _binary(np.maximum, "Return the larger values.")
-equal: Callable[..., Any] = _binary(np.equal, "Return where values are equal.")
-not_equal: Callable[..., Any] = _binary(np.not_equal, "Return where values differ.")
-less: Callable[..., Any] = _binary(np.less, "Return where the first value is smaller.")
-less_equal: Callable[..., Any] = _binary(np.less_equal, "Return where the first value is not larger.")
-greater: Callable[..., Any] = _binary(np.greater, "Return where the first value is larger.")
-greater_equal: Callable[..., Any] = _binary(np.greater_equal, "Return where the first value is not smaller.")
-logical_and: Callable[..., Any] = _binary(np.logical_and, "Return where both are true.")
-logical_or: Callable[..., Any] = _binary(np.logical_or, "Return where one is true.")
-reduce_sum: Callable[..., Any] = _reduction(np.sum, "Return sums along axes; of all values by default.")
-reduce_mean: Callable[..., Any] = _reduction(_mean, "Return means along axes; of all values by default.")
-reduce_max: Callable[..., Any] = _reduction(np.max, "Return the largest values along axes; of all by default.")
-reduce_min: Callable[..., Any] = _reduction(np.min, "Return the smallest values along axes; of all by default.")
-reduce_any: Callable[..., Any] = _reduction(np.any, "Return where any value along axes is true; of all by default.")
-reduce_all: Callable[..., Any] = _reduction(np.all, "Return where all values along axes are true; of all by default.")
-
-
-def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: Any = None) -> Any:
-    """Return the values limited to a range."""
-    array = array_of(t)
-    return tensor_of(np.clip(array, clip_value_min, clip_value_max).astype(array.dtype, copy=False))
+def __getattr__(name: str) -> Any:
+    raise missing(f"math.{name}")

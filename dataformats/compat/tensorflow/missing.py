@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+import sys
+
 __all__ = ["REMEDIES", "missing"]
 
 _HERE = "dataformats.compat.tensorflow"
@@ -13,8 +16,6 @@ _STATIC = "Look at an element, next(iter(dataset)): there are no static shapes"
 REMEDIES = {
     "Session": _CALLS,
     "placeholder": _CALLS,
-    "map_fn": "Use tf.stack([function(row) for row in values])",
-    "gather_nd": "Use values[tuple(indices.T)]",
     "data.Dataset.choose_from_datasets": _GENERATOR,
     "data.Dataset.counter": _GENERATOR,
     "data.Dataset.element_spec": _STATIC,
@@ -53,9 +54,15 @@ _OTHER = "Values are numpy: use numpy, or import tensorflow beside it for the re
 
 
 def missing(name: str) -> AttributeError:
-    """Return the error of a name that TensorFlow may have, such as `"io.decode_gif"`."""
-    if name.rpartition(".")[2].startswith("__"):  # Python looks for it
+    """Return the error of a name that TensorFlow may have, such as `"io.decode_gif"`: its remedy or the nearest name."""
+    owner, _, last = name.rpartition(".")
+    if last.startswith("__"):  # Python looks for it
         return AttributeError(name)
-    return AttributeError(
-        f"tf.{name} is not in {_HERE}, which has the names that read and write TFRecords. {REMEDIES.get(name, _OTHER)}"
-    )
+    text = f"tf.{name} is not in {_HERE}, which has the names that read and write TFRecords."
+    if name in REMEDIES:
+        return AttributeError(f"{text} {REMEDIES[name]}")
+    module = sys.modules.get(f"{_HERE}.{owner}" if owner else _HERE)
+    near = difflib.get_close_matches(last, getattr(module, "__all__", ()), 1)
+    if near:
+        text = f"{text} The nearest name is tf.{owner + '.' if owner else ''}{near[0]}."
+    return AttributeError(f"{text} {_OTHER}")

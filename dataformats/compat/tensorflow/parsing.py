@@ -16,6 +16,7 @@ from dataformats.compat.tensorflow.columns import Padded, ParsedFeature
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
 from dataformats.compat.tensorflow.plan import ParsePlan, plan_of
 from dataformats.compat.tensorflow.ragged_columns import Rows
+from dataformats.compat.tensorflow.tensor import as_tensor
 from dataformats.errors import CorruptRecordError
 from dataformats.kernels.wire import Shape
 
@@ -44,7 +45,7 @@ def parse_example(serialized: Any, features: Mapping[str, Any], example_names: A
         >>> label = tf.train.Feature(int64_list=tf.train.Int64List(value=[7]))
         >>> record = tf.train.Example(features=tf.train.Features(feature={"label": label})).SerializeToString()
         >>> tf.io.parse_example([record, record], {"label": tf.io.FixedLenFeature([], tf.int64)})
-        {'label': array([7, 7])}
+        {'label': Tensor([7, 7])}
     """
     if isinstance(serialized, bytes):
         return parse_single_example(serialized, features, example_names)
@@ -110,6 +111,9 @@ def parse_sequence_example(
         InvalidArgumentError: A record does not fit; the error names it and the feature.
         ValueError: A configuration is not valid.
     """
+    if isinstance(serialized, bytes):
+        single = parse_single_sequence_example(serialized, context_features, sequence_features, example_names)
+        return *single, {}
     context, lists = plan_of(context_features or {}), plan_of(sequence_features or {}, in_steps=True)
     with _Naming(example_names):
         found = _find_sequences(_blobs(serialized), context, lists)
@@ -119,7 +123,8 @@ def parse_sequence_example(
             steps = found[1][field.keys[0]]
             if isinstance(field, Padded):
                 items, counts = field.steps(steps)
-                columns[field.name], lengths[field.name] = field.padded(items, counts), counts
+                columns[field.name] = as_tensor(field.padded(items, counts))
+                lengths[field.name] = as_tensor(counts)
             else:
                 columns[field.name] = _batch_of_steps(field, steps)
         return values, columns, lengths
@@ -155,7 +160,7 @@ def parse_single_sequence_example(
         >>> record = tf.train.SequenceExample(feature_lists=lists).SerializeToString()
         >>> words = {"words": tf.io.FixedLenSequenceFeature([], tf.int64)}
         >>> tf.io.parse_single_sequence_example(record, sequence_features=words)
-        ({}, {'words': array([5, 6])})
+        ({}, {'words': Tensor([5, 6])})
     """
     context, lists = plan_of(context_features or {}), plan_of(sequence_features or {}, in_steps=True)
     with _Naming(example_name, alone=True):
@@ -166,7 +171,7 @@ def parse_single_sequence_example(
 
 def _one_of_steps(field: ParsedFeature, lists: FeatureColumn) -> Any:
     if isinstance(field, Padded):
-        return field.steps(lists)[0]
+        return as_tensor(field.steps(lists)[0])
     values, counts = field.values_of_steps(lists)
     return field.ragged(values, counts) if isinstance(field, Rows) else sparse.of_rows(values, counts)
 

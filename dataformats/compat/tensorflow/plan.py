@@ -20,6 +20,7 @@ from dataformats.compat.tensorflow.features import (
 )
 from dataformats.compat.tensorflow.ragged_columns import Rows
 from dataformats.compat.tensorflow.sparse_columns import Indexed, Sparse
+from dataformats.compat.tensorflow.tensor import as_tensor
 from dataformats.kernels.wire import Shape
 from dataformats.kernels.wire_columns import JOINED, RAGGED, ReadValues, Value, ValueForm, plan_columns
 
@@ -48,15 +49,15 @@ class ParsePlan:
 
     def batch(self, found: Mapping[str, FeatureColumn]) -> dict[str, Any]:
         """Return the values of all records."""
-        return {field.name: field.batch(found) for field in self.fields}
+        return {field.name: as_tensor(field.batch(found)) for field in self.fields}
 
     def one(self, found: Mapping[str, FeatureColumn]) -> dict[str, Any]:
         """Return the values of the only record."""
-        return {field.name: field.one(found) for field in self.fields}
+        return {field.name: as_tensor(field.one(found)) for field in self.fields}
 
     def read(self, serialized: Any) -> dict[str, Any] | None:
         """Return the values of one record by the fast path; `None` if `one` must return them, or raise."""
-        stored = self._read(serialized) if self._read is not None and type(serialized) is bytes else None
+        stored = self._read(serialized) if self._read is not None and isinstance(serialized, bytes) else None
         if stored is None:
             return None
         values = {}
@@ -64,7 +65,7 @@ class ParsePlan:
             value = field.one_of_values(stored.get(field.keys[0]))
             if value is None:
                 return None
-            values[field.name] = value
+            values[field.name] = as_tensor(value)
         return values
 
 

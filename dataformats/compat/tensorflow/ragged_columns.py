@@ -53,10 +53,14 @@ class Rows(ParsedFeature):
         rows = [self._partitioned(part, found, number) for number, part in enumerate(parts)]
         if not rows:
             empty: Any = values
-            for _ in self._partitions:
-                empty = RaggedTensor(empty, np.zeros(1, self.splits))
-            return RaggedTensor(empty, np.zeros(1, self.splits))
+            for part in reversed(self._partitions):
+                uniform = isinstance(part, UniformRowLength) and isinstance(empty, np.ndarray)
+                empty = empty.reshape(0, part.length, *empty.shape[1:]) if uniform else self._no_rows(empty)
+            return self._no_rows(empty)
         return ragged.stack(rows)
+
+    def _no_rows(self, values: Any) -> RaggedTensor:
+        return RaggedTensor(values, np.zeros(1, self.splits))
 
     def one(self, found: Found) -> Any:
         values, _ = self.values(found[self._value_key])
@@ -74,6 +78,11 @@ class Rows(ParsedFeature):
 
     def _partitioned(self, values: Any, found: Found, row: int) -> Any:
         for part in reversed(self._partitions):
+            if isinstance(part, UniformRowLength) and isinstance(values, np.ndarray):
+                if len(values) % max(1, part.length):
+                    self.raise_misfit(row, f"a multiple of {part.length} values", f"{len(values)}")
+                values = values.reshape(-1, part.length, *values.shape[1:])
+                continue
             if isinstance(part, UniformRowLength):
                 lengths = np.full(len(values) // max(1, part.length), part.length)
             else:

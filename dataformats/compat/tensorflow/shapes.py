@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataformats.compat.tensorflow.dtypes import numpy_dtype
+from dataformats.compat.tensorflow.dtypes import as_dtype, numpy_dtype
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
-from dataformats.compat.tensorflow.tensor import array_of, as_tensor, same_shape, tensor_of
+from dataformats.compat.tensorflow.tensor import array_of, as_tensor, like, operands, same_shape, tensor_of
 
 __all__ = [
+    "boolean_mask",
     "broadcast_to",
     "concat",
     "ensure_shape",
     "expand_dims",
     "gather",
+    "gather_nd",
     "pad",
     "rank",
+    "repeat",
     "reshape",
     "reverse",
     "shape",
@@ -29,6 +32,7 @@ __all__ = [
     "stack",
     "tile",
     "transpose",
+    "unique",
     "unstack",
 ]
 
@@ -40,12 +44,12 @@ def shape(input: Any, out_type: Any = "int32", name: Any = None) -> Any:
 
 def size(input: Any, out_type: Any = "int32", name: Any = None) -> Any:
     """Return the number of values."""
-    return numpy_dtype(out_type).type(array_of(input).size)
+    return tensor_of(numpy_dtype(out_type).type(array_of(input).size))
 
 
 def rank(input: Any, name: Any = None) -> Any:
     """Return the number of dimensions."""
-    return np.int32(array_of(input).ndim)
+    return tensor_of(np.int32(array_of(input).ndim))
 
 
 def reshape(tensor: Any, shape: Any, name: Any = None) -> Any:
@@ -91,12 +95,28 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: Any = Non
 
 def concat(values: Any, axis: int, name: Any = None) -> Any:
     """Return arrays joined along a dimension."""
-    return tensor_of(np.concatenate([array_of(value) for value in values], int(axis)))
+    return tensor_of(np.concatenate(_same(values), int(axis)))
 
 
 def stack(values: Any, axis: int = 0, name: Any = None) -> Any:
     """Return arrays joined along a new dimension."""
-    return tensor_of(np.stack([array_of(value) for value in values], axis))
+    return tensor_of(np.stack(_same(values), axis))
+
+
+def _same(values: Any) -> list[Any]:
+    """Return values as arrays of one dtype.
+
+    Raises:
+        InvalidArgumentError: They are tensors of several dtypes.
+    """
+    arrays = operands(*values)
+    other = next((array.dtype for array in arrays if array.dtype != arrays[0].dtype), None)
+    if other is not None:
+        raise InvalidArgumentError(
+            f"expected tensors of one dtype, found {as_dtype(arrays[0].dtype)!r} and {as_dtype(other)!r}",
+            remedy="Cast them with tf.cast",
+        )
+    return arrays
 
 
 def unstack(value: Any, num: int | None = None, axis: int = 0, name: Any = None) -> list[Any]:
@@ -156,10 +176,74 @@ def slice(input_: Any, begin: Any, size: Any, name: Any = None) -> Any:
 
 
 def gather(
-    params: Any, indices: Any, validate_indices: Any = None, axis: int = 0, batch_dims: int = 0, name: Any = None
+    params: Any, indices: Any, validate_indices: Any = None, axis: Any = None, batch_dims: int = 0, name: Any = None
 ) -> Any:
-    """Return the parts of an array at these indices along a dimension."""
-    return tensor_of(np.take(array_of(params), np.asarray(indices), axis=axis or 0))
+    """Return the parts of an array at these indices along a dimension, `batch_dims` by default.
+
+    Raises:
+        InvalidArgumentError: An index is out of range.
+    """
+    array, at, n = array_of(params), array_of(indices), int(batch_dims)
+    n = n + at.ndim if n < 0 else n
+    along = n if axis is None else int(axis) % array.ndim
+    _within(at, array.shape[along])
+    if not n:
+        return tensor_of(np.take(array, at, axis=along))
+    parts = [gather(one, where, axis=along - 1, batch_dims=n - 1) for one, where in zip(array, at, strict=True)]
+    return tensor_of(np.stack(parts))
+
+
+def _within(indices: Any, size: Any) -> None:
+    if indices.size and (((indices < 0) | (indices >= size)).any()):
+        raise InvalidArgumentError(f"expected indices in [0, {size}), found {indices.reshape(-1).tolist()!r:.80}")
+
+
+def gather_nd(params: Any, indices: Any, batch_dims: int = 0, name: Any = None) -> Any:
+    """Return the parts of an array at these indices, (..., n) along its first n dimensions.
+
+    Raises:
+        InvalidArgumentError: An index is out of range.
+    """
+    array, at = array_of(params), array_of(indices)
+    if batch_dims:
+        parts = [gather_nd(one, where, batch_dims - 1) for one, where in zip(array, at, strict=True)]
+        return tensor_of(np.stack(parts))
+    _within(at, np.array(array.shape[: at.shape[-1]], np.int64))
+    return tensor_of(array[tuple(np.moveaxis(at, -1, 0))])
+
+
+def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str = "boolean_mask") -> Any:
+    """Return the parts of an array where a mask of its first dimensions, or of those from `axis` on, is true."""
+    array, chosen = array_of(tensor), like(mask, np.dtype(bool))
+    return tensor_of(array[(builtins.slice(None),) * int(axis or 0) + (chosen,)])
+
+
+def repeat(input: Any, repeats: Any, axis: int | None = None, name: Any = None) -> Any:
+    """Return an array with each part along a dimension, or each value, repeated."""
+    return tensor_of(np.repeat(array_of(input), array_of(repeats), axis))
+
+
+class Unique(NamedTuple):
+    """The result of `unique`."""
+
+    y: Any
+    idx: Any
+
+
+def unique(x: Any, out_idx: Any = "int32", name: Any = None) -> Unique:
+    """Return the values of a vector, each once, in the order of the first ones; and the place of each value in these.
+
+    Raises:
+        InvalidArgumentError: It is no vector.
+    """
+    array = array_of(x)
+    if array.ndim != 1:
+        raise InvalidArgumentError(f"unique: expected a vector, found the shape {array.shape}")
+    places: dict[Any, int] = {}
+    at = [places.setdefault(value, len(places)) for value in array.tolist()]
+    first = np.empty(len(places), array.dtype)
+    first[:] = list(places)
+    return Unique(tensor_of(first), tensor_of(np.array(at, numpy_dtype(out_idx))))
 
 
 def reverse(tensor: Any, axis: Any, name: Any = None) -> Any:

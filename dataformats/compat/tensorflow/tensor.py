@@ -1,13 +1,15 @@
-"""Arrays and bytes that also have the methods of TensorFlow's tensors that input pipelines call."""
+"""Arrays and bytes with the methods and operators of TensorFlow's tensors that input pipelines use."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from dataformats.compat.tensorflow.dtypes import as_dtype, convert
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
+from dataformats.compat.tensorflow.operators import OPERATORS, kind_of
 
 __all__ = [
     "StringTensor",
@@ -16,14 +18,18 @@ __all__ = [
     "TensorSpec",
     "array_of",
     "as_tensor",
+    "binary",
+    "like",
+    "operands",
     "plain",
     "same_shape",
     "tensor_of",
+    "unary",
 ]
 
 
 class TensorShape(tuple[int | None, ...]):
-    """A shape: a tuple with TensorFlow's methods.
+    """A shape: a tuple with TensorFlow's methods, equal to lists as well.
 
     Example:
         >>> import dataformats.compat.tensorflow as tf
@@ -47,17 +53,68 @@ class TensorShape(tuple[int | None, ...]):
         """Return the sizes."""
         return list(self)
 
+    def num_elements(self) -> int | None:
+        """Return the product of the sizes; `None` if one is unknown."""
+        return None if None in self else int(np.prod(self, dtype=np.int64))  # type: ignore[arg-type]  # no None
+
+    def is_fully_defined(self) -> bool:
+        """Return True if all sizes are known."""
+        return None not in self
+
+    def concatenate(self, other: Any) -> TensorShape:
+        """Return the sizes of this shape, then those of another."""
+        return TensorShape((*self, *other))
+
+    def is_compatible_with(self, other: Any) -> bool:
+        """Return True if the known sizes are equal."""
+        pairs = zip(self, other, strict=False)
+        return len(self) == len(other) and all(a is None or b is None or a == b for a, b in pairs)
+
+    __add__ = concatenate  # type: ignore[assignment]  # tuples accept tuples only
+
+    def __radd__(self, other: Any) -> TensorShape:
+        return TensorShape((*other, *self))
+
+    def __getitem__(self, key: Any) -> Any:
+        found = tuple.__getitem__(self, key)
+        return TensorShape(found) if isinstance(key, slice) else found
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == tuple(other) if isinstance(other, list | tuple) else NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
+
+
+def _operator(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return the methods of an operator, and of the same with exchanged operands."""
+    return (lambda self, other: binary(name, self, other)), (lambda self, other: binary(name, other, self))
+
 
 class Tensor(np.ndarray):
-    """A numpy array with the methods of a tensor that input pipelines call; everything else is numpy's.
+    """A numpy array with the methods and operators of a tensor; numpy's functions return plain arrays of it.
+
+    Another operand takes the dtype of the tensor; a tensor of another dtype is refused.
 
     Example:
         >>> import dataformats.compat.tensorflow as tf
         >>> image = tf.zeros([2, 2])
         >>> image.set_shape([2, None])
-        >>> image.get_shape().as_list(), image.numpy().sum().item()
-        ([2, 2], 0.0)
+        >>> image.get_shape().as_list(), image.numpy().sum().item(), (image - [0.5, 1.5]).dtype
+        ([2, 2], 0.0, tf.float32)
     """
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype, TensorFlow's."""
+        return as_dtype(np.ndarray.dtype.__get__(self))  # type: ignore[attr-defined]  # a descriptor
+
+    @property
+    def shape(self) -> Any:
+        """The shape, a `TensorShape`."""
+        return TensorShape(np.ndarray.shape.__get__(self))  # type: ignore[attr-defined]  # a descriptor
 
     def numpy(self) -> Any:
         """Return the plain array, or for a scalar the numpy scalar or bytes."""
@@ -75,22 +132,218 @@ class Tensor(np.ndarray):
         """
         same_shape(self.shape, shape)
 
+    def __repr__(self) -> str:
+        return repr(self.view(np.ndarray)).replace("array(", "Tensor(", 1)
+
+    def __getitem__(self, key: Any) -> Any:
+        return as_tensor(self.view(np.ndarray)[tuple(key) if isinstance(key, list) else key])
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
+        name = _UFUNCS.get(ufunc)
+        if name is not None and method == "__call__" and not named and isinstance(inputs[0], np.generic):
+            return binary(name, *inputs)  # the operator of a numpy scalar comes here
+        if "out" in named:
+            named["out"] = tuple(_plain_arrays(named["out"]))
+        return getattr(ufunc, method)(*_plain_arrays(inputs), **named)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return func(*_plain_arrays(args), **_plain_arrays(kwargs))
+
+    __add__, __radd__ = _operator("add")
+    __sub__, __rsub__ = _operator("subtract")
+    __mul__, __rmul__ = _operator("multiply")
+    __truediv__, __rtruediv__ = _operator("divide")
+    __floordiv__, __rfloordiv__ = _operator("floordiv")
+    __mod__, __rmod__ = _operator("floormod")
+    __pow__, __rpow__ = _operator("pow")  # type: ignore[assignment]  # without a modulus
+    __matmul__, __rmatmul__ = _operator("matmul")
+    __and__, __rand__ = _operator("and")
+    __or__, __ror__ = _operator("or")
+    __xor__, __rxor__ = _operator("xor")
+    __lt__, _ = _operator("less")
+    __le__, _ = _operator("less_equal")
+    __gt__, _ = _operator("greater")
+    __ge__, _ = _operator("greater_equal")
+    # An operator with assignment makes a new tensor: names of the same one keep their values.
+    __iadd__, __isub__, __imul__, __itruediv__ = __add__, __sub__, __mul__, __truediv__  # type: ignore[assignment]
+    __ifloordiv__, __imod__, __ipow__, __imatmul__ = __floordiv__, __mod__, __pow__, __matmul__  # type: ignore[assignment]
+    __iand__, __ior__, __ixor__ = __and__, __or__, __xor__  # type: ignore[assignment]
+    del _
+
+    def __eq__(self, other: Any) -> Any:
+        return _equal("equal", self, other)
+
+    def __ne__(self, other: Any) -> Any:
+        return _equal("not_equal", self, other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __neg__(self) -> Any:
+        return unary("negative", np.negative, "ifc", self)
+
+    def __abs__(self) -> Any:
+        return unary("abs", np.abs, "ifc", self)
+
+    def __invert__(self) -> Any:
+        return unary("~", np.invert, "bui", self)
+
+
+_UFUNCS: dict[Any, str] = {
+    np.add: "add", np.subtract: "subtract", np.multiply: "multiply", np.true_divide: "divide", np.equal: "equal",
+    np.floor_divide: "floordiv", np.remainder: "floormod", np.power: "pow", np.not_equal: "not_equal",
+    np.less: "less", np.less_equal: "less_equal", np.greater: "greater", np.greater_equal: "greater_equal",
+}  # fmt: skip
+
+
+def _plain_arrays(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value.view(np.ndarray)
+    if isinstance(value, list | tuple) and not isinstance(value, TensorShape):
+        parts = [_plain_arrays(part) for part in value]
+        return parts if isinstance(value, list) else tuple(parts)
+    return {name: _plain_arrays(part) for name, part in value.items()} if isinstance(value, dict) else value
+
+
+def _equal(name: str, x: Any, other: Any) -> Any:
+    if other is None:
+        return name == "not_equal"
+    try:
+        return binary(name, x, other)
+    except InvalidArgumentError as error:
+        if error.__cause__ is None:
+            raise
+        return as_tensor(np.bool_(name == "not_equal"))  # the shapes do not fit
+
+
+def unary(name: str, function: Callable[..., Any], kinds: str, x: Any) -> Any:
+    """Return `function` of each element.
+
+    Raises:
+        InvalidArgumentError: The dtype is of another kind.
+    """
+    array = array_of(x)
+    _check_kind(name, array, kinds)
+    with np.errstate(all="ignore"):
+        return tensor_of(function(array))
+
+
+def binary(name: str, x: Any, y: Any) -> Any:
+    """Return the operation of `OPERATORS` of two values.
+
+    Raises:
+        InvalidArgumentError: They are tensors of two dtypes, or of one that the operation does not take, or their
+            shapes differ.
+        TypeError: A Python value does not fit the dtype of the other.
+    """
+    function, kinds = OPERATORS[name]
+    left, right = operands(x, y)
+    if name == "multiply" and left.dtype != right.dtype:  # bool takes the other's
+        kind = right.dtype if left.dtype == bool else left.dtype
+        left, right = left.astype(kind), right.astype(kind)
+    if left.dtype != right.dtype:
+        raise InvalidArgumentError(
+            f"{name}: expected two tensors of one dtype, found {as_dtype(left.dtype)!r} and {as_dtype(right.dtype)!r}",
+            remedy="Cast one of them with tf.cast",
+        )
+    _check_kind(name, left, kinds)
+    with np.errstate(all="ignore"):
+        try:
+            return tensor_of(function(left, right))
+        except InvalidArgumentError:
+            raise
+        except ValueError as error:
+            raise InvalidArgumentError(f"{name}: the shapes {left.shape} and {right.shape} do not fit") from error
+
+
+def _check_kind(name: str, array: Any, kinds: str) -> None:
+    if kind_of(array.dtype) not in kinds:
+        raise InvalidArgumentError(f"{name} does not take {as_dtype(array.dtype)!r}", remedy="Cast it with tf.cast")
+
+
+def operands(*values: Any) -> list[Any]:
+    """Return values as arrays: all but tensors take the dtype of the first tensor, or else of the first value.
+
+    Raises:
+        TypeError: A Python value does not fit this dtype.
+    """
+    first = next((value for value in values if isinstance(value, Tensor | StringTensor)), values[0])
+    dtype = array_of(first).dtype
+    return [
+        array_of(value) if value is first or isinstance(value, Tensor | StringTensor) else like(value, dtype)
+        for value in values
+    ]
+
+
+def like(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return a value as an array of a dtype, as TensorFlow converts it.
+
+    Raises:
+        TypeError: It is a Python value of another kind: a float for a dtype of integers, for example.
+    """
+    array = array_of(value)
+    kind, wanted = kind_of(array.dtype), kind_of(dtype)
+    named = isinstance(value, np.ndarray | np.generic) or _has_tensor(value)
+    if kind == wanted == "O":
+        return array
+    fits = "O" not in (kind, wanted) and (named or _takes(wanted, dtype, kind))
+    if not fits:
+        raise TypeError(f"cannot use {value!r:.80} as {as_dtype(dtype)!r}. Cast the tensor with tf.cast")
+    with np.errstate(all="ignore"):
+        return (array.real if kind == "c" and wanted != "c" else array).astype(dtype)
+
+
+def _takes(wanted: str, dtype: np.dtype[Any], kind: str) -> bool:
+    """Return True if a dtype takes Python numbers of a kind."""
+    if kind == "b":
+        return dtype.name in ("bool", "uint64", "int32", "int64", "float16", "float32", "float64", "complex128")
+    return wanted in {"i": "uifc", "u": "uifc", "f": "fc", "c": "c"}[kind]
+
+
+def _has_tensor(value: Any) -> bool:
+    return isinstance(value, np.ndarray) or (isinstance(value, list | tuple) and any(map(_has_tensor, value)))
+
 
 class StringTensor(bytes):
-    """Bytes with the methods of a scalar tensor of strings.
+    """Bytes with the methods and operators of a scalar tensor of strings.
 
     Example:
         >>> import dataformats.compat.tensorflow as tf
-        >>> next(iter(tf.data.Dataset.from_tensors("cat"))).numpy()
-        b'cat'
+        >>> name = next(iter(tf.data.Dataset.from_tensors("cat")))
+        >>> name.numpy(), (name + ".jpg").numpy(), bool(name == "cat")
+        (b'cat', b'cat.jpg', True)
     """
 
     shape: TensorShape = TensorShape()
     dtype: Any = as_dtype("string")
 
+    def __repr__(self) -> str:
+        return bytes.__repr__(self)
+
     def numpy(self) -> bytes:
         """Return the plain bytes."""
         return bytes(self)
+
+    def get_shape(self) -> TensorShape:
+        """Return the shape, that of a scalar."""
+        return self.shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Check the shape.
+
+        Raises:
+            InvalidArgumentError: It is not a scalar's.
+        """
+        same_shape((), shape)
+
+    __add__, __radd__ = _operator("add")  # type: ignore[assignment]  # text, too
+
+    def __eq__(self, other: object) -> Any:
+        return _equal("equal", self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return _equal("not_equal", self, other)
+
+    __hash__ = bytes.__hash__
 
 
 class TensorSpec:
@@ -132,9 +385,11 @@ def same_shape(found: tuple[int, ...], shape: Any) -> None:
 
 def as_tensor(value: Any) -> Any:
     """Return numpy values as `Tensor` and bytes as `StringTensor`, without a copy of arrays."""
-    if isinstance(value, bytes):
-        return StringTensor(value)
-    return np.asarray(value).view(Tensor) if isinstance(value, np.ndarray | np.generic) else value
+    if isinstance(value, np.ndarray | np.generic):
+        if isinstance(value, np.ndarray) and not value.ndim and value.dtype == object:
+            return as_tensor(value.item())
+        return np.asarray(value).view(Tensor)
+    return StringTensor(value) if type(value) is bytes else value
 
 
 def plain(value: Any) -> Any:
@@ -143,12 +398,13 @@ def plain(value: Any) -> Any:
 
 
 def array_of(value: Any) -> Any:
-    """Return a value as an array; bytes as one of dtype object."""
+    """Return a value as a plain array; bytes as one of dtype object."""
+    if isinstance(value, Tensor):
+        return value.view(np.ndarray)
     found = convert(value)
     return np.asarray(found, object) if isinstance(found, bytes) else np.asarray(found)
 
 
 def tensor_of(array: Any) -> Any:
-    """Return an array as `Tensor`, and without dimensions as its scalar."""
-    found = np.asarray(array)
-    return as_tensor(found) if found.ndim else found[()]
+    """Return an array as `Tensor`, or a scalar of dtype object as `StringTensor`."""
+    return as_tensor(np.asarray(array, object if isinstance(array, bytes) else None))

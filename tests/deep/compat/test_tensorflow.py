@@ -38,7 +38,7 @@ def plain(value: Any) -> Any:
         return ("sparse", *(plain(np.asarray(part)) for part in (value.indices, value.values, value.dense_shape)))
     if isinstance(value, theirs.RaggedTensor | ours.RaggedTensor):
         return ("ragged", plain(value.values), plain(value.row_splits))
-    if isinstance(value, theirs.Tensor):
+    if isinstance(value, theirs.Tensor | ours.Tensor):
         return plain(value.numpy())
     if isinstance(value, tuple | list):
         return tuple(map(plain, value))
@@ -46,7 +46,7 @@ def plain(value: Any) -> Any:
         return {name: plain(value[name]) for name in sorted(value)}
     if isinstance(value, bytes):
         return value
-    return (str(value.dtype), value.shape, value.tolist())
+    return (str(np.asarray(value).dtype), value.shape, value.tolist())
 
 
 def outcome(call: Callable[[], Any]) -> Any:

@@ -11,8 +11,10 @@ from typing import Any, Self
 import numpy as np
 
 from dataformats.compat.tensorflow.data import iteration, structure
+from dataformats.compat.tensorflow.data.binding import bound
 from dataformats.compat.tensorflow.data.dataset_base import Elements, elements_of
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
+from dataformats.compat.tensorflow.tensor import as_tensor
 
 __all__ = ["Batches"]
 
@@ -132,16 +134,18 @@ class Batches(Elements):
         """
         if (window_size is None) == (window_size_func is None):
             raise ValueError("expected either window_size or window_size_func")
+        keyed, reducer = bound(key_func), bound(reduce_func)
+        sized = None if window_size_func is None else bound(window_size_func)
 
         def key_of(element: Any) -> int:
-            return int(structure.call(key_func, element))
+            return int(structure.call(keyed, element))
 
         def size_of(key: int) -> int:
-            size = window_size if window_size_func is None else window_size_func(np.int64(key))
+            size = window_size if sized is None else sized(as_tensor(np.int64(key)))
             return _positive(size, "window_size")
 
         def reduced(group: tuple[int, list[Any]]) -> Items[Any]:
-            return elements_of(reduce_func, (np.int64(group[0]), self._of(group[1])))
+            return elements_of(reducer, (np.int64(group[0]), self._of(group[1])))
 
         groups = iteration.groups
         return self._derived(lambda: itertools.chain.from_iterable(map(reduced, groups(self._make(), key_of, size_of))))
@@ -194,8 +198,10 @@ class Batches(Elements):
                 "to pad: arrays do not tell which of their sizes vary"
             )
 
+        length_of = bound(element_length_func)
+
         def bucket_of(*parts: Any) -> int:
-            return bisect.bisect_right(bounds, int(element_length_func(*parts)))
+            return bisect.bisect_right(bounds, int(length_of(*parts)))
 
         def batched(bucket: Any, elements: Batches) -> Batches:
             if no_padding:

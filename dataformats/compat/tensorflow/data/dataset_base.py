@@ -84,8 +84,8 @@ class Elements:
         """Return the last state: `reduce_func(state, element)` is the next one."""
         state = as_element(initial_state)
         for element in self._make():
-            state = as_element(reduce_func(state, element))
-        return state
+            state = as_element(reduce_func(map_leaves(as_tensor, state), map_leaves(as_tensor, element)))
+        return map_leaves(as_tensor, state)
 
     def get_single_element(self, name: Any = None) -> Any:
         """Return the only element.
@@ -98,9 +98,9 @@ class Elements:
             raise InvalidArgumentError(f"expected one element, found {'none' if not found else 'more'}")
         return found[0]
 
-    def cardinality(self) -> np.int64:
-        """Return the number of elements, `INFINITE_CARDINALITY` or `UNKNOWN_CARDINALITY`."""
-        return np.int64(self._n)
+    def cardinality(self) -> Any:
+        """Return the number of elements, `INFINITE_CARDINALITY` or `UNKNOWN_CARDINALITY`, int64."""
+        return as_tensor(np.int64(self._n))
 
     def __len__(self) -> int:
         return self._cardinality("len")

@@ -12,7 +12,7 @@ from dataformats.compat.tensorflow.dtypes import convert, string_array
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
 from dataformats.compat.tensorflow.ragged import RaggedTensor
 from dataformats.compat.tensorflow.sparse import SparseTensor
-from dataformats.compat.tensorflow.tensor import plain
+from dataformats.compat.tensorflow.tensor import as_tensor, plain
 
 __all__ = ["as_element", "as_numpy", "call", "columns", "map_leaves", "pad", "rows", "stack"]
 
@@ -45,9 +45,10 @@ def as_element(value: Any) -> Any:
     kind = type(value)
     if kind is bytes or kind in _SCALARS:
         return value
-    if isinstance(value, np.ndarray) and value.dtype.kind not in "USO":
+    if isinstance(value, np.ndarray):
         array = value if kind is np.ndarray else value.view(np.ndarray)
-        return array if array.ndim else array[()]
+        if array.dtype.kind not in "USO":
+            return array if array.ndim else array[()]
     if isinstance(value, tuple):
         return _like(value, [as_element(part) for part in value])
     if isinstance(value, Mapping):
@@ -67,8 +68,10 @@ def as_numpy(value: Any) -> Any:
 
 
 def call(function: Callable[..., Any], element: Any) -> Any:
-    """Return `function(element)`; the parts of a tuple are separate arguments."""
-    return function(*element) if isinstance(element, tuple) else function(element)
+    """Return `function` of the tensors of an element; the parts of a tuple are separate arguments."""
+    if isinstance(element, tuple):
+        return function(*(map_leaves(as_tensor, part) for part in element))
+    return function(map_leaves(as_tensor, element))
 
 
 # ---- batches

@@ -15,6 +15,7 @@ import numpy as np
 
 from dataformats.compat.tensorflow import random as tf_random
 from dataformats.compat.tensorflow.data import iteration
+from dataformats.compat.tensorflow.data.binding import bound
 from dataformats.compat.tensorflow.data.constants import (
     AUTOTUNE,
     INFINITE_CARDINALITY,
@@ -47,29 +48,31 @@ class Transformations(Elements):
         """Return a dataset of a function of each element; a tuple's parts are separate arguments.
 
         Args:
-            map_func: Called for each element, with numpy values. A list that it returns is a tuple; lists in that are
-                arrays.
+            map_func: Called for each element, with tensors, and with the values that its variables have now. A list that
+                it returns is a tuple; lists in that are arrays.
             num_parallel_calls: The most calls at once, in threads; short calls are made one after the other.
             deterministic: Accepted; the order is always kept.
             synchronous: Accepted.
             use_unbounded_threadpool: Accepted.
             name: Ignored.
         """
-        n_threads = parallelism(num_parallel_calls, "num_parallel_calls")
+        n_threads, function = parallelism(num_parallel_calls, "num_parallel_calls"), bound(map_func)
 
         def mapped(element: Any) -> Any:
-            found = call(map_func, element)
+            found = call(function, element)
             return as_element(tuple(found) if isinstance(found, list) else found)
 
         return self._derived(lambda: iteration.mapped(self._make(), mapped, n_threads), self._n)
 
     def filter(self, predicate: Callable[..., Any], name: Any = None) -> Self:
         """Return a dataset of the elements for which a function is true."""
-        return self._derived(lambda: (element for element in self._make() if call(predicate, element)))
+        chosen = bound(predicate)
+        return self._derived(lambda: (element for element in self._make() if call(chosen, element)))
 
     def take_while(self, predicate: Callable[..., Any], name: Any = None) -> Self:
         """Return a dataset of the elements before the first for which a function is false."""
-        return self._derived(lambda: itertools.takewhile(lambda element: call(predicate, element), self._make()))
+        going = bound(predicate)
+        return self._derived(lambda: itertools.takewhile(lambda element: call(going, element), self._make()))
 
     def flat_map(self, map_func: Callable[..., Elements], name: Any = None) -> Self:
         """Return a dataset of the elements of the datasets that a function returns, one dataset after the other."""
@@ -96,9 +99,10 @@ class Transformations(Elements):
         """
         cycle = parallelism(AUTOTUNE if cycle_length is None else cycle_length, "cycle_length")
         block = parallelism(1 if block_length is None else block_length, "block_length")
+        function = bound(map_func)
 
         def opened(element: Any) -> Items[Any]:
-            return elements_of(map_func, element)
+            return elements_of(function, element)
 
         return self._derived(lambda: iteration.interleaved(self._make(), opened, cycle, block))
 
