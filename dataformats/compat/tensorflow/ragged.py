@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dataformats.compat.tensorflow.dtypes import DType, as_dtype, convert
+from dataformats.compat.tensorflow.missing import missing
+from dataformats.compat.tensorflow.tensor import TensorShape, array_of, as_tensor, like, tensor_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["RaggedTensor"]
+__all__ = ["RaggedTensor", "constant", "stack"]
 
 
 class RaggedTensor:
@@ -32,17 +34,18 @@ class RaggedTensor:
         >>> import numpy as np
         >>> import dataformats.compat.tensorflow as tf
         >>> rows = tf.RaggedTensor.from_row_lengths(np.arange(5), [2, 0, 3])
-        >>> rows.to_list(), rows[2]
-        ([[0, 1], [], [2, 3, 4]], array([2, 3, 4]))
-        >>> rows.to_tensor(-1)
-        array([[ 0,  1, -1],
-               [-1, -1, -1],
-               [ 2,  3,  4]])
+        >>> rows.to_list(), rows[2].tolist()
+        ([[0, 1], [], [2, 3, 4]], [2, 3, 4])
+        >>> rows.to_tensor(-1).tolist()
+        [[0, 1, -1], [-1, -1, -1], [2, 3, 4]]
     """
 
     def __init__(self, values: NDArray[Any] | RaggedTensor, row_splits: NDArray[Any]) -> None:
-        self.values: Any = values
-        self.row_splits = row_splits
+        self.values: Any = as_tensor(values)
+        self.row_splits: Any = as_tensor(row_splits)
+
+    def __getattr__(self, name: str) -> Any:
+        raise missing(f"RaggedTensor.{name}")
 
     @classmethod
     def from_row_splits(cls, values: Any, row_splits: Any, name: Any = None, validate: bool = True) -> RaggedTensor:
@@ -51,7 +54,7 @@ class RaggedTensor:
         Raises:
             ValueError: They do not begin at 0, decrease, or do not end with the values.
         """
-        values = values if isinstance(values, RaggedTensor) else np.asarray(convert(values))
+        values = values if isinstance(values, RaggedTensor) else array_of(values)
         splits = np.asarray(row_splits)
         splits = splits if splits.dtype == np.int32 else splits.astype(np.int64)
         if not len(splits) or splits[0] != 0 or (np.diff(splits) < 0).any() or splits[-1] != len(values):
@@ -109,9 +112,9 @@ class RaggedTensor:
         return len(self.nested_row_splits)
 
     @property
-    def shape(self) -> tuple[int | None, ...]:
+    def shape(self) -> TensorShape:
         """The sizes; `None` for ragged dimensions."""
-        return (len(self), *[None] * self.ragged_rank, *self.flat_values.shape[1:])
+        return TensorShape((len(self), *[None] * self.ragged_rank, *self.flat_values.shape[1:]))
 
     def nrows(self) -> int:
         """Return the number of rows."""
@@ -168,7 +171,7 @@ class RaggedTensor:
         sizes = [bound if size is None or size < 0 else size for size, bound in zip(wanted, bounds, strict=True)]
         dense = np.full(sizes, fill, self.flat_values.dtype)
         _fill(dense, self)
-        return dense
+        return as_tensor(dense)
 
 
 def _fill(dense: NDArray[Any], rows: Any) -> None:
@@ -178,6 +181,25 @@ def _fill(dense: NDArray[Any], rows: Any) -> None:
         else:
             part = row[tuple(map(slice, place.shape))]
             place[tuple(map(slice, part.shape))] = part
+
+
+def constant(pylist: Any, dtype: Any = None, name: Any = None) -> Any:
+    """Return nested lists as a `RaggedTensor`: each list in a list is a row.
+
+    Example:
+        >>> import dataformats.compat.tensorflow as tf
+        >>> tf.ragged.constant([[1, 2], [], [3]]).row_splits.tolist()
+        [0, 2, 2, 3]
+    """
+    values, splits = list(pylist), []
+    while any(isinstance(one, list | tuple | np.ndarray) for one in values):
+        splits.append(np.cumsum([0, *map(len, values)]))
+        values = [item for row in values for item in row]
+    found: Any = array_of(values) if values or dtype is not None else np.zeros(0, np.float32)
+    found = found if dtype is None else like(values, as_dtype(dtype).dtype)
+    for one in reversed(splits):
+        found = RaggedTensor(found, one)
+    return tensor_of(found) if not splits else found
 
 
 def stack(tensors: Sequence[RaggedTensor | NDArray[Any]]) -> RaggedTensor:
@@ -194,3 +216,7 @@ def _joined(tensors: Sequence[Any]) -> Any:
     lengths = np.concatenate([one.row_lengths() for one in tensors])
     splits = np.concatenate([[0], np.cumsum(lengths)]).astype(tensors[0].row_splits.dtype)
     return RaggedTensor(_joined([one.values for one in tensors]), splits)
+
+
+def __getattr__(name: str) -> Any:
+    raise missing(f"ragged.{name}")

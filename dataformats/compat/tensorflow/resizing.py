@@ -15,7 +15,7 @@ from dataformats.kernels import bilinear
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ResizeMethod", "resize"]
+__all__ = ["ResizeMethod", "resize", "resize_from_corners"]
 
 
 class ResizeMethod:
@@ -60,10 +60,67 @@ def resize(
         >>> tf.image.resize([[[0.0], [4.0]]], [1, 4]).numpy().ravel().tolist()
         [0.0, 1.0, 3.0, 4.0]
     """
+    chosen = _method(method, ("bilinear", "nearest", "bicubic"))
+    pixels, rows, columns = _target(images, size, preserve_aspect_ratio)
+    if pixels.ndim == 4:
+        return as_tensor(np.stack([_resized(one, rows, columns, chosen, antialias) for one in pixels]))
+    return as_tensor(_resized(pixels, rows, columns, chosen, antialias))
+
+
+def resize_from_corners(
+    images: Any, size: Any, method: Any, align_corners: bool, preserve_aspect_ratio: bool = False
+) -> Any:
+    """Return images resized, as TensorFlow 1 does it: pixels are points, counted from the corner.
+
+    Args:
+        images: (height, width, channels), or a batch of them.
+        size: Height and width of the result.
+        method: `"bilinear"` or `"nearest"`, or its number.
+        align_corners: The corners of image and result have the same centers.
+        preserve_aspect_ratio: `size` is the most that height and width become.
+
+    Returns:
+        float32, or for `"nearest"` the dtype of the images.
+
+    Raises:
+        InvalidArgumentError: The images have another shape, or no pixels.
+        ValueError: No such method.
+    """
+    chosen = _method(method, ("bilinear", "nearest"))
+    pixels, rows, columns = _target(images, size, preserve_aspect_ratio)
+    axes = ((-3, pixels.shape[-3], rows), (-2, pixels.shape[-2], columns))
+    places = {axis: _from_corner(length, wanted, align_corners) for axis, length, wanted in axes}
+    if chosen == "nearest":
+        for axis, length, _ in axes:
+            at = np.floor(places[axis] + np.float32(0.5)) if align_corners else np.floor(places[axis])
+            pixels = pixels.take(np.minimum(at.astype(np.int64), length - 1), axis=axis)
+        return as_tensor(pixels)
+    pixels = pixels.astype(np.float32)
+    for axis, length, wanted in reversed(axes):  # across first, as TensorFlow
+        low = np.floor(places[axis]).astype(np.int64)
+        near, far = pixels.take(low, axis=axis), pixels.take(np.minimum(low + 1, length - 1), axis=axis)
+        weights = (places[axis] - low.astype(np.float32)).reshape(wanted, *[1] * (-1 - axis))
+        pixels = near + (far - near) * weights
+    return as_tensor(pixels)
+
+
+def _from_corner(length: int, wanted: int, align_corners: bool) -> NDArray[np.float32]:
+    aligned = align_corners and wanted > 1
+    scale = np.float32(length - 1) / np.float32(wanted - 1) if aligned else np.float32(length) / np.float32(wanted)
+    places: NDArray[np.float32] = np.arange(wanted, dtype=np.float32) * scale
+    return places
+
+
+def _method(method: Any, known: tuple[str, ...]) -> str:
+    chosen: str = _NUMBERED.get(method, str(method)) if isinstance(method, int) else method
+    if chosen not in known:
+        raise ValueError(f"method: expected one of {', '.join(map(repr, known))}, found {method!r}")
+    return chosen
+
+
+def _target(images: Any, size: Any, preserve_aspect_ratio: bool) -> tuple[NDArray[Any], int, int]:
+    """Return the pixels, and the height and width that they get."""
     pixels = np.asarray(images)
-    chosen = _NUMBERED.get(method, method) if isinstance(method, int) else method
-    if chosen not in ("bilinear", "nearest", "bicubic"):
-        raise ValueError(f"method: expected 'bilinear', 'nearest' or 'bicubic', found {method!r}")
     if pixels.ndim not in (3, 4) or not pixels.size:
         raise InvalidArgumentError(f"expected images of shape (height, width, channels), found {pixels.shape}")
     height, width = pixels.shape[-3:-1]
@@ -73,9 +130,7 @@ def resize(
         rows, columns = round(scale * height), round(scale * width)
     if rows < 1 or columns < 1:
         raise InvalidArgumentError(f"size: expected positive sizes, found {[rows, columns]}")
-    if pixels.ndim == 4:
-        return as_tensor(np.stack([_resized(one, rows, columns, chosen, antialias) for one in pixels]))
-    return as_tensor(_resized(pixels, rows, columns, chosen, antialias))
+    return pixels, rows, columns
 
 
 def _resized(pixels: NDArray[Any], rows: int, columns: int, method: str, antialias: bool) -> NDArray[Any]:

@@ -9,11 +9,13 @@ import numpy as np
 
 from dataformats.compat.tensorflow.dtypes import DType, as_dtype, convert, string_array
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
+from dataformats.compat.tensorflow.missing import missing
+from dataformats.compat.tensorflow.tensor import TensorShape, array_of, as_tensor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SparseTensor", "to_dense"]
+__all__ = ["SparseTensor", "to_dense", "to_indicator"]
 
 
 class SparseTensor:
@@ -31,16 +33,15 @@ class SparseTensor:
 
     Example:
         >>> import dataformats.compat.tensorflow as tf
-        >>> tf.sparse.to_dense(tf.SparseTensor([[0, 1], [2, 0]], [7, 8], [3, 2]))
-        array([[0, 7],
-               [0, 0],
-               [8, 0]], dtype=int32)
+        >>> tf.sparse.to_dense(tf.SparseTensor([[0, 1], [2, 0]], [7, 8], [3, 2])).tolist()
+        [[0, 7], [0, 0], [8, 0]]
     """
 
     def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
-        self.dense_shape: NDArray[np.int64] = np.asarray(dense_shape, np.int64).reshape(-1)
-        self.indices: NDArray[np.int64] = np.asarray(indices, np.int64).reshape(-1, len(self.dense_shape))
-        self.values: NDArray[Any] = np.atleast_1d(convert(values))
+        sizes = np.asarray(dense_shape, np.int64).reshape(-1)
+        self.dense_shape: Any = as_tensor(sizes)
+        self.indices: Any = as_tensor(np.asarray(indices, np.int64).reshape(-1, len(sizes)))
+        self.values: Any = as_tensor(np.atleast_1d(array_of(values)))
 
     def __repr__(self) -> str:
         return f"SparseTensor({self.indices.tolist()}, {self.values.tolist()}, {self.dense_shape.tolist()})"
@@ -51,14 +52,17 @@ class SparseTensor:
         return as_dtype(self.values.dtype)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """`dense_shape` as a tuple."""
-        return tuple(self.dense_shape.tolist())
+    def shape(self) -> TensorShape:
+        """`dense_shape` as a shape."""
+        return TensorShape(self.dense_shape.tolist())
 
-    def to_dense(self, default_value: Any = None) -> NDArray[Any]:
+    def get_shape(self) -> TensorShape:
+        """Return `dense_shape` as a shape."""
+        return self.shape
+
+    def to_dense(self, default_value: Any = None) -> Any:
         """Return the array; elements that are not stored are `default_value`, or 0 or `b""`."""
-        dense: NDArray[Any] = to_dense(self, default_value)
-        return dense
+        return to_dense(self, default_value)
 
 
 def to_dense(sp_input: SparseTensor, default_value: Any = None, validate_indices: bool = True, name: Any = None) -> Any:
@@ -73,19 +77,33 @@ def to_dense(sp_input: SparseTensor, default_value: Any = None, validate_indices
     Raises:
         InvalidArgumentError: An index is out of range, repeated, or out of order.
     """
-    values = sp_input.values
+    values, stored = array_of(sp_input.values), array_of(sp_input.indices)
     fill = (b"" if values.dtype == object else 0) if default_value is None else convert(default_value)
     dense = np.full(sp_input.shape, fill, values.dtype)
-    outside = ((sp_input.indices < 0) | (sp_input.indices >= sp_input.dense_shape)).any(axis=1)
+    outside = ((stored < 0) | (stored >= array_of(sp_input.dense_shape))).any(axis=1)
     if outside.any():
-        index = sp_input.indices[outside][0].tolist()
+        index = stored[outside][0].tolist()
         raise InvalidArgumentError(f"index {index} is outside of the shape {list(sp_input.shape)}")
-    places = np.ravel_multi_index(tuple(sp_input.indices.T), sp_input.shape)
+    places = np.ravel_multi_index(tuple(stored.T), sp_input.shape)
     if validate_indices and (np.diff(places) <= 0).any():
-        index = sp_input.indices[1:][np.diff(places) <= 0][0].tolist()
+        index = stored[1:][np.diff(places) <= 0][0].tolist()
         raise InvalidArgumentError(f"index {index} is repeated or out of order: pass indices in row-major order")
     dense.reshape(-1)[places] = values
-    return dense
+    return as_tensor(dense)
+
+
+def to_indicator(sp_input: SparseTensor, vocab_size: Any, name: Any = None) -> Any:
+    """Return an array of bools that is true at each value: the values are the indices of its last dimension.
+
+    Raises:
+        InvalidArgumentError: A value is not in [0, vocab_size).
+    """
+    values, size = array_of(sp_input.values), int(vocab_size)
+    if ((values < 0) | (values >= size)).any():
+        raise InvalidArgumentError(f"to_indicator: expected values in [0, {size}), found {values.tolist()!r:.80}")
+    found = np.zeros((*sp_input.shape[:-1], size), bool)
+    found[(*array_of(sp_input.indices)[:, :-1].T, values)] = True
+    return as_tensor(found)
 
 
 def of_rows(values: NDArray[Any], counts: NDArray[np.int64]) -> SparseTensor:
@@ -115,3 +133,7 @@ def unstack(tensor: SparseTensor) -> list[SparseTensor]:
     rows = tensor.indices[:, 0]
     found = [np.flatnonzero(rows == row) for row in range(tensor.shape[0])]
     return [SparseTensor(tensor.indices[at, 1:], tensor.values[at], tensor.dense_shape[1:]) for at in found]
+
+
+def __getattr__(name: str) -> Any:
+    raise missing(f"sparse.{name}")

@@ -12,9 +12,12 @@ from dataformats.compat.tensorflow.dtypes import convert, numpy_dtype, string_ar
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
 from dataformats.compat.tensorflow.missing import missing
 from dataformats.compat.tensorflow.ragged import RaggedTensor
-from dataformats.compat.tensorflow.tensor import array_of, as_tensor
+from dataformats.compat.tensorflow.tensor import array_of, as_tensor, tensor_of
 
-__all__ = ["as_string", "join", "length", "lower", "regex_replace", "split", "strip", "to_number"]
+__all__ = [
+    "as_string", "join", "length", "lower", "reduce_join", "regex_full_match", "regex_replace", "split", "strip",
+    "substr", "to_number", "upper",
+]  # fmt: skip
 
 
 def as_string(input: Any, name: Any = None) -> Any:
@@ -60,6 +63,11 @@ def lower(input: Any, encoding: str = "", name: Any = None) -> Any:
     return _each(bytes.lower if not encoding else lambda one: one.decode().lower().encode(), input)
 
 
+def upper(input: Any, encoding: str = "", name: Any = None) -> Any:
+    """Return strings in upper case."""
+    return _each(bytes.upper if not encoding else lambda one: one.decode().upper().encode(), input)
+
+
 def strip(input: Any, name: Any = None) -> Any:
     """Return strings without white space around them."""
     return _each(bytes.strip, input)
@@ -84,10 +92,52 @@ def split(input: Any, sep: str | None = None, maxsplit: int = -1, name: Any = No
     if isinstance(input, bytes | str):
         whole = input if isinstance(input, bytes) else input.encode()
         return as_tensor(string_array(whole.split(between, maxsplit)))
-    parts = [one.split(between, maxsplit) for one in np.asarray(convert(input), object).tolist()]
-    return RaggedTensor.from_row_lengths(
-        string_array([one for row in parts for one in row]), [len(row) for row in parts]
-    )
+    return rows([one.split(between, maxsplit) for one in array_of(input).tolist()])
+
+
+def rows(parts: list[list[bytes]]) -> RaggedTensor:
+    """Return lists of strings as the rows of a tensor."""
+    values = string_array([one for row in parts for one in row])
+    return RaggedTensor.from_row_lengths(values, [len(row) for row in parts])
+
+
+def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: Any = None) -> Any:
+    """Return the part of strings from a position on, at most of this length, in bytes or, with `unit="UTF8_CHAR"`, in
+    characters; a negative position counts from the end.
+
+    Raises:
+        InvalidArgumentError: The position is outside of a string.
+    """
+    texts, starts, lengths = np.broadcast_arrays(array_of(input), array_of(pos), array_of(len))
+    parts = [_part(*one, unit) for one in zip(*(part.ravel().tolist() for part in (texts, starts, lengths)), strict=True)]
+    return tensor_of(string_array(parts, texts.shape))
+
+
+def _part(text: bytes, start: int, length: int, unit: str) -> bytes:
+    whole: Any = text if unit == "BYTE" else text.decode()
+    first = start + whole.__len__() if start < 0 else start
+    if not 0 <= first <= whole.__len__():
+        raise InvalidArgumentError(f"pos: expected a position in {text!r:.80}, found {start}")
+    found = whole[first : first + max(length, 0)]
+    return found if unit == "BYTE" else found.encode()
+
+
+def regex_full_match(input: Any, pattern: str, name: Any = None) -> Any:
+    """Return where whole strings match a regular expression."""
+    array, wanted = array_of(input), re.compile(convert(pattern))
+    found = [wanted.fullmatch(one) is not None for one in array.reshape(-1).tolist()]
+    return tensor_of(np.array(found, bool).reshape(array.shape))
+
+
+def reduce_join(inputs: Any, axis: Any = None, keepdims: bool = False, separator: str = "", name: Any = None) -> Any:
+    """Return strings joined along an axis; all of them by default."""
+    array = array_of(inputs)
+    flat = array.reshape(-1) if axis is None else np.moveaxis(array, int(axis), -1)
+    places = np.empty(flat.shape[:-1], object)
+    for at in np.ndindex(*flat.shape[:-1]):
+        places[at] = convert(separator).join(flat[at].tolist())
+    kept = np.expand_dims(places, tuple(range(array.ndim)) if axis is None else int(axis)) if keepdims else places
+    return tensor_of(kept)
 
 
 def _each(function: Callable[[bytes], bytes], values: Any) -> Any:

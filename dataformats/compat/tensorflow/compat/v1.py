@@ -5,86 +5,200 @@ Datasets are iterated as in TensorFlow 2: there are no graphs and no sessions.
 
 from __future__ import annotations
 
+import functools
 import sys
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from dataformats.compat.tensorflow import arithmetic, arrays, functions, python_io, shapes, sparse
+from dataformats.compat.tensorflow import gfile as _gfile
+from dataformats.compat.tensorflow import image as _image
 from dataformats.compat.tensorflow import io as _io
-from dataformats.compat.tensorflow import python_io, sparse
-from dataformats.compat.tensorflow.arrays import cast
-from dataformats.compat.tensorflow.functions import numpy_function
-from dataformats.compat.tensorflow.gfile import exists, glob, isdir
-from dataformats.compat.tensorflow.io import (
-    FixedLenFeature,
-    FixedLenSequenceFeature,
-    SparseFeature,
-    VarLenFeature,
-    decode_raw,
-    parse_example,
-    parse_single_example,
-    parse_single_sequence_example,
-    parse_tensor,
-    read_file,
-    serialize_tensor,
-)
-from dataformats.compat.tensorflow.random import set_seed, uniform
+from dataformats.compat.tensorflow import math as _math
+from dataformats.compat.tensorflow import random as _random
+from dataformats.compat.tensorflow import strings as _strings
+from dataformats.compat.tensorflow.dtypes import as_dtype
+from dataformats.compat.tensorflow.errors import InvalidArgumentError
+from dataformats.compat.tensorflow.resizing import resize, resize_from_corners
+from dataformats.compat.tensorflow.tensor import array_of, operands
 
 __all__ = [
-    "FixedLenFeature",
-    "FixedLenSequenceFeature",
-    "SparseFeature",
-    "VarLenFeature",
-    "decode_raw",
-    "enable_eager_execution",
-    "enable_v2_behavior",
-    "gfile",
-    "parse_example",
-    "parse_single_example",
-    "parse_single_sequence_example",
-    "parse_tensor",
-    "py_func",
-    "python_io",
-    "random_uniform",
-    "read_file",
-    "serialize_tensor",
-    "set_random_seed",
-    "sparse_tensor_to_dense",
-    "to_float",
-    "to_int32",
-    "to_int64",
-]
+    "FixedLenFeature", "FixedLenSequenceFeature", "SparseFeature", "VarLenFeature", "ceil", "decode_raw", "div",
+    "enable_eager_execution", "enable_v2_behavior", "gfile", "image", "log", "parse_example", "parse_single_example",
+    "parse_single_sequence_example", "parse_tensor", "py_func", "python_io", "random_crop", "random_normal",
+    "random_shuffle", "random_uniform", "read_file", "rint", "serialize_tensor", "set_random_seed",
+    "sparse_tensor_to_dense", "string_split", "string_to_number", "strings", "substr", "to_float", "to_int32",
+    "to_int64", "where",
+]  # fmt: skip
 
+FixedLenFeature: Any = _io.FixedLenFeature
+FixedLenSequenceFeature: Any = _io.FixedLenSequenceFeature
+SparseFeature: Any = _io.SparseFeature
+VarLenFeature: Any = _io.VarLenFeature
+parse_example: Any = _io.parse_example
+parse_single_example: Any = _io.parse_single_example
+parse_single_sequence_example: Any = _io.parse_single_sequence_example
+parse_tensor: Any = _io.parse_tensor
+read_file: Any = _io.read_file
+serialize_tensor: Any = _io.serialize_tensor
 sparse_tensor_to_dense: Any = sparse.to_dense
-random_uniform = uniform
-set_random_seed = set_seed
-py_func = numpy_function
+random_uniform: Any = _random.uniform
+random_normal: Any = _random.normal
+random_shuffle: Any = _random.shuffle
+random_crop: Any = _image.random_crop
+set_random_seed: Any = _random.set_seed
+py_func: Any = functions.numpy_function
+log: Any = _math.log
+ceil: Any = _math.ceil
+rint: Any = _math.rint
+substr: Any = _strings.substr
+
+
+def _renamed(function: Callable[..., Any], names: dict[str, str]) -> Callable[..., Any]:
+    """Return a function that also takes the names that its arguments had in TensorFlow 1."""
+
+    @functools.wraps(function)
+    def renamed(*args: Any, **named: Any) -> Any:
+        return function(*args, **{names.get(name, name): value for name, value in named.items()})
+
+    return renamed
+
+
+_AXES = {"reduction_indices": "axis", "keep_dims": "keepdims"}
+_RENAMED: dict[str, Callable[..., Any]] = {
+    name: _renamed(getattr(arithmetic, name), _AXES) for name in arithmetic.__all__ if name.startswith("reduce_")
+} | {
+    "argmax": _renamed(arithmetic.argmax, {"dimension": "axis"}),
+    "argmin": _renamed(arithmetic.argmin, {"dimension": "axis"}),
+    "expand_dims": _renamed(shapes.expand_dims, {"dim": "axis"}),
+    "squeeze": _renamed(shapes.squeeze, {"squeeze_dims": "axis"}),
+}
+decode_raw: Any = _renamed(_io.decode_raw, {"bytes": "input_bytes"})
+string_to_number: Any = _renamed(_strings.to_number, {"string_tensor": "input"})
+
+
+def where(condition: Any, x: Any = None, y: Any = None, name: Any = None) -> Any:
+    """Return values of `x` where a condition is true, else of `y`: a condition of one dimension chooses rows.
+
+    Raises:
+        InvalidArgumentError: The shapes of `x` and `y`, or of the condition, differ.
+    """
+    if x is None or y is None:
+        return arrays.where(condition, x, y)
+    chosen, shape = array_of(condition), np.shape(x)
+    if shape != np.shape(y) or (chosen.ndim and chosen.shape not in (shape, shape[:1])):
+        found = f"{chosen.shape}, {shape} and {np.shape(y)}"
+        raise InvalidArgumentError(f"where: expected a condition and two values of one shape, found {found}")
+    return arrays.where(chosen.reshape(*chosen.shape, *[1] * (len(shape) - chosen.ndim)), x, y)
+
+
+def div(x: Any, y: Any, name: Any = None) -> Any:
+    """Return the quotients; of integers, rounded down."""
+    integers = as_dtype(operands(x, y)[0].dtype).is_integer
+    return _math.floordiv(x, y) if integers else arithmetic.divide(x, y)
+
+
+def string_split(
+    source: Any, sep: Any = None, skip_empty: bool = True, delimiter: str = " ", result_type: str = "SparseTensor"
+) -> Any:
+    """Return the parts of some strings, as a `SparseTensor` or a `RaggedTensor`; a delimiter is one character.
+
+    Raises:
+        ValueError: The separator has several characters, or `skip_empty` is false.
+    """
+    between = delimiter if sep is None else sep
+    if len(between) != 1 or not skip_empty:
+        raise ValueError(f"string_split: expected one character and skip_empty, found {between!r} and {skip_empty}")
+    parts = [[part for part in one.split(between.encode()) if part] for one in array_of(source).tolist()]
+    return _split(_strings.rows(parts), result_type)
+
+
+def _split(rows: Any, result_type: str) -> Any:
+    return sparse.of_rows(rows.values, rows.row_lengths()) if result_type == "SparseTensor" else rows
+
+
+def _strings_split(
+    input: Any = None, sep: Any = None, maxsplit: int = -1, result_type: str = "SparseTensor", source: Any = None
+) -> Any:
+    rows = _strings.split(np.atleast_1d(array_of(source if input is None else input)), sep, maxsplit)
+    return _split(rows, result_type)
+
+
+def _resize(
+    images: Any,
+    size: Any,
+    method: Any = "bilinear",
+    align_corners: bool = False,
+    preserve_aspect_ratio: bool = False,
+    name: Any = None,
+) -> Any:
+    return resize_from_corners(images, size, method, align_corners, preserve_aspect_ratio)
+
+
+def _resize_by(method: str) -> Callable[..., Any]:
+    def resized(
+        images: Any, size: Any, align_corners: bool = False, name: Any = None, half_pixel_centers: bool = False
+    ) -> Any:
+        if half_pixel_centers and not align_corners:
+            return resize(images, size, method)
+        return resize_from_corners(images, size, method, align_corners)
+
+    return resized
+
+
+class _Names:
+    """The names of a module, some of them with the meaning of TensorFlow 1."""
+
+    def __init__(self, module: Any, **names: Any) -> None:
+        self._module = module
+        self.__dict__.update(names)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+
+image = _Names(
+    _image,
+    resize=_resize,
+    resize_images=_resize,
+    resize_bilinear=_resize_by("bilinear"),
+    resize_nearest_neighbor=_resize_by("nearest"),
+    resize_image_with_crop_or_pad=_image.resize_with_crop_or_pad,
+)
+"""`tf.image`; `resize` counts from the corner of an image."""
+
+strings = _Names(_strings, split=_strings_split)
+"""`tf.strings`; `split` returns a `SparseTensor`."""
 
 
 class gfile:  # noqa: N801  # its name
     """The file functions of TensorFlow 1."""
 
-    GFile: Any = _io.gfile.GFile
+    GFile: Any = _gfile.GFile
     FastGFile: Any = GFile
     Open: Any = GFile
-    Glob: Any = staticmethod(glob)
-    Exists: Any = staticmethod(exists)
-    IsDirectory: Any = staticmethod(isdir)
-    ListDirectory: Any = staticmethod(_io.gfile.listdir)
-    MakeDirs: Any = staticmethod(_io.gfile.makedirs)
+    Glob: Any = staticmethod(_gfile.glob)
+    Exists: Any = staticmethod(_gfile.exists)
+    IsDirectory: Any = staticmethod(_gfile.isdir)
+    ListDirectory: Any = staticmethod(_gfile.listdir)
+    MakeDirs: Any = staticmethod(_gfile.makedirs)
 
 
 def to_float(x: Any, name: Any = None) -> Any:
     """Return `tf.cast(x, tf.float32)`."""
-    return cast(x, "float32")
+    return arrays.cast(x, "float32")
 
 
 def to_int32(x: Any, name: Any = None) -> Any:
     """Return `tf.cast(x, tf.int32)`."""
-    return cast(x, "int32")
+    return arrays.cast(x, "int32")
 
 
 def to_int64(x: Any, name: Any = None) -> Any:
     """Return `tf.cast(x, tf.int64)`."""
-    return cast(x, "int64")
+    return arrays.cast(x, "int64")
 
 
 def enable_eager_execution(*ignored: Any, **named: Any) -> None:
@@ -99,4 +213,6 @@ _VERSION_2 = __name__.removesuffix(".compat.v1")
 
 
 def __getattr__(name: str) -> Any:
+    if name in _RENAMED:
+        return _RENAMED[name]
     return getattr(sys.modules[_VERSION_2], name)  # imported before this module, which it imports
