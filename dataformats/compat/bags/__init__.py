@@ -25,13 +25,7 @@ from dataformats.compat.bags.bags import (
 from dataformats.compat.bags.formats import decoders, encoders
 
 __all__ = [
-    "BagReader",
-    "BagWriter",
-    "DatasetReader",
-    "DatasetWriter",
-    "ShardedDatasetReader",
-    "ShardedDatasetWriter",
-    "decoders",
-    "encoders",
-]
+    "BagReader", "BagWriter", "DatasetReader", "DatasetWriter", "ShardedDatasetReader", "ShardedDatasetWriter",
+    "decoders", "encoders",
+]  # fmt: skip
 __version__ = "0.5.1"

@@ -10,14 +10,9 @@ from dataformats.compat.granular import bag, dataset, sharded
 from dataformats.compat.granular.utils import ArgumentError, path_of
 
 __all__ = [
-    "BagReader",
-    "BagWriter",
-    "DatasetReader",
-    "DatasetWriter",
-    "ShardedDatasetReader",
-    "ShardedDatasetWriter",
+    "BagReader", "BagWriter", "DatasetReader", "DatasetWriter", "ShardedDatasetReader", "ShardedDatasetWriter",
     "parse_spec",
-]
+]  # fmt: skip
 
 _TYPE = re.compile(r"([a-z0-9-_]+)(?:\(([a-z0-9-_,.]*)\))?(\[\])?")
 _SHARD_BYTES = 10 * 2**30

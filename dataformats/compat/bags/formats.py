@@ -22,17 +22,9 @@ from dataformats.compat.granular.formats import encoders as granular_encoders
 from dataformats.compat.granular.utils import ArgumentError
 
 __all__ = [
-    "array_decode",
-    "array_encode",
-    "decoders",
-    "encoders",
-    "image_decode",
-    "image_encode",
-    "int_decode",
-    "int_encode",
-    "mp4_decode",
-    "mp4_encode",
-]
+    "array_decode", "array_encode", "decoders", "encoders", "image_decode", "image_encode", "int_decode",
+    "int_encode", "mp4_decode", "mp4_encode",
+]  # fmt: skip
 
 
 def int_encode(value: int, size: Any = None, endian: Literal["little", "big"] = "little") -> bytes:

@@ -26,15 +26,6 @@ from dataformats.compat.granular.loader import Loader
 from dataformats.compat.granular.sharded import ShardedDatasetReader, ShardedDatasetWriter
 
 __all__ = [
-    "BagReader",
-    "BagWriter",
-    "DatasetReader",
-    "DatasetWriter",
-    "Loader",
-    "ShardedDatasetReader",
-    "ShardedDatasetWriter",
-    "decoders",
-    "encoders",
-    "sources",
-    "utils",
-]
+    "BagReader", "BagWriter", "DatasetReader", "DatasetWriter", "Loader", "ShardedDatasetReader",
+    "ShardedDatasetWriter", "decoders", "encoders", "sources", "utils",
+]  # fmt: skip

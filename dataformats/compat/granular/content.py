@@ -168,8 +168,12 @@ class SharedBuffer:
         atexit.unregister(self.close)
         shm, self.shm, self.buf = self.shm, None, None
         if shm is not None:
-            with suppress(BufferError):  # a caller has a view of it
+            try:
                 shm.close()
+            except (
+                BufferError
+            ):  # a caller has a view of it, which frees it; `SharedMemory.__del__` would print an error
+                vars(shm)["close"] = lambda: None
             if self._owner == os.getpid():
                 with suppress(FileNotFoundError):
                     shm.unlink()

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dataformats.errors import FormatError
+from dataformats.errors import FormatError, UnknownNameError
 
 __all__ = ["REFS", "Functions", "functions_of", "has_refs", "is_sequence", "read_spec"]
 
@@ -32,11 +32,15 @@ def functions_of(functions: Functions, spec: Mapping[str, str]) -> dict[str, Cal
     """Return the function of each field.
 
     Raises:
-        KeyError: A type has no function.
+        UnknownNameError: A type has no function; it is a `KeyError`.
     """
     if functions is None:
         return dict.fromkeys(spec)
-    return {name: functions[kind.removesuffix("[]")] for name, kind in spec.items()}
+    kinds = {name: kind.removesuffix("[]") for name, kind in spec.items()}
+    for name, kind in kinds.items():
+        if kind not in functions:
+            raise UnknownNameError(f"type of the field {name!r}:", name=kind, known=functions)
+    return {name: functions[kind] for name, kind in kinds.items()}
 
 
 def read_spec(directory: Any) -> dict[str, str]:

@@ -29,19 +29,9 @@ from dataformats.compat.granular.utils import ArgumentError
 from dataformats.interfaces import Codec
 
 __all__ = [
-    "decode_array",
-    "decode_image",
-    "decode_int",
-    "decode_tree",
-    "decode_video",
-    "decoders",
-    "encode_array",
-    "encode_image",
-    "encode_int",
-    "encode_tree",
-    "encode_video",
-    "encoders",
-]
+    "decode_array", "decode_image", "decode_int", "decode_tree", "decode_video", "decoders", "encode_array",
+    "encode_image", "encode_int", "encode_tree", "encode_video", "encoders",
+]  # fmt: skip
 
 _ARRAY_MARK = "_"  # the first of four items that are an array in a tree
 _MAX_INT_BYTES = 16

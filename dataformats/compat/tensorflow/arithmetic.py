@@ -9,49 +9,15 @@ import numpy as np
 
 from dataformats.compat.tensorflow.dtypes import numpy_dtype
 from dataformats.compat.tensorflow.operators import kind_of
-from dataformats.compat.tensorflow.tensor import array_of, binary, operands, tensor_of, unary
+from dataformats.compat.tensorflow.tensor import binary, operands, tensor_of, unary
 
 __all__ = [
-    "abs",
-    "add",
-    "argmax",
-    "argmin",
-    "clip_by_value",
-    "cos",
-    "cumsum",
-    "divide",
-    "equal",
-    "exp",
-    "floor",
-    "greater",
-    "greater_equal",
-    "less",
-    "less_equal",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "maximum",
-    "minimum",
-    "multiply",
-    "negative",
-    "not_equal",
-    "pow",
-    "reduce_all",
-    "reduce_any",
-    "reduce_max",
-    "reduce_mean",
-    "reduce_min",
-    "reduce_prod",
-    "reduce_sum",
-    "round",
-    "sigmoid",
-    "sign",
-    "sin",
-    "sqrt",
-    "square",
-    "subtract",
+    "abs", "add", "argmax", "argmin", "clip_by_value", "cos", "cumsum", "divide", "equal", "exp", "floor",
+    "greater", "greater_equal", "less", "less_equal", "logical_and", "logical_not", "logical_or", "maximum",
+    "minimum", "multiply", "negative", "not_equal", "pow", "reduce_all", "reduce_any", "reduce_max", "reduce_mean",
+    "reduce_min", "reduce_prod", "reduce_sum", "round", "sigmoid", "sign", "sin", "sqrt", "square", "subtract",
     "tanh",
-]
+]  # fmt: skip
 
 
 def elementwise(name: str, function: Callable[..., Any], kinds: str, doc: str) -> Callable[..., Any]:

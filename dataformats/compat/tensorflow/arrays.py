@@ -13,21 +13,9 @@ from dataformats.compat.tensorflow.sparse import SparseTensor
 from dataformats.compat.tensorflow.tensor import Tensor, array_of, as_tensor, like, operands, plain, tensor_of
 
 __all__ = [
-    "bitcast",
-    "cast",
-    "constant",
-    "convert_to_tensor",
-    "fill",
-    "identity",
-    "one_hot",
-    "ones",
-    "ones_like",
-    "range",
-    "saturate_cast",
-    "where",
-    "zeros",
-    "zeros_like",
-]
+    "bitcast", "cast", "constant", "convert_to_tensor", "fill", "identity", "one_hot", "ones", "ones_like", "range",
+    "saturate_cast", "where", "zeros", "zeros_like",
+]  # fmt: skip
 
 
 def cast(x: Any, dtype: Any, name: Any = None) -> Any:

@@ -12,21 +12,10 @@ from dataformats.compat.tensorflow.errors import InvalidArgumentError
 from dataformats.compat.tensorflow.tensor import Tensor, array_of, as_tensor
 
 __all__ = [
-    "adjust_brightness",
-    "adjust_contrast",
-    "adjust_hue",
-    "adjust_saturation",
-    "convert_image_dtype",
-    "grayscale_to_rgb",
-    "hsv_to_rgb",
-    "per_image_standardization",
-    "random_brightness",
-    "random_contrast",
-    "random_hue",
-    "random_saturation",
-    "rgb_to_grayscale",
-    "rgb_to_hsv",
-]
+    "adjust_brightness", "adjust_contrast", "adjust_hue", "adjust_saturation", "convert_image_dtype",
+    "grayscale_to_rgb", "hsv_to_rgb", "per_image_standardization", "random_brightness", "random_contrast",
+    "random_hue", "random_saturation", "rgb_to_grayscale", "rgb_to_hsv",
+]  # fmt: skip
 
 _GRAY = np.array([0.2989, 0.5870, 0.1140], np.float32)
 

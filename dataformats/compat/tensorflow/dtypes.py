@@ -53,7 +53,8 @@ class DType:
             import ml_dtypes
         except ModuleNotFoundError as error:
             raise MissingExtraError("tf.bfloat16", package="ml_dtypes") from error
-        return np.dtype(ml_dtypes.bfloat16)
+        found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return found
 
     @property
     def as_numpy_dtype(self) -> type[Any]:

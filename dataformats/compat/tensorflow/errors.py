@@ -5,14 +5,9 @@ from __future__ import annotations
 from dataformats.errors import DataFormatsError, FormatError, SpecError
 
 __all__ = [
-    "AlreadyExistsError",
-    "DataLossError",
-    "InvalidArgumentError",
-    "NotFoundError",
-    "OpError",
-    "OutOfRangeError",
+    "AlreadyExistsError", "DataLossError", "InvalidArgumentError", "NotFoundError", "OpError", "OutOfRangeError",
     "PermissionDeniedError",
-]
+]  # fmt: skip
 
 
 class InvalidArgumentError(SpecError):

@@ -15,16 +15,9 @@ from dataformats.compat.tensorflow.errors import InvalidArgumentError
 from dataformats.compat.tensorflow.tensor import Tensor, array_of, as_tensor, like, plain, tensor_of
 
 __all__ = [
-    "cond",
-    "control_dependencies",
-    "device",
-    "executing_eagerly",
-    "function",
-    "map_fn",
-    "name_scope",
-    "numpy_function",
-    "py_function",
-]
+    "cond", "control_dependencies", "device", "executing_eagerly", "function", "map_fn", "name_scope",
+    "numpy_function", "py_function",
+]  # fmt: skip
 
 
 def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], name: Any = None) -> Any:

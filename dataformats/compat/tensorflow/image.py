@@ -8,34 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dataformats.compat.tensorflow import random
-from dataformats.compat.tensorflow.color import (
-    adjust_brightness,
-    adjust_contrast,
-    adjust_hue,
-    adjust_saturation,
-    convert_image_dtype,
-    grayscale_to_rgb,
-    hsv_to_rgb,
-    per_image_standardization,
-    random_brightness,
-    random_contrast,
-    random_hue,
-    random_saturation,
-    rgb_to_grayscale,
-    rgb_to_hsv,
-)
+from dataformats.compat.tensorflow import color, image_files, random
+from dataformats.compat.tensorflow.color import *  # noqa: F403
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
-from dataformats.compat.tensorflow.image_files import (
-    decode_and_crop_jpeg,
-    decode_image,
-    decode_jpeg,
-    decode_png,
-    encode_jpeg,
-    encode_png,
-    extract_jpeg_shape,
-    is_jpeg,
-)
+from dataformats.compat.tensorflow.image_files import *  # noqa: F403
 from dataformats.compat.tensorflow.missing import missing
 from dataformats.compat.tensorflow.resizing import ResizeMethod, resize
 from dataformats.compat.tensorflow.tensor import as_tensor
@@ -44,43 +20,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "ResizeMethod",
-    "adjust_brightness",
-    "adjust_contrast",
-    "adjust_hue",
-    "adjust_saturation",
-    "central_crop",
-    "convert_image_dtype",
-    "crop_to_bounding_box",
-    "decode_and_crop_jpeg",
-    "decode_image",
-    "decode_jpeg",
-    "decode_png",
-    "encode_jpeg",
-    "encode_png",
-    "extract_jpeg_shape",
-    "flip_left_right",
-    "flip_up_down",
-    "grayscale_to_rgb",
-    "hsv_to_rgb",
-    "is_jpeg",
-    "pad_to_bounding_box",
-    "per_image_standardization",
-    "random_brightness",
-    "random_contrast",
-    "random_crop",
-    "random_flip_left_right",
-    "random_flip_up_down",
-    "random_hue",
-    "random_saturation",
-    "resize",
-    "resize_with_crop_or_pad",
-    "rgb_to_grayscale",
-    "rgb_to_hsv",
-    "rot90",
-    "sample_distorted_bounding_box",
-    "transpose",
-]
+    "ResizeMethod", "central_crop", "crop_to_bounding_box", "flip_left_right", "flip_up_down", "pad_to_bounding_box",
+    "random_crop", "random_flip_left_right", "random_flip_up_down", "resize", "resize_with_crop_or_pad", "rot90",
+    "sample_distorted_bounding_box", "transpose", *color.__all__, *image_files.__all__,
+]  # fmt: skip
 
 
 def crop_to_bounding_box(

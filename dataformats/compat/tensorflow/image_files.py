@@ -19,15 +19,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "decode_and_crop_jpeg",
-    "decode_image",
-    "decode_jpeg",
-    "decode_png",
-    "encode_jpeg",
-    "encode_png",
-    "extract_jpeg_shape",
-    "is_jpeg",
-]
+    "decode_and_crop_jpeg", "decode_image", "decode_jpeg", "decode_png", "encode_jpeg", "encode_png",
+    "extract_jpeg_shape", "is_jpeg",
+]  # fmt: skip
 
 _JPEG, _PNG = b"\xff\xd8\xff", b"\x89PNG"
 _RATIOS = (1, 2, 4, 8)

@@ -10,63 +10,18 @@ from typing import Any
 
 from dataformats.backends.tfrecord.compression import Compression, chosen_compression
 from dataformats.backends.tfrecord.writer import TFRecordWriter as FileWriter
-from dataformats.compat.tensorflow import gfile
+from dataformats.compat.tensorflow import features, gfile, image_files, parsing, tensors
 from dataformats.compat.tensorflow.data.record_dataset import records_of
-from dataformats.compat.tensorflow.features import (
-    FixedLenFeature,
-    FixedLenSequenceFeature,
-    RaggedFeature,
-    SparseFeature,
-    VarLenFeature,
-)
-from dataformats.compat.tensorflow.image_files import (
-    decode_and_crop_jpeg,
-    decode_image,
-    decode_jpeg,
-    decode_png,
-    encode_jpeg,
-    encode_png,
-    extract_jpeg_shape,
-    is_jpeg,
-)
+from dataformats.compat.tensorflow.features import *  # noqa: F403
+from dataformats.compat.tensorflow.image_files import *  # noqa: F403
 from dataformats.compat.tensorflow.missing import missing
-from dataformats.compat.tensorflow.parsing import (
-    parse_example,
-    parse_sequence_example,
-    parse_single_example,
-    parse_single_sequence_example,
-)
-from dataformats.compat.tensorflow.tensors import decode_raw, parse_tensor, serialize_tensor
+from dataformats.compat.tensorflow.parsing import *  # noqa: F403
+from dataformats.compat.tensorflow.tensors import *  # noqa: F403
 
 __all__ = [
-    "FixedLenFeature",
-    "FixedLenSequenceFeature",
-    "RaggedFeature",
-    "SparseFeature",
-    "TFRecordCompressionType",
-    "TFRecordOptions",
-    "TFRecordWriter",
-    "VarLenFeature",
-    "decode_and_crop_jpeg",
-    "decode_image",
-    "decode_jpeg",
-    "decode_png",
-    "decode_raw",
-    "encode_jpeg",
-    "encode_png",
-    "extract_jpeg_shape",
-    "gfile",
-    "is_jpeg",
-    "parse_example",
-    "parse_sequence_example",
-    "parse_single_example",
-    "parse_single_sequence_example",
-    "parse_tensor",
-    "read_file",
-    "serialize_tensor",
-    "tf_record_iterator",
-    "write_file",
-]
+    "TFRecordCompressionType", "TFRecordOptions", "TFRecordWriter", "gfile", "read_file", "tf_record_iterator",
+    "write_file", *features.__all__, *image_files.__all__, *parsing.__all__, *tensors.__all__,
+]  # fmt: skip
 
 
 class TFRecordCompressionType:

@@ -13,22 +13,9 @@ from dataformats.compat.tensorflow.arithmetic import elementwise, of_two
 from dataformats.compat.tensorflow.missing import missing
 
 __all__ = [
-    "ceil",
-    "floordiv",
-    "floormod",
-    "is_finite",
-    "is_inf",
-    "is_nan",
-    "log",
-    "log1p",
-    "logical_xor",
-    "mod",
-    "reciprocal",
-    "rint",
-    "rsqrt",
-    "squared_difference",
-    *arithmetic.__all__,
-]
+    "ceil", "floordiv", "floormod", "is_finite", "is_inf", "is_nan", "log", "log1p", "logical_xor", "mod",
+    "reciprocal", "rint", "rsqrt", "squared_difference", *arithmetic.__all__,
+]  # fmt: skip
 
 
 def _reciprocal(array: Any) -> Any:

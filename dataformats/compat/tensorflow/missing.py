@@ -54,7 +54,7 @@ _OTHER = "Values are numpy: use numpy, or import tensorflow beside it for the re
 
 
 def missing(name: str) -> AttributeError:
-    """Return the error of a name that TensorFlow may have, such as `"io.decode_gif"`: its remedy or the nearest name."""
+    """Return the error of a name that TensorFlow may have, such as `"io.decode_gif"`, with a remedy."""
     owner, _, last = name.rpartition(".")
     if last.startswith("__"):  # Python looks for it
         return AttributeError(name)

@@ -51,7 +51,6 @@ def _power(x: NDArray[Any], y: NDArray[Any]) -> Any:
     return np.power(x, y)
 
 
-
 def _squared_difference(x: NDArray[Any], y: NDArray[Any]) -> Any:
     difference = np.conj(x - y) if x.dtype.kind == "c" else x - y
     return difference * (x - y)

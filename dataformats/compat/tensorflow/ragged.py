@@ -120,29 +120,29 @@ class RaggedTensor:
         """Return the number of rows."""
         return len(self)
 
-    def row_lengths(self) -> NDArray[Any]:
+    def row_lengths(self) -> Any:
         """Return the length of each row."""
-        return np.diff(self.row_splits)
+        return as_tensor(np.diff(self.row_splits))
 
-    def row_starts(self) -> NDArray[Any]:
+    def row_starts(self) -> Any:
         """Return the begin of each row."""
         return self.row_splits[:-1]
 
-    def row_limits(self) -> NDArray[Any]:
+    def row_limits(self) -> Any:
         """Return the end of each row."""
         return self.row_splits[1:]
 
-    def value_rowids(self) -> NDArray[Any]:
+    def value_rowids(self) -> Any:
         """Return the row of each value."""
-        return np.repeat(np.arange(len(self), dtype=self.row_splits.dtype), self.row_lengths())
+        return as_tensor(np.repeat(np.arange(len(self), dtype=self.row_splits.dtype), self.row_lengths()))
 
-    def bounding_shape(self) -> NDArray[Any]:
+    def bounding_shape(self) -> Any:
         """Return the shape of `to_tensor()`."""
         inner = self.values.bounding_shape()[1:] if isinstance(self.values, RaggedTensor) else self.values.shape[1:]
-        sizes = [len(self), self.row_lengths().max(initial=0), *inner]
+        sizes = [len(self), array_of(self.row_lengths()).max(initial=0), *inner]
         return np.array(sizes, self.row_splits.dtype)
 
-    def numpy(self) -> NDArray[Any]:
+    def numpy(self) -> Any:
         """Return an array of all values if the rows are equally long, else an object array of the rows."""
         rows = [self[row].numpy() if self.ragged_rank > 1 else self[row] for row in range(len(self))]
         if rows and all(row.shape == rows[0].shape and row.dtype == rows[0].dtype for row in rows):
@@ -157,7 +157,7 @@ class RaggedTensor:
         rows = (self[row] for row in range(len(self)))
         return [row.to_list() if isinstance(row, RaggedTensor) else row.tolist() for row in rows]
 
-    def to_tensor(self, default_value: Any = None, name: Any = None, shape: Any = None) -> NDArray[Any]:
+    def to_tensor(self, default_value: Any = None, name: Any = None, shape: Any = None) -> Any:
         """Return a dense array; short rows are filled up with `default_value`, or 0 or `b""`.
 
         Args:

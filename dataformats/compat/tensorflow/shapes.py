@@ -12,29 +12,10 @@ from dataformats.compat.tensorflow.errors import InvalidArgumentError
 from dataformats.compat.tensorflow.tensor import array_of, as_tensor, like, operands, same_shape, tensor_of
 
 __all__ = [
-    "boolean_mask",
-    "broadcast_to",
-    "concat",
-    "ensure_shape",
-    "expand_dims",
-    "gather",
-    "gather_nd",
-    "pad",
-    "rank",
-    "repeat",
-    "reshape",
-    "reverse",
-    "shape",
-    "size",
-    "slice",
-    "split",
-    "squeeze",
-    "stack",
-    "tile",
-    "transpose",
-    "unique",
-    "unstack",
-]
+    "boolean_mask", "broadcast_to", "concat", "ensure_shape", "expand_dims", "gather", "gather_nd", "pad", "rank",
+    "repeat", "reshape", "reverse", "shape", "size", "slice", "split", "squeeze", "stack", "tile", "transpose",
+    "unique", "unstack",
+]  # fmt: skip
 
 
 def shape(input: Any, out_type: Any = "int32", name: Any = None) -> Any:

@@ -79,12 +79,13 @@ def to_dense(sp_input: SparseTensor, default_value: Any = None, validate_indices
     """
     values, stored = array_of(sp_input.values), array_of(sp_input.indices)
     fill = (b"" if values.dtype == object else 0) if default_value is None else convert(default_value)
-    dense = np.full(sp_input.shape, fill, values.dtype)
+    shape = tuple(sp_input.dense_shape.tolist())
+    dense: Any = np.full(shape, fill, values.dtype)
     outside = ((stored < 0) | (stored >= array_of(sp_input.dense_shape))).any(axis=1)
     if outside.any():
         index = stored[outside][0].tolist()
         raise InvalidArgumentError(f"index {index} is outside of the shape {list(sp_input.shape)}")
-    places = np.ravel_multi_index(tuple(stored.T), sp_input.shape)
+    places = np.ravel_multi_index(tuple(stored.T), shape)
     if validate_indices and (np.diff(places) <= 0).any():
         index = stored[1:][np.diff(places) <= 0][0].tolist()
         raise InvalidArgumentError(f"index {index} is repeated or out of order: pass indices in row-major order")

@@ -102,14 +102,14 @@ def rows(parts: list[list[bytes]]) -> RaggedTensor:
 
 
 def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: Any = None) -> Any:
-    """Return the part of strings from a position on, at most of this length, in bytes or, with `unit="UTF8_CHAR"`, in
-    characters; a negative position counts from the end.
+    """Return the part of strings from a position on, in bytes or, with `unit="UTF8_CHAR"`, in characters.
 
     Raises:
         InvalidArgumentError: The position is outside of a string.
     """
     texts, starts, lengths = np.broadcast_arrays(array_of(input), array_of(pos), array_of(len))
-    parts = [_part(*one, unit) for one in zip(*(part.ravel().tolist() for part in (texts, starts, lengths)), strict=True)]
+    each = zip(texts.ravel().tolist(), starts.ravel().tolist(), lengths.ravel().tolist(), strict=True)
+    parts = [_part(*one, unit) for one in each]
     return tensor_of(string_array(parts, texts.shape))
 
 
@@ -119,7 +119,7 @@ def _part(text: bytes, start: int, length: int, unit: str) -> bytes:
     if not 0 <= first <= whole.__len__():
         raise InvalidArgumentError(f"pos: expected a position in {text!r:.80}, found {start}")
     found = whole[first : first + max(length, 0)]
-    return found if unit == "BYTE" else found.encode()
+    return bytes(found if unit == "BYTE" else found.encode())
 
 
 def regex_full_match(input: Any, pattern: str, name: Any = None) -> Any:

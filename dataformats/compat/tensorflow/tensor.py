@@ -12,20 +12,9 @@ from dataformats.compat.tensorflow.errors import InvalidArgumentError
 from dataformats.compat.tensorflow.operators import OPERATORS, kind_of
 
 __all__ = [
-    "StringTensor",
-    "Tensor",
-    "TensorShape",
-    "TensorSpec",
-    "array_of",
-    "as_tensor",
-    "binary",
-    "like",
-    "operands",
-    "plain",
-    "same_shape",
-    "tensor_of",
-    "unary",
-]
+    "StringTensor", "Tensor", "TensorShape", "TensorSpec", "array_of", "as_tensor", "binary", "like", "operands",
+    "plain", "same_shape", "tensor_of", "unary",
+]  # fmt: skip
 
 
 class TensorShape(tuple[int | None, ...]):
@@ -70,7 +59,7 @@ class TensorShape(tuple[int | None, ...]):
         pairs = zip(self, other, strict=False)
         return len(self) == len(other) and all(a is None or b is None or a == b for a, b in pairs)
 
-    __add__ = concatenate  # type: ignore[assignment]  # tuples accept tuples only
+    __add__ = concatenate
 
     def __radd__(self, other: Any) -> TensorShape:
         return TensorShape((*other, *self))
@@ -109,12 +98,12 @@ class Tensor(np.ndarray):
     @property
     def dtype(self) -> Any:
         """The dtype, TensorFlow's."""
-        return as_dtype(np.ndarray.dtype.__get__(self))  # type: ignore[attr-defined]  # a descriptor
+        return as_dtype(np.ndarray.dtype.__get__(self))
 
-    @property
+    @property  # type: ignore[misc]  # numpy's can be assigned
     def shape(self) -> Any:
         """The shape, a `TensorShape`."""
-        return TensorShape(np.ndarray.shape.__get__(self))  # type: ignore[attr-defined]  # a descriptor
+        return TensorShape(np.ndarray.shape.__get__(self))
 
     def numpy(self) -> Any:
         """Return the plain array, or for a scalar the numpy scalar or bytes."""
@@ -155,7 +144,7 @@ class Tensor(np.ndarray):
     __truediv__, __rtruediv__ = _operator("divide")
     __floordiv__, __rfloordiv__ = _operator("floordiv")
     __mod__, __rmod__ = _operator("floormod")
-    __pow__, __rpow__ = _operator("pow")  # type: ignore[assignment]  # without a modulus
+    __pow__, __rpow__ = _operator("pow")
     __matmul__, __rmatmul__ = _operator("matmul")
     __and__, __rand__ = _operator("and")
     __or__, __ror__ = _operator("or")
@@ -165,9 +154,9 @@ class Tensor(np.ndarray):
     __gt__, _ = _operator("greater")
     __ge__, _ = _operator("greater_equal")
     # An operator with assignment makes a new tensor: names of the same one keep their values.
-    __iadd__, __isub__, __imul__, __itruediv__ = __add__, __sub__, __mul__, __truediv__  # type: ignore[assignment]
-    __ifloordiv__, __imod__, __ipow__, __imatmul__ = __floordiv__, __mod__, __pow__, __matmul__  # type: ignore[assignment]
-    __iand__, __ior__, __ixor__ = __and__, __or__, __xor__  # type: ignore[assignment]
+    __iadd__, __isub__, __imul__, __itruediv__ = __add__, __sub__, __mul__, __truediv__
+    __ifloordiv__, __imod__, __ipow__, __imatmul__ = __floordiv__, __mod__, __pow__, __matmul__
+    __iand__, __ior__, __ixor__ = __and__, __or__, __xor__
     del _
 
     def __eq__(self, other: Any) -> Any:
@@ -176,7 +165,7 @@ class Tensor(np.ndarray):
     def __ne__(self, other: Any) -> Any:
         return _equal("not_equal", self, other)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __neg__(self) -> Any:
         return unary("negative", np.negative, "ifc", self)
@@ -335,7 +324,7 @@ class StringTensor(bytes):
         """
         same_shape((), shape)
 
-    __add__, __radd__ = _operator("add")  # type: ignore[assignment]  # text, too
+    __add__, __radd__ = _operator("add")
 
     def __eq__(self, other: object) -> Any:
         return _equal("equal", self, other)

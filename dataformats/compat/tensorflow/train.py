@@ -5,26 +5,7 @@ They parse and serialize the same bytes as TensorFlow's, and do not disturb Tens
 
 from __future__ import annotations
 
-from dataformats.compat.tfrecord.example_pb2 import (
-    BytesList,
-    Example,
-    Feature,
-    FeatureList,
-    FeatureLists,
-    Features,
-    FloatList,
-    Int64List,
-    SequenceExample,
-)
+from dataformats.compat.tfrecord import example_pb2
+from dataformats.compat.tfrecord.example_pb2 import *  # noqa: F403
 
-__all__ = [
-    "BytesList",
-    "Example",
-    "Feature",
-    "FeatureList",
-    "FeatureLists",
-    "Features",
-    "FloatList",
-    "Int64List",
-    "SequenceExample",
-]
+__all__ = [*example_pb2.__all__]

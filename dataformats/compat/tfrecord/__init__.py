@@ -33,23 +33,10 @@ from dataformats.compat.tfrecord.reader import (
 from dataformats.compat.tfrecord.writer import TFRecordWriter
 
 __all__ = [
-    "TFRecordWriter",
-    "cycle",
-    "example_loader",
-    "example_pb2",
-    "extract_feature_dict",
-    "iterator_utils",
-    "multi_tfrecord_loader",
-    "process_feature",
-    "reader",
-    "sample_iterators",
-    "sequence_loader",
-    "shuffle_iterator",
-    "tfrecord_iterator",
-    "tfrecord_loader",
-    "tools",
-    "writer",
-]
+    "TFRecordWriter", "cycle", "example_loader", "example_pb2", "extract_feature_dict", "iterator_utils",
+    "multi_tfrecord_loader", "process_feature", "reader", "sample_iterators", "sequence_loader", "shuffle_iterator",
+    "tfrecord_iterator", "tfrecord_loader", "tools", "writer",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> ModuleType:

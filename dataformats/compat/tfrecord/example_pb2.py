@@ -17,16 +17,9 @@ from typing import Any
 from dataformats.codecs.features.protobuf_messages import message_class
 
 __all__ = [
-    "BytesList",
-    "Example",
-    "Feature",
-    "FeatureList",
-    "FeatureLists",
-    "Features",
-    "FloatList",
-    "Int64List",
+    "BytesList", "Example", "Feature", "FeatureList", "FeatureLists", "Features", "FloatList", "Int64List",
     "SequenceExample",
-]
+]  # fmt: skip
 
 BytesList: Any = message_class("tensorflow.BytesList")
 """`value`: any number of bytes values."""

@@ -23,17 +23,9 @@ from dataformats.reading.opening import arguments_of
 from dataformats.spec import VALUE
 
 __all__ = [
-    "FeatureKeyError",
-    "FeatureTypeError",
-    "TruncatedFileError",
-    "example_loader",
-    "extract_feature_dict",
-    "multi_tfrecord_loader",
-    "process_feature",
-    "sequence_loader",
-    "tfrecord_iterator",
-    "tfrecord_loader",
-]
+    "FeatureKeyError", "FeatureTypeError", "TruncatedFileError", "example_loader", "extract_feature_dict",
+    "multi_tfrecord_loader", "process_feature", "sequence_loader", "tfrecord_iterator", "tfrecord_loader",
+]  # fmt: skip
 
 Description = Sequence[str] | Mapping[str, str | None] | None
 Shard = tuple[int, int] | None

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.compat.syrah._hl.serialization import deserialize_array, serialize_array
-from dataformats.errors import SpecError, UnknownNameError
+from dataformats.errors import CorruptRecordError, SpecError, UnknownNameError
 from dataformats.reading.opening import OpenArguments
 from dataformats.spec import Spec
 from dataformats.writing.creating import writer
@@ -194,7 +194,14 @@ class _StoredItems:
     def arrays(self, index: SupportsIndex, names: tuple[str, ...]) -> list[NDArray[Any]]:
         """Return some arrays of an item."""
         blobs = self.blobs(index, names)
-        return [deserialize_array(blob, self.dtypes[name]) for blob, name in zip(blobs, names, strict=True)]
+        return [self._array(blob, name, index) for blob, name in zip(blobs, names, strict=True)]
+
+    def _array(self, blob: Any, name: str, index: SupportsIndex) -> NDArray[Any]:
+        try:
+            return deserialize_array(blob, self.dtypes[name])
+        except (TypeError, ValueError) as error:  # the name of the dtype, or the bytes
+            what = f"array {name!r} is not of its dtype: {error}"
+            raise CorruptRecordError(what, path=self.version[0], index=operator.index(index)) from error
 
     def rows(self, indices: Sequence[int], names: tuple[str, ...]) -> list[tuple[NDArray[Any], ...]]:
         """Return some arrays of several items, read together."""

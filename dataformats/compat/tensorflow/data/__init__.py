@@ -17,16 +17,9 @@ from dataformats.compat.tensorflow.data.record_dataset import TFRecordDataset
 from dataformats.compat.tensorflow.missing import missing
 
 __all__ = [
-    "AUTOTUNE",
-    "INFINITE_CARDINALITY",
-    "UNKNOWN_CARDINALITY",
-    "Dataset",
-    "Iterator",
-    "Options",
-    "TFRecordDataset",
-    "experimental",
-    "make_one_shot_iterator",
-]
+    "AUTOTUNE", "INFINITE_CARDINALITY", "UNKNOWN_CARDINALITY", "Dataset", "Iterator", "Options", "TFRecordDataset",
+    "experimental", "make_one_shot_iterator",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -53,12 +53,10 @@ class _Binding:
 
     def _copy(self, function: FunctionType) -> None:
         code = function.__code__
-        cells = {name: CellType() for name in code.co_freevars}
         later = bool(_RUN_LATER.intersection(_names(code)))
         kept = _assigned(code) | (set(code.co_freevars) - _read(code) if later else set())
-        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-            if name in kept or not _filled(cell):
-                cells[name] = cell
+        old = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+        cells = {name: cell if name in kept or not _filled(cell) else CellType() for name, cell in old.items()}
         variables = function.__globals__
         if "STORE_GLOBAL" not in _instructions(code) and not (later and _code_inside(code)):
             variables = self._modules.setdefault(id(variables), _dunders(variables))
@@ -67,8 +65,8 @@ class _Binding:
         copy.__module__, copy.__doc__ = function.__module__, function.__doc__
         copy.__dict__.update(function.__dict__)
         self._copies[id(function)] = copy
-        follow = (lambda value: value) if later else self.value
-        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        follow: Callable[[Any], Any] = _unchanged if later else self.value
+        for name, cell in old.items():
             if cells[name] is not cell:
                 cells[name].cell_contents = follow(cell.cell_contents)
         if variables is not function.__globals__:
@@ -76,6 +74,10 @@ class _Binding:
                 variables[name] = function.__globals__[name]  # before functions are followed: they may be recursive
                 if _same_module(variables[name], function):
                     variables[name] = follow(variables[name])
+
+
+def _unchanged(value: Any) -> Any:
+    return value
 
 
 def _same_module(value: Any, function: FunctionType) -> bool:
@@ -94,7 +96,6 @@ def _filled(cell: CellType) -> bool:
 
 
 def _code_inside(code: CodeType) -> list[CodeType]:
-    """Return the code of the functions that are defined in a function."""
     return [one for one in code.co_consts if isinstance(one, CodeType)]
 
 

@@ -11,19 +11,10 @@ from dataformats.compat.tensorflow.data.dataset import Dataset
 from dataformats.compat.tensorflow.missing import missing
 
 __all__ = [
-    "AUTOTUNE",
-    "INFINITE_CARDINALITY",
-    "UNKNOWN_CARDINALITY",
-    "AutoShardPolicy",
-    "bucket_by_sequence_length",
-    "cardinality",
-    "group_by_window",
-    "map_and_batch",
-    "parallel_interleave",
-    "sample_from_datasets",
-    "shuffle_and_repeat",
-    "unbatch",
-]
+    "AUTOTUNE", "INFINITE_CARDINALITY", "UNKNOWN_CARDINALITY", "AutoShardPolicy", "bucket_by_sequence_length",
+    "cardinality", "group_by_window", "map_and_batch", "parallel_interleave", "sample_from_datasets",
+    "shuffle_and_repeat", "unbatch",
+]  # fmt: skip
 
 
 class AutoShardPolicy(enum.IntEnum):

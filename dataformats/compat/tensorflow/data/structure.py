@@ -191,7 +191,7 @@ def rows(batch: Any) -> Iterator[Any]:
 
 def _length(leaf: Any) -> int:
     if isinstance(leaf, SparseTensor):
-        return leaf.shape[0]
+        return int(leaf.dense_shape[0])
     if isinstance(leaf, bytes | np.generic) or (isinstance(leaf, np.ndarray) and not leaf.ndim):
         raise ValueError(f"expected arrays with at least one dimension, found the scalar {leaf!r:.80}")
     return len(leaf)

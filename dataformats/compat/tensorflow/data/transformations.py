@@ -48,8 +48,8 @@ class Transformations(Elements):
         """Return a dataset of a function of each element; a tuple's parts are separate arguments.
 
         Args:
-            map_func: Called for each element, with tensors, and with the values that its variables have now. A list that
-                it returns is a tuple; lists in that are arrays.
+            map_func: Called for each element, with tensors, and with the values that its variables have now. A list
+                that it returns is a tuple; lists in that are arrays.
             num_parallel_calls: The most calls at once, in threads; short calls are made one after the other.
             deterministic: Accepted; the order is always kept.
             synchronous: Accepted.
