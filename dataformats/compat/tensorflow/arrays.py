@@ -14,7 +14,7 @@ from dataformats.compat.tensorflow.tensor import Tensor, array_of, as_tensor, li
 
 __all__ = [
     "bitcast", "cast", "constant", "convert_to_tensor", "fill", "identity", "one_hot", "ones", "ones_like", "range",
-    "saturate_cast", "where", "zeros", "zeros_like",
+    "where", "zeros", "zeros_like",
 ]  # fmt: skip
 
 
@@ -37,16 +37,6 @@ def cast(x: Any, dtype: Any, name: Any = None) -> Any:
 
 def _real(array: Any, dtype: Any) -> Any:
     return array.real if array.dtype.kind == "c" and not as_dtype(dtype).is_complex else array
-
-
-def saturate_cast(value: Any, dtype: Any, name: Any = None) -> Any:
-    """Return a value with another dtype, limited to the range of this dtype."""
-    array, kind = array_of(value), as_dtype(dtype)
-    own = as_dtype(array.dtype)
-    low, high = max(own.min, kind.min), min(own.max, kind.max)
-    if own.is_floating and kind.is_integer:  # the highest integer may not be a float
-        high = np.nextafter(array.dtype.type(high), array.dtype.type(0)) if array.dtype.type(high) > high else high
-    return cast(np.clip(array, array.dtype.type(low), array.dtype.type(high)), dtype)
 
 
 def bitcast(input: Any, type: Any, name: Any = None) -> Any:

@@ -28,12 +28,6 @@ def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], nam
 def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: Any = None) -> Any:  # its name
     """Return `func(*inp)`, called with tensors; without `func` and `inp`, return a decorator of such a function.
 
-    Args:
-        func: Returns one value, or a list or tuple of values.
-        inp: Its arguments.
-        Tout: The dtype of the value, or a list of the dtypes of the values.
-        name: Ignored.
-
     Raises:
         InvalidArgumentError: The function returns fewer values than `Tout` has.
         TypeError: A value does not fit its dtype.
@@ -47,13 +41,6 @@ def numpy_function(
     func: Any = None, inp: Any = None, Tout: Any = None, stateful: bool = True, name: Any = None
 ) -> Any:  # its name
     """Return `func(*inp)`, called with numpy values; without `func` and `inp`, return a decorator of such a function.
-
-    Args:
-        func: Returns one value, or a list or tuple of values.
-        inp: Its arguments.
-        Tout: The dtype of the value, or a list of the dtypes of the values.
-        stateful: Ignored.
-        name: Ignored.
 
     Raises:
         InvalidArgumentError: The function returns another number of values, or values of other dtypes.
@@ -92,25 +79,10 @@ def map_fn(
     fn: Callable[..., Any],
     elems: Any,
     dtype: Any = None,
-    parallel_iterations: Any = None,
-    back_prop: bool = True,
-    swap_memory: bool = False,
-    infer_shape: bool = True,
-    name: Any = None,
     fn_output_signature: Any = None,
+    **ignored: Any,
 ) -> Any:
-    """Return the results of a function of each row of arrays, stacked.
-
-    Args:
-        fn: Called with the rows of `elems`, a value or a structure of values.
-        elems: An array, or a tuple or dict of arrays.
-        dtype: The same as `fn_output_signature`.
-        parallel_iterations: Ignored.
-        back_prop: Ignored.
-        swap_memory: Ignored.
-        infer_shape: Ignored.
-        name: Ignored.
-        fn_output_signature: The dtypes of the results, in the structure of these; `None`: as `elems`.
+    """Return the results of a function of each row of arrays, stacked; their dtypes are as of `elems`, or as given.
 
     Raises:
         InvalidArgumentError: A result has another dtype, or there are no rows.

@@ -17,15 +17,7 @@ __all__ = ["KeyValueTensorInitializer", "StaticHashTable"]
 
 
 class KeyValueTensorInitializer:
-    """The keys and values of a table.
-
-    Args:
-        keys: (n,).
-        values: (n,).
-        key_dtype: The dtype of the keys; `None`: theirs.
-        value_dtype: The dtype of the values; `None`: theirs.
-        name: Ignored.
-    """
+    """The keys and values of a table, (n,), and their dtypes."""
 
     def __init__(
         self, keys: Any, values: Any, key_dtype: Any = None, value_dtype: Any = None, name: Any = None

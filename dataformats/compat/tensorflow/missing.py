@@ -62,7 +62,7 @@ def missing(name: str) -> AttributeError:
     if name in REMEDIES:
         return AttributeError(f"{text} {REMEDIES[name]}")
     module = sys.modules.get(f"{_HERE}.{owner}" if owner else _HERE)
-    near = difflib.get_close_matches(last, getattr(module, "__all__", ()), 1)
+    near = difflib.get_close_matches(last, getattr(module, "__all__", ()), 1, 0.7)
     if near:
         text = f"{text} The nearest name is tf.{owner + '.' if owner else ''}{near[0]}."
     return AttributeError(f"{text} {_OTHER}")

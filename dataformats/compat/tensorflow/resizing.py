@@ -72,16 +72,6 @@ def resize_from_corners(
 ) -> Any:
     """Return images resized, as TensorFlow 1 does it: pixels are points, counted from the corner.
 
-    Args:
-        images: (height, width, channels), or a batch of them.
-        size: Height and width of the result.
-        method: `"bilinear"` or `"nearest"`, or its number.
-        align_corners: The corners of image and result have the same centers.
-        preserve_aspect_ratio: `size` is the most that height and width become.
-
-    Returns:
-        float32, or for `"nearest"` the dtype of the images.
-
     Raises:
         InvalidArgumentError: The images have another shape, or no pixels.
         ValueError: No such method.

@@ -15,8 +15,8 @@ from dataformats.compat.tensorflow.ragged import RaggedTensor
 from dataformats.compat.tensorflow.tensor import array_of, as_tensor, tensor_of
 
 __all__ = [
-    "as_string", "join", "length", "lower", "reduce_join", "regex_full_match", "regex_replace", "split", "strip",
-    "substr", "to_number", "upper",
+    "as_string", "join", "length", "lower", "regex_replace", "split", "strip",
+    "substr", "to_number",
 ]  # fmt: skip
 
 
@@ -61,11 +61,6 @@ def length(input: Any, unit: str = "BYTE", name: Any = None) -> Any:
 def lower(input: Any, encoding: str = "", name: Any = None) -> Any:
     """Return strings in lower case."""
     return _each(bytes.lower if not encoding else lambda one: one.decode().lower().encode(), input)
-
-
-def upper(input: Any, encoding: str = "", name: Any = None) -> Any:
-    """Return strings in upper case."""
-    return _each(bytes.upper if not encoding else lambda one: one.decode().upper().encode(), input)
 
 
 def strip(input: Any, name: Any = None) -> Any:
@@ -120,24 +115,6 @@ def _part(text: bytes, start: int, length: int, unit: str) -> bytes:
         raise InvalidArgumentError(f"pos: expected a position in {text!r:.80}, found {start}")
     found = whole[first : first + max(length, 0)]
     return bytes(found if unit == "BYTE" else found.encode())
-
-
-def regex_full_match(input: Any, pattern: str, name: Any = None) -> Any:
-    """Return where whole strings match a regular expression."""
-    array, wanted = array_of(input), re.compile(convert(pattern))
-    found = [wanted.fullmatch(one) is not None for one in array.reshape(-1).tolist()]
-    return tensor_of(np.array(found, bool).reshape(array.shape))
-
-
-def reduce_join(inputs: Any, axis: Any = None, keepdims: bool = False, separator: str = "", name: Any = None) -> Any:
-    """Return strings joined along an axis; all of them by default."""
-    array = array_of(inputs)
-    flat = array.reshape(-1) if axis is None else np.moveaxis(array, int(axis), -1)
-    places = np.empty(flat.shape[:-1], object)
-    for at in np.ndindex(*flat.shape[:-1]):
-        places[at] = convert(separator).join(flat[at].tolist())
-    kept = np.expand_dims(places, tuple(range(array.ndim)) if axis is None else int(axis)) if keepdims else places
-    return tensor_of(kept)
 
 
 def _each(function: Callable[[bytes], bytes], values: Any) -> Any:

@@ -19,40 +19,21 @@ from dataformats.compat.tensorflow import io as _io
 from dataformats.compat.tensorflow import math as _math
 from dataformats.compat.tensorflow import random as _random
 from dataformats.compat.tensorflow import strings as _strings
-from dataformats.compat.tensorflow.dtypes import as_dtype
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
 from dataformats.compat.tensorflow.resizing import resize, resize_from_corners
-from dataformats.compat.tensorflow.tensor import array_of, operands
+from dataformats.compat.tensorflow.tensor import array_of
 
 __all__ = [
-    "FixedLenFeature", "FixedLenSequenceFeature", "SparseFeature", "VarLenFeature", "ceil", "decode_raw", "div",
-    "enable_eager_execution", "enable_v2_behavior", "gfile", "image", "log", "parse_example", "parse_single_example",
-    "parse_single_sequence_example", "parse_tensor", "py_func", "python_io", "random_crop", "random_normal",
-    "random_shuffle", "random_uniform", "read_file", "rint", "serialize_tensor", "set_random_seed",
-    "sparse_tensor_to_dense", "string_split", "string_to_number", "strings", "substr", "to_float", "to_int32",
-    "to_int64", "where",
+    "decode_raw", "enable_eager_execution", "enable_v2_behavior", "gfile", "image", "py_func", "python_io",
+    "random_crop", "random_uniform", "set_random_seed", "sparse_tensor_to_dense", "string_to_number", "strings",
+    "substr", "to_float", "to_int32", "to_int64", "where",
 ]  # fmt: skip
 
-FixedLenFeature: Any = _io.FixedLenFeature
-FixedLenSequenceFeature: Any = _io.FixedLenSequenceFeature
-SparseFeature: Any = _io.SparseFeature
-VarLenFeature: Any = _io.VarLenFeature
-parse_example: Any = _io.parse_example
-parse_single_example: Any = _io.parse_single_example
-parse_single_sequence_example: Any = _io.parse_single_sequence_example
-parse_tensor: Any = _io.parse_tensor
-read_file: Any = _io.read_file
-serialize_tensor: Any = _io.serialize_tensor
 sparse_tensor_to_dense: Any = sparse.to_dense
 random_uniform: Any = _random.uniform
-random_normal: Any = _random.normal
-random_shuffle: Any = _random.shuffle
 random_crop: Any = _image.random_crop
 set_random_seed: Any = _random.set_seed
 py_func: Any = functions.numpy_function
-log: Any = _math.log
-ceil: Any = _math.ceil
-rint: Any = _math.rint
 substr: Any = _strings.substr
 
 
@@ -94,36 +75,11 @@ def where(condition: Any, x: Any = None, y: Any = None, name: Any = None) -> Any
     return arrays.where(chosen.reshape(*chosen.shape, *[1] * (len(shape) - chosen.ndim)), x, y)
 
 
-def div(x: Any, y: Any, name: Any = None) -> Any:
-    """Return the quotients; of integers, rounded down."""
-    integers = as_dtype(operands(x, y)[0].dtype).is_integer
-    return _math.floordiv(x, y) if integers else arithmetic.divide(x, y)
-
-
-def string_split(
-    source: Any, sep: Any = None, skip_empty: bool = True, delimiter: str = " ", result_type: str = "SparseTensor"
-) -> Any:
-    """Return the parts of some strings, as a `SparseTensor` or a `RaggedTensor`; a delimiter is one character.
-
-    Raises:
-        ValueError: The separator has several characters, or `skip_empty` is false.
-    """
-    between = delimiter if sep is None else sep
-    if len(between) != 1 or not skip_empty:
-        raise ValueError(f"string_split: expected one character and skip_empty, found {between!r} and {skip_empty}")
-    parts = [[part for part in one.split(between.encode()) if part] for one in array_of(source).tolist()]
-    return _split(_strings.rows(parts), result_type)
-
-
-def _split(rows: Any, result_type: str) -> Any:
-    return sparse.of_rows(rows.values, rows.row_lengths()) if result_type == "SparseTensor" else rows
-
-
 def _strings_split(
     input: Any = None, sep: Any = None, maxsplit: int = -1, result_type: str = "SparseTensor", source: Any = None
 ) -> Any:
     rows = _strings.split(np.atleast_1d(array_of(source if input is None else input)), sep, maxsplit)
-    return _split(rows, result_type)
+    return sparse.of_rows(rows.values, rows.row_lengths()) if result_type == "SparseTensor" else rows
 
 
 def _resize(
@@ -215,4 +171,6 @@ _VERSION_2 = __name__.removesuffix(".compat.v1")
 def __getattr__(name: str) -> Any:
     if name in _RENAMED:
         return _RENAMED[name]
-    return getattr(sys.modules[_VERSION_2], name)  # imported before this module, which it imports
+    version_2 = sys.modules[_VERSION_2]  # imported before this module, which it imports
+    moved = next((module for module in (_math, _io) if name in module.__all__), version_2)
+    return getattr(version_2 if name in version_2.__all__ else moved, name)
