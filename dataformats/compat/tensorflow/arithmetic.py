@@ -12,11 +12,11 @@ from dataformats.compat.tensorflow.operators import kind_of
 from dataformats.compat.tensorflow.tensor import binary, operands, tensor_of, unary
 
 __all__ = [
-    "abs", "add", "argmax", "argmin", "clip_by_value", "cos", "cumsum", "divide", "equal", "exp", "floor",
+    "abs", "add", "argmax", "argmin", "clip_by_value", "cumsum", "divide", "equal", "exp", "floor",
     "greater", "greater_equal", "less", "less_equal", "logical_and", "logical_not", "logical_or", "maximum",
     "minimum", "multiply", "negative", "not_equal", "pow", "reduce_all", "reduce_any", "reduce_max", "reduce_mean",
-    "reduce_min", "reduce_prod", "reduce_sum", "round", "sigmoid", "sign", "sin", "sqrt", "square", "subtract",
-    "tanh",
+    "reduce_min", "reduce_prod", "reduce_sum", "round", "sign", "sqrt", "square", "subtract",
+
 ]  # fmt: skip
 
 
@@ -80,25 +80,14 @@ def _smallest(array: Any, axis: Any, keepdims: bool) -> Any:
     return np.min(array, axis=axis, keepdims=keepdims, initial=highest)
 
 
-def _sigmoid(array: Any) -> Any:
-    one = array.dtype.type(1)
-    return one / (one + np.exp(-array))
-
-
 abs: Callable[..., Any] = elementwise("abs", np.abs, "ifc", "Return the absolute values.")
 negative: Callable[..., Any] = elementwise("negative", np.negative, "ifc", "Return the values with the other sign.")
 sign: Callable[..., Any] = elementwise("sign", np.sign, "if", "Return -1, 0 or 1 for each value.")
 square: Callable[..., Any] = elementwise("square", np.square, "uifc", "Return the squares.")
 sqrt: Callable[..., Any] = elementwise("sqrt", np.sqrt, "fc", "Return the square roots.")
 exp: Callable[..., Any] = elementwise("exp", np.exp, "fc", "Return the exponentials.")
-sin: Callable[..., Any] = elementwise("sin", np.sin, "fc", "Return the sines.")
-cos: Callable[..., Any] = elementwise("cos", np.cos, "fc", "Return the cosines.")
-tanh: Callable[..., Any] = elementwise("tanh", np.tanh, "fc", "Return the hyperbolic tangents.")
-sigmoid: Callable[..., Any] = elementwise("sigmoid", _sigmoid, "fc", "Return the values of the logistic function.")
 floor: Callable[..., Any] = elementwise("floor", np.floor, "f", "Return the values rounded down.")
-round: Callable[..., Any] = elementwise(
-    "round", np.round, "uif", "Return the values rounded, halves to the even number."
-)
+round: Callable[..., Any] = elementwise("round", np.round, "uif", "Return the values rounded, halves to even.")
 logical_not: Callable[..., Any] = elementwise("logical_not", np.logical_not, "b", "Return the negation.")
 add: Callable[..., Any] = of_two("add", "Return the sums.")
 subtract: Callable[..., Any] = of_two("subtract", "Return the differences.")
@@ -115,24 +104,16 @@ greater_equal: Callable[..., Any] = of_two("greater_equal", "Return where the fi
 logical_and: Callable[..., Any] = of_two("logical_and", "Return where both are true.")
 logical_or: Callable[..., Any] = of_two("logical_or", "Return where one is true.")
 reduce_sum: Callable[..., Any] = _reduction("reduce_sum", _sum, "uifc", "Return sums along axes, or of all values.")
-reduce_prod: Callable[..., Any] = _reduction(
-    "reduce_prod", _product, "uifc", "Return products along axes, or of all values."
-)
-reduce_mean: Callable[..., Any] = _reduction(
-    "reduce_mean", _mean, "uifc", "Return means along axes, or of all values; of integers without their fraction."
-)
-reduce_max: Callable[..., Any] = _reduction(
-    "reduce_max", _largest, "uif", "Return the largest values along axes, or of all."
-)
+reduce_prod: Callable[..., Any] = _reduction("reduce_prod", _product, "uifc", "Return products along axes, or of all.")
+reduce_mean: Callable[..., Any] = _reduction("reduce_mean", _mean, "uifc", "Return means along axes, or of all.")
+reduce_max: Callable[..., Any] = _reduction("reduce_max", _largest, "uif", "Return the largest along axes, or of all.")
 reduce_min: Callable[..., Any] = _reduction(
-    "reduce_min", _smallest, "uif", "Return the smallest values along axes, or of all."
+    "reduce_min", _smallest, "uif", "Return the smallest along axes, or of all."
 )
 reduce_any: Callable[..., Any] = _reduction(
-    "reduce_any", np.any, "b", "Return where any value along axes, or of all, is true."
+    "reduce_any", np.any, "b", "Return where any along axes, or of all, is true."
 )
-reduce_all: Callable[..., Any] = _reduction(
-    "reduce_all", np.all, "b", "Return where all values along axes, or all, are true."
-)
+reduce_all: Callable[..., Any] = _reduction("reduce_all", np.all, "b", "Return where all along axes, or all, are true.")
 
 
 def divide(x: Any, y: Any, name: Any = None) -> Any:

@@ -27,7 +27,6 @@ def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: An
         image: The pixels.
         dtype: The dtype of the result.
         saturate: Limit values to the range of the result, instead of wrapping around.
-        name: Ignored.
     """
     pixels, kind = np.asarray(image), numpy_dtype(dtype)
     have = pixels.dtype

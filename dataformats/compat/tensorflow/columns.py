@@ -14,11 +14,7 @@ from dataformats.codecs.features.list_kinds import BYTES, FLOATS, INTEGERS, MISS
 from dataformats.columns.field_decoder import renumber_errors
 from dataformats.compat.tensorflow.dtypes import convert, string_array
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
-from dataformats.compat.tensorflow.features import (
-    FixedLenFeature,
-    FixedLenSequenceFeature,
-    stored_dtype,
-)
+from dataformats.compat.tensorflow.features import FixedLenFeature, FixedLenSequenceFeature, stored_dtype
 from dataformats.kernels.buffers import empty, rows
 from dataformats.kernels.wire_columns import JOINED, RAGGED, Output
 

@@ -76,11 +76,7 @@ def _of_dtype(value: Any, kind: Any) -> Any:
 
 
 def map_fn(
-    fn: Callable[..., Any],
-    elems: Any,
-    dtype: Any = None,
-    fn_output_signature: Any = None,
-    **ignored: Any,
+    fn: Callable[..., Any], elems: Any, dtype: Any = None, fn_output_signature: Any = None, **ignored: Any
 ) -> Any:
     """Return the results of a function of each row of arrays, stacked; their dtypes are as of `elems`, or as given.
 

@@ -163,7 +163,6 @@ def sample_distorted_bounding_box(
         area_range: Smallest and largest fraction of the image's area; `None`: 0.05 and 1.
         max_attempts: Number of attempts after which the whole image is returned; `None`: 100.
         use_image_if_no_bounding_boxes: If there is no object, the whole image is one.
-        name: Ignored.
 
     Returns:
         Begin (top, left, 0), size (height, width, -1), and the box, float32 (1, 1, 4).

@@ -46,9 +46,7 @@ def decode_jpeg(
         ratio: 1, 2, 4 or 8: the sizes are divided by it, rounded up.
         fancy_upscaling: Interpolate between color pixels.
         try_recover_truncated: Accepted; truncated images are refused.
-        acceptable_fraction: Accepted.
         dct_method: `"INTEGER_ACCURATE"`, or the faster `"INTEGER_FAST"`, TensorFlow's default.
-        name: Ignored.
 
     Returns:
         uint8 (height, width, channels).
@@ -75,7 +73,6 @@ def decode_png(contents: bytes, channels: int = 0, dtype: Any = "uint8", name: A
         contents: The bytes of the file.
         channels: 0 as in the file, 1 gray, 2 gray and alpha, 3 RGB, 4 RGBA.
         dtype: `tf.uint8` or `tf.uint16`.
-        name: Ignored.
 
     Returns:
         (height, width, channels) of that dtype.
@@ -95,7 +92,6 @@ def decode_image(
         contents: The bytes of the file.
         channels: 0 or `None` as in the file, 1 gray, 3 RGB, 4 RGBA.
         dtype: `tf.uint8`, `tf.uint16`, or `tf.float32`: from 0 to 1.
-        name: Ignored.
         expand_animations: Accepted: there are no animations.
 
     Returns:
@@ -130,9 +126,7 @@ def decode_and_crop_jpeg(
         ratio: See `decode_jpeg`; the window is in the pixels of the reduced image.
         fancy_upscaling: Interpolate between color pixels.
         try_recover_truncated: Accepted; truncated images are refused.
-        acceptable_fraction: Accepted.
         dct_method: `"INTEGER_ACCURATE"`, or the faster `"INTEGER_FAST"`, TensorFlow's default.
-        name: Ignored.
 
     Raises:
         InvalidArgumentError: The window is not within the image, or the bytes are no such image.
@@ -172,7 +166,6 @@ def encode_jpeg(image: Any, format: str = "", quality: int = 95, name: Any = Non
         image: uint8 (height, width, 1 or 3).
         format: Accepted: the channels say it.
         quality: 1 to 100.
-        name: Ignored.
         ignored: TensorFlow's other options are accepted, without effect.
 
     Raises:
@@ -186,8 +179,6 @@ def encode_png(image: Any, compression: int = -1, name: Any = None) -> bytes:
 
     Args:
         image: uint8 (height, width, 1 to 4), or uint16 (height, width, 1).
-        compression: Accepted.
-        name: Ignored.
 
     Raises:
         InvalidArgumentError: The pixels have another shape or dtype.

@@ -35,7 +35,6 @@ class StaticHashTable:
     Args:
         initializer: Its keys and values.
         default_value: The value of all other keys.
-        name: Ignored.
 
     Raises:
         InvalidArgumentError: A key has two values.

@@ -51,11 +51,6 @@ def _power(x: NDArray[Any], y: NDArray[Any]) -> Any:
     return np.power(x, y)
 
 
-def _squared_difference(x: NDArray[Any], y: NDArray[Any]) -> Any:
-    difference = np.conj(x - y) if x.dtype.kind == "c" else x - y
-    return difference * (x - y)
-
-
 OPERATORS: dict[str, tuple[Callable[..., Any], str]] = {
     "add": (np.add, "uifcO"),
     "subtract": (np.subtract, "uifc"),
@@ -67,7 +62,6 @@ OPERATORS: dict[str, tuple[Callable[..., Any], str]] = {
     "matmul": (np.matmul, "ifc"),
     "minimum": (np.minimum, "uif"),
     "maximum": (np.maximum, "uif"),
-    "squared_difference": (_squared_difference, "ifc"),
     "equal": (np.equal, "buifcO"),
     "not_equal": (np.not_equal, "buifcO"),
     "less": (np.less, "uif"),
@@ -76,7 +70,6 @@ OPERATORS: dict[str, tuple[Callable[..., Any], str]] = {
     "greater_equal": (np.greater_equal, "uif"),
     "logical_and": (np.logical_and, "b"),
     "logical_or": (np.logical_or, "b"),
-    "logical_xor": (np.logical_xor, "b"),
     "and": (np.bitwise_and, "bui"),
     "or": (np.bitwise_or, "bui"),
     "xor": (np.bitwise_xor, "bui"),

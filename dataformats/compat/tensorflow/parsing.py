@@ -31,7 +31,6 @@ def parse_example(serialized: Any, features: Mapping[str, Any], example_names: A
         features: Name to `FixedLenFeature`, `VarLenFeature`, `FixedLenSequenceFeature`, `RaggedFeature` or
             `SparseFeature`.
         example_names: The name of each record, for errors.
-        name: Ignored.
 
     Returns:
         Name to an array (B, ...), a `SparseTensor` or a `RaggedTensor`.
@@ -63,7 +62,6 @@ def parse_single_example(
         serialized: The bytes of the Example.
         features: Name to configuration, as in `parse_example`.
         example_names: Its name, for errors.
-        name: Ignored.
 
     Returns:
         Name to a numpy scalar, bytes, an array, a `SparseTensor` or a `RaggedTensor`.
@@ -101,7 +99,6 @@ def parse_sequence_example(
         context_features: Name to configuration, for the context.
         sequence_features: Name to `FixedLenSequenceFeature`, `VarLenFeature` or `RaggedFeature`, for the lists.
         example_names: The name of each record, for errors.
-        name: Ignored.
 
     Returns:
         The context; the lists, padded to the longest; and the steps of each record, int64[B], by name of a
@@ -144,7 +141,6 @@ def parse_single_sequence_example(
         context_features: Name to configuration, for the context.
         sequence_features: Name to `FixedLenSequenceFeature`, `VarLenFeature` or `RaggedFeature`, for the lists.
         example_name: Its name, for errors.
-        name: Ignored.
 
     Returns:
         The context; and the lists: an array with a row for each step, a `SparseTensor` or a `RaggedTensor`.

@@ -162,7 +162,6 @@ class RaggedTensor:
 
         Args:
             default_value: A scalar.
-            name: Ignored.
             shape: Its shape; `None`, and `None` in it, stand for the longest row. Longer rows are cut off.
         """
         fill = (b"" if self.flat_values.dtype == object else 0) if default_value is None else convert(default_value)

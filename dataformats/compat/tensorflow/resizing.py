@@ -46,7 +46,6 @@ def resize(
         method: `"bilinear"`, `"nearest"` or `"bicubic"`.
         preserve_aspect_ratio: `size` is the most that height and width become.
         antialias: Smooth an image that becomes smaller.
-        name: Ignored.
 
     Returns:
         float32, or for `"nearest"` the dtype of the images.

@@ -72,7 +72,6 @@ def to_dense(sp_input: SparseTensor, default_value: Any = None, validate_indices
         sp_input: The stored elements.
         default_value: A scalar.
         validate_indices: Refuse repeated indices, and those that are not in row-major order.
-        name: Ignored.
 
     Raises:
         InvalidArgumentError: An index is out of range, repeated, or out of order.

@@ -81,7 +81,6 @@ def split(input: Any, sep: str | None = None, maxsplit: int = -1, name: Any = No
         input: Bytes, or an array of bytes.
         sep: The separator; `None`: white space.
         maxsplit: The most splits; -1: all.
-        name: Ignored.
     """
     between = None if not sep else sep.encode()
     if isinstance(input, bytes | str):

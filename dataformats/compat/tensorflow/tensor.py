@@ -42,22 +42,9 @@ class TensorShape(tuple[int | None, ...]):
         """Return the sizes."""
         return list(self)
 
-    def num_elements(self) -> int | None:
-        """Return the product of the sizes; `None` if one is unknown."""
-        return None if None in self else int(np.prod(self, dtype=np.int64))  # type: ignore[arg-type]  # no None
-
-    def is_fully_defined(self) -> bool:
-        """Return True if all sizes are known."""
-        return None not in self
-
     def concatenate(self, other: Any) -> TensorShape:
         """Return the sizes of this shape, then those of another."""
         return TensorShape((*self, *other))
-
-    def is_compatible_with(self, other: Any) -> bool:
-        """Return True if the known sizes are equal."""
-        pairs = zip(self, other, strict=False)
-        return len(self) == len(other) and all(a is None or b is None or a == b for a, b in pairs)
 
     __add__ = concatenate
 
@@ -341,7 +328,6 @@ class TensorSpec:
     Args:
         shape: The shape; `None` in it stands for any size.
         dtype: The dtype.
-        name: Ignored.
 
     Attributes:
         shape: The shape.

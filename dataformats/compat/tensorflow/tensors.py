@@ -87,7 +87,6 @@ def parse_tensor(serialized: bytes, out_type: Any, name: Any = None) -> Any:
     Args:
         serialized: The bytes.
         out_type: Its dtype.
-        name: Ignored.
 
     Raises:
         InvalidArgumentError: The bytes do not parse, are not of this dtype, or have too many or too few values.
@@ -157,7 +156,6 @@ def decode_raw(
         out_type: The dtype of the numbers.
         little_endian: Their byte order.
         fixed_length: The bytes that are used: longer values are cut off, shorter ones filled with zeros. `None`: all.
-        name: Ignored.
 
     Returns:
         (..., n) of that dtype.

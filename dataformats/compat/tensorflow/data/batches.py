@@ -35,9 +35,6 @@ class Batches(Elements):
         Args:
             batch_size: Elements of a batch.
             drop_remainder: Leave out a last batch with fewer.
-            num_parallel_calls: Accepted.
-            deterministic: Accepted.
-            name: Ignored.
 
         Raises:
             InvalidArgumentError: The shapes of a batch differ; raised in iteration.
@@ -59,7 +56,6 @@ class Batches(Elements):
             padded_shapes: A structure of shapes; `None`, and `None` or -1 in one, stand for the largest of the batch.
             padding_values: A structure of scalars, or one for all; `None`: 0 or `b""`.
             drop_remainder: Leave out a last batch with fewer elements.
-            name: Ignored.
 
         Raises:
             InvalidArgumentError: An array is larger than its shape; raised in iteration.
@@ -87,7 +83,6 @@ class Batches(Elements):
             shift: How many elements lie between the first ones of two windows; `None`: `size`.
             stride: How many elements lie between two of a window.
             drop_remainder: Leave out the last windows, which have fewer elements.
-            name: Ignored.
 
         Raises:
             InvalidArgumentError: A number is not positive.
@@ -126,7 +121,6 @@ class Batches(Elements):
             reduce_func: Called with a key and a dataset of elements; returns a dataset.
             window_size: The most elements of one call.
             window_size_func: Returns this number for a key, instead of `window_size`.
-            name: Ignored.
 
         Raises:
             ValueError: Both `window_size` and `window_size_func` are given, or neither.
@@ -173,7 +167,6 @@ class Batches(Elements):
             pad_to_bucket_boundary: Pad the unknown sizes of `padded_shapes` to the longest length of the bucket.
             no_padding: The elements of a bucket have the same shape.
             drop_remainder: Leave out the last batches, which have fewer elements.
-            name: Ignored.
 
         Raises:
             ValueError: Boundaries are not ascending, there is not one batch size more than boundaries, or

@@ -81,7 +81,6 @@ class Dataset(Transformations, Batches):
             output_shapes: A structure of shapes; `None`, and `None` in one, stand for any size.
             args: Arguments of `generator`.
             output_signature: A structure of `TensorSpec`s, instead of `output_types` and `output_shapes`.
-            name: Ignored.
 
         Raises:
             TypeError: `generator` is not a function, or neither types nor signature are given.
@@ -108,7 +107,6 @@ class Dataset(Transformations, Batches):
             file_pattern: A pattern, or several.
             shuffle: True or `None`: a random order, another one in each iteration. False: sorted.
             seed: The seed of the random order.
-            name: Ignored.
 
         Raises:
             InvalidArgumentError: A pattern matches no file.

@@ -24,7 +24,6 @@ class TFRecordDataset(Dataset):
         compression_type: `"GZIP"`, `"ZLIB"`, or `""` or `None`: as the file itself says.
         buffer_size: Accepted; files are read ahead.
         num_parallel_reads: How many files take turns, one record each; `None`: one file after the other.
-        name: Ignored.
 
     Raises:
         FileNotFoundError: There is no such file; raised in iteration.

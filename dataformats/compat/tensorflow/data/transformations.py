@@ -52,9 +52,6 @@ class Transformations(Elements):
                 that it returns is a tuple; lists in that are arrays.
             num_parallel_calls: The most calls at once, in threads; short calls are made one after the other.
             deterministic: Accepted; the order is always kept.
-            synchronous: Accepted.
-            use_unbounded_threadpool: Accepted.
-            name: Ignored.
         """
         n_threads, function = parallelism(num_parallel_calls, "num_parallel_calls"), bound(map_func)
 
@@ -95,7 +92,6 @@ class Transformations(Elements):
             block_length: How many elements of one come at its turn; `None`: 1.
             num_parallel_calls: Accepted; each file is read ahead in a thread.
             deterministic: Accepted; the order is always TensorFlow's deterministic one.
-            name: Ignored.
         """
         cycle = parallelism(AUTOTUNE if cycle_length is None else cycle_length, "cycle_length")
         block = parallelism(1 if block_length is None else block_length, "block_length")
@@ -123,7 +119,6 @@ class Transformations(Elements):
             seed: The seed of the order, which is not TensorFlow's; `None` takes the seed of `tf.random.set_seed`, or a
                 random one.
             reshuffle_each_iteration: Each iteration has another order.
-            name: Ignored.
         """
         size = self._cardinality("buffer_size") if buffer_size == -1 else parallelism(buffer_size, "buffer_size")
         base, begun = tf_random.seed_of(seed), itertools.count()
@@ -139,7 +134,6 @@ class Transformations(Elements):
 
         Args:
             buffer_size: The most elements ahead, `AUTOTUNE`, or 0: no thread.
-            name: Ignored.
         """
         most = _PREFETCHED if buffer_size < 0 else int(buffer_size)
         return self if not most else self._derived(lambda: iteration.prefetched(self._make(), most), self._n)
@@ -186,7 +180,6 @@ class Transformations(Elements):
         Args:
             filename: Elements are kept in the file `FILENAME.cache`; one that exists is read, and nothing else is:
                 delete it if the data have changed. `""`: in memory.
-            name: Ignored.
 
         Raises:
             TargetInUseError: Another iteration is writing the file; raised in iteration.
