@@ -178,7 +178,8 @@ def _context() -> BaseContext:
 
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(_preloaded())
-        with contextlib.suppress(ChildProcessError):  # it belongs to the process from which this one was forked
+        # It may belong to the process from which this one was forked, and TMPDIR may be too long for its socket.
+        with contextlib.suppress(OSError):
             forkserver.ensure_running()
             return context
     return multiprocessing.get_context("spawn")

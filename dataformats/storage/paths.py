@@ -18,7 +18,7 @@ from dataformats.storage.path_objects import ObjectFile, ObjectFolder
 from dataformats.storage.remote.errors import raise_as_os_error
 from dataformats.storage.remote.files import FsspecFile, FsspecFolder, match_files
 from dataformats.storage.remote.range_requests import retry_transient
-from dataformats.storage.remote.systems import file_system, is_local_system, is_url
+from dataformats.storage.remote.systems import file_system, is_copy, is_local_system, is_url
 from dataformats.storage.selected_files import GlobFolder, is_data
 from dataformats.storage.threads import concurrent_map
 
@@ -138,8 +138,17 @@ def _from_system(fs: Any, path: str, text: str, is_folder: Callable[[str], bool]
             with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
                 if (folder := FsspecFolder(fs, path)).listing:
                     return [folder]
-        about = retry_transient(lambda: fs.info(path))
+        about = retry_transient(lambda: _info(fs, path))
         return [FsspecFolder(fs, path) if about["type"] == "directory" else FsspecFile(fs, path, about)]
+
+
+def _info(fs: Any, path: str) -> Any:
+    try:
+        return fs.info(path)
+    except FileNotFoundError:
+        if not is_copy(fs):
+            raise
+        return fs.fs.info(path)  # `filecache::` lists the folder, which an HTTP server may not have
 
 
 def _from_object(path: Any) -> StoredFile | Folder:

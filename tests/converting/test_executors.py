@@ -1,6 +1,9 @@
 """Objects that worker processes receive."""
 
+import os
 import pickle
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,3 +57,19 @@ def test_fork_server_imports_this_package_only_if_it_finds_no_other(
     assert _preloaded() == ["numpy", "dataformats.converting.executors"]
     (tmp_path / "dataformats.py").touch()
     assert _preloaded() == ["numpy"]
+
+
+def test_workers_start_if_the_folder_for_sockets_has_a_long_name(tmp_path: Path) -> None:
+    with dataformats.create(tmp_path / "x.ffr") as writer:
+        writer.extend([b"a"] * 10)
+    folder = tmp_path / ("x" * 90)
+    folder.mkdir()
+    code = """if __name__ == "__main__":
+    import sys, dataformats
+    print(dataformats.convert(sys.argv[1], sys.argv[2], "ffrecord", workers=2, shard_records=5).records)"""
+    (tmp_path / "program.py").write_text(code)
+    command = [sys.executable, tmp_path / "program.py", tmp_path / "x.ffr", tmp_path / "new"]
+    run = subprocess.run(
+        command, env={**os.environ, "TMPDIR": str(folder)}, capture_output=True, text=True, check=False
+    )
+    assert run.stdout == "10\n", run.stderr

@@ -6,10 +6,12 @@ import re
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import fsspec
 import pytest
+from fsspec.core import OpenFile
+from fsspec.implementations.memory import MemoryFileSystem
 
 import dataformats
 from dataformats.errors import MissingExtraError, UnknownNameError
@@ -17,6 +19,7 @@ from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.staging.paths import area_at
 from dataformats.storage.files import LocalFile
 from dataformats.storage.paths import is_local, resolve
+from dataformats.storage.remote.files import FsspecFile
 from dataformats.storage.remote.systems import _EXTRAS
 
 
@@ -122,3 +125,22 @@ def test_an_unknown_user() -> None:
     for use in (resolve, area_at):
         with pytest.raises(FileNotFoundError, match="'~no-such-user/x': no user"):
             use("~no-such-user/x")
+
+
+def test_a_cached_file_needs_no_listing_of_its_folder(tmp_path: Path) -> None:
+    """HTTP servers may have no page for the folder of a file, and `filecache::` looks for one."""
+
+    class Unlisted(MemoryFileSystem):  # type: ignore[misc]  # fsspec has no types
+        protocol = "unlisted"
+        store: ClassVar[dict[str, Any]] = {}  # pyright: ignore[reportIncompatibleVariableOverride]
+        pseudo_dirs: ClassVar[list[str]] = [""]
+
+        def ls(self, path: str, *_: Any, **__: Any) -> Any:
+            raise FileNotFoundError(path)
+
+    fs = Unlisted()
+    fs.pipe_file("/folder/x", b"content")
+    cached = fsspec.filesystem("filecache", fs=fs, cache_storage=str(tmp_path))
+    (file,) = resolve(OpenFile(cached, "/folder/x"))
+    assert isinstance(file, FsspecFile)
+    assert file.pread(0, 7) == b"content"

@@ -42,7 +42,9 @@ class Browser:
         assert not ready or self.dataset.wait(30)
         self._app = viewer_app(self.dataset, TOKEN)
 
-    def __call__(self, path: str, method: str = "GET", host: str = "127.0.0.1:8080", **headers: str) -> Answer:
+    def __call__(
+        self, path: str, method: str = "GET", host: str | list[str] = "127.0.0.1:8080", **headers: str
+    ) -> Answer:
         sent: list[Any] = []
 
         async def receive() -> Any:
@@ -52,7 +54,9 @@ class Browser:
             sent.append(message)
 
         address, _, query = path.partition("?")
-        given = [(b"host", host.encode()), *((name.encode(), value.encode()) for name, value in headers.items())]
+        hosts = [host] if isinstance(host, str) else host
+        given = [(b"host", one.encode()) for one in hosts]
+        given += [(name.encode(), value.encode()) for name, value in headers.items()]
         scope = {"type": "http", "method": method, "path": address, "query_string": query.encode(), "headers": given}
         asyncio.run(self._app({**scope, "raw_path": address.encode(), "root_path": ""}, receive, send))
         start, *parts = sent
@@ -89,6 +93,7 @@ def test_only_the_token_and_names_of_this_machine_are_answered(photos: Browser) 
         "",
     ):
         assert photos("/secret/", host=host).status == 403, host
+    assert photos("/secret/", host=["127.0.0.1:8080", "evil.example"]).status == 403
     assert photos("/secret").headers["location"] == "/secret/"
 
 
@@ -168,6 +173,18 @@ def test_filters_give_numbers_of_records_and_errors(photos: Browser) -> None:
     assert photos(f"/secret/api/filter?condition={'1' * 10_001}", "POST").status == 422
 
 
+def test_newer_filters_cancel_older_ones(photos: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("duckdb")
+    canceled: list[str] = []
+    monkeypatch.setattr("dataformats.interop.duckdb.Matches.cancel", lambda found: canceled.append(str(found)))
+    monkeypatch.setattr("dataformats.viewer.filters._MOST_MATCHES", 3)
+    filters = [photos("/secret/api/filter?condition=record>=0", "POST").json["filter"] for _ in range(5)]
+    found = finished(lambda: photos(f"/secret/api/filter?filter={filters[4]}").json, lambda found: found["done"])
+    assert found["is_cut"]
+    assert photos(f"/secret/api/filter?filter={filters[0]}").status == 422
+    assert len(finished(lambda: canceled, bool)) == 1
+
+
 def test_slow_filter_is_interrupted(photos: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("duckdb")
     monkeypatch.setattr("dataformats.viewer.filters._TIMEOUT_S", 0.0)
@@ -208,6 +225,8 @@ def test_values_never_run(photos: Browser) -> None:
     part = photos("/secret/value/0/1", range="bytes=10-19")
     assert (part.status, part.body) == (206, whole.body[10:20])
     assert photos("/secret/value/0/1", range="bytes=19-10").status == 200
+    rest = photos("/secret/value/0/1", range="bytes=10-99999999")
+    assert rest.headers["content-range"] == f"bytes 10-{len(whole.body) - 1}/{len(whole.body)}"
     assert photos("/secret/value/0/2").headers["content-type"] == "application/octet-stream"
     assert photos("/secret/value/99/1").status == 422
 
