@@ -203,7 +203,7 @@ def _explain(error: Exception) -> int:
     if isinstance(error, _UsageError):
         usage: Any = error
         name = "dataformats" if usage.ctx is None else usage.ctx.command_path
-        message = escape_text(usage.format_message()).replace("Value error, ", "")  # of pydantic
+        message = escape_text(usage.format_message()).replace("Value error, ", "")  # a prefix from pydantic
         code, text = USAGE, f"{name}: {message.rstrip('.?')}. See {name} --help"
     with suppress(OSError):  # a full disk or a closed pipe does not change the exit code
         if os.environ.get(DEBUG) == "1":

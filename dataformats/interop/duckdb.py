@@ -73,7 +73,7 @@ _COPIES = {  # their result is as large as all their arguments together, at most
     *("right", "reverse", "decode", "encode", "regexp_extract", "list_slice", "array_slice", "ARRAY_SLICE"),
 }
 _SEARCHES = {"regexp_matches", "regexp_full_match", "regexp_extract"}
-_MOST_STATES = 1000  # of a regular expression: each character of a value may cost as many steps, without interruption
+_MOST_STATES = 1000  # in a regular expression; each character of a value may cost as many steps, without interruption
 _FIXED_SIZE = """
     + - * / // % ** ^ & | ~ << >> xor abs sign ceil ceiling floor round trunc even sqrt cbrt exp ln log log2 log10
     pow power mod divide fdiv fmod gcd lcm sin cos tan asin acos atan atan2 pi degrees radians isnan isinf isfinite
@@ -201,7 +201,7 @@ class _BoundCondition:
         return tree
 
     def _check(self, node: dict[str, Any]) -> None:
-        """Raise an error if a node is none of the allowed syntax, operators, functions and types."""
+        """Raise an error if a node has syntax, an operator, a function or a type that is not allowed."""
         kind, name = node["class"], _name(node)
         if kind not in _SYNTAX or (kind == "OPERATOR" and name not in _OPERATORS):
             raise self._error(f"has {_REFUSED.get(kind, name)}. Write one expression of fields")
@@ -344,7 +344,7 @@ def _name(node: dict[str, Any]) -> str:
     """Return the name of the function, the type or the operator that a node is."""
     if "function_name" in node:
         return str(node["function_name"]).lower()
-    if node["class"] == "CAST":  # newer versions have the type in a node of its own
+    if node["class"] == "CAST":  # newer versions have the type in another node
         return str(node["cast_type"]["id"] if "cast_type" in node else node["type_expr"]["type_name"]).lower()
     return str(node["type_name"]).lower() if "type_name" in node else str(node["type"])
 

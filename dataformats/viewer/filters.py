@@ -20,7 +20,7 @@ __all__ = ["Filters"]
 
 _MOST_MATCHES = 5_000_000  # 8 bytes each
 _KEPT = 4
-_TIMEOUT_S = 30  # of the condition, for some thousand records
+_TIMEOUT_S = 30  # for the condition on some thousand records
 
 
 class _Filter:

@@ -79,7 +79,7 @@ class OutputSchema:
             raise TypeError(f"{format}: expected a BlobBackend or a FieldsBackend, found {type(self.backend).__name__}")
 
     def shard_names(self, stem: str, count: int) -> list[str]:
-        """Return the names of the shards of a folder; those of a hidden folder are not hidden."""
+        """Return the names of the shards of a folder. Shards of a hidden folder are not hidden."""
         return list(self.backend.shard_names(stem.lstrip("."), count, **self.options))
 
     def shard_name(self, stem: str, number: int) -> str:

@@ -377,7 +377,7 @@ def test_usage_errors(run: Run, arguments: tuple[str, ...], monkeypatch: pytest.
     result = run(*arguments)
     assert result.code == 2
     assert result.out == ""
-    assert "Value error" not in result.err  # of pydantic
+    assert "Value error" not in result.err  # a prefix from pydantic
     assert len(result.err.splitlines()) == 1 or not arguments  # no arguments print the help
     assert list(tmp_path.iterdir()) == []
 

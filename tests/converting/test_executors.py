@@ -68,7 +68,7 @@ def test_workers_start_if_the_folder_for_sockets_has_a_long_name(tmp_path: Path)
     import sys, dataformats
     print(dataformats.convert(sys.argv[1], sys.argv[2], "ffrecord", workers=2, shard_records=5).records)"""
     (tmp_path / "program.py").write_text(code)
-    command = [sys.executable, tmp_path / "program.py", tmp_path / "x.ffr", tmp_path / "new"]
+    command = [sys.executable, *(str(tmp_path / name) for name in ("program.py", "x.ffr", "new"))]
     run = subprocess.run(
         command, env={**os.environ, "TMPDIR": str(folder)}, capture_output=True, text=True, check=False
     )

