@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import os
@@ -489,3 +490,22 @@ def test_a_shard_is_continued(tmp_path: Path) -> None:
         assert reader[0:4]["n"] == [0, 1, 2, 3]
     with pytest.raises(AssertionError, match="shardlen"):
         granular.ShardedDatasetWriter(folder, SPEC, granular.encoders, shardstep=2)
+
+
+def test_unknown_type_is_named(tmp_path: Path) -> None:
+    folder = written(tmp_path / "data")
+    spec = folder / "spec.json"
+    spec.write_text(spec.read_text().replace("utf8", "utf9"))
+    with pytest.raises(dataformats.UnknownNameError, match=r"field 'text'.*'utf9' \(nearest: utf8\)"):
+        granular.DatasetReader(folder, granular.decoders)
+
+
+def test_closing_with_a_view_in_use_prints_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    problems: list[Any] = []
+    monkeypatch.setattr("sys.unraisablehook", problems.append)
+    buffer = SharedBuffer(b"bytes")
+    view = memoryview(buffer.buf)
+    buffer.close()
+    del buffer
+    gc.collect()
+    assert (bytes(view), problems) == (b"bytes", [])

@@ -225,3 +225,12 @@ def test_names_of_the_other_modules() -> None:
     assert (dtypes[11], dtype_names["str"]) == ("float32", 19)
     blob, name = serialize_array(np.array([[1, 2]], np.int16))
     assert deserialize_array(blob, name).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("stored", "damaged", "name"), [(b"\xc3\xa9", b"\xff\xa9", "text"), (b"float64", b"floot64", "x")]
+)
+def test_damaged_text_and_dtypes_raise_format_error(path: Path, stored: bytes, damaged: bytes, name: str) -> None:
+    path.write_bytes(path.read_bytes().replace(stored, damaged))
+    with File(path, "r") as syr, pytest.raises(dataformats.FormatError, match=f"record 2 of .*{name!r} is not of its"):
+        syr.get_array(2, name)

@@ -261,7 +261,7 @@ def like(value: Any, dtype: np.dtype[Any]) -> Any:
     named = isinstance(value, np.ndarray | np.generic) or _has_tensor(value)
     if kind == wanted == "O":
         return array
-    fits = "O" not in (kind, wanted) and (named or _takes(wanted, dtype, kind))
+    fits = "O" not in (kind, wanted) and (named or not array.size or _takes(wanted, dtype, kind))
     if not fits:
         raise TypeError(f"cannot use {value!r:.80} as {as_dtype(dtype)!r}. Cast the tensor with tf.cast")
     with np.errstate(all="ignore"):

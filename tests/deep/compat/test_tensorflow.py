@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import itertools
+import operator
 import os
 import random
 from collections.abc import Callable, Iterator
@@ -537,6 +539,42 @@ OPERATIONS: list[Callable[[Any], Any]] = [
 @pytest.mark.parametrize("number", range(len(OPERATIONS)))
 def test_operations(number: int) -> None:
     agree(OPERATIONS[number])
+
+
+ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lt", "ge", "eq", "ne", "and_", "or_", "xor")
+NUMBERS = (
+    "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64",
+    "complex64", "complex128",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_promotion(dtype: str) -> None:
+    """Each operator of a tensor with a tensor, an array, a scalar, a list and a number of each dtype, on both sides."""
+    arrays = [np.array([1, 1], kind) for kind in NUMBERS]
+    python: list[Any] = [True, 2, 1.5, 1j, -1, [2, 2], [1.5, 1.5], [True, True], []]
+    for other in [*arrays, *(array[0] for array in arrays), *python]:
+        for name in ARITHMETIC:
+            for is_tensor, is_left in itertools.product((True, False), repeat=2):
+                if is_tensor and not isinstance(other, np.ndarray):
+                    continue
+
+                def call(module: Any) -> Any:
+                    pair = [module.constant(np.array([1, 1], dtype)), module.constant(other) if is_tensor else other]  # noqa: B023
+                    found = getattr(operator, name)(*(pair if is_left else pair[::-1]))  # noqa: B023
+                    return plain(module.identity(found))
+
+                expected, found = (result_of(lambda: call(module)) for module in BOTH)  # noqa: B023
+                if found != "error":  # an error is allowed where TensorFlow gives a value: see the test of these
+                    assert found == expected, f"{dtype} {name} {other!r} {is_tensor} {is_left}"
+
+
+def result_of(call: Callable[[], Any]) -> Any:
+    with np.errstate(all="ignore"):
+        try:
+            return repr(call())
+        except Exception:
+            return "error"
 
 
 def test_missing_names_are_tensorflows() -> None:
