@@ -6,6 +6,7 @@ import json
 import math
 import re
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import CancelledError
@@ -254,12 +255,15 @@ class _BoundCondition:
         self._is_idle.clear()
         timer = threading.Timer(self._timeout_s or 0, self._interrupt)
         timer.daemon = True
+        begin = time.monotonic()
         try:
             if self._is_canceled:
                 raise CancelledError
             if self._timeout_s is not None:
                 timer.start()
             yield
+            if self._timeout_s is not None and time.monotonic() - begin > self._timeout_s:
+                raise duckdb.InterruptException  # it ended before the interrupt arrived
         except duckdb.InterruptException:
             if self._is_canceled:
                 raise CancelledError from None

@@ -87,7 +87,7 @@ def test_a_type_may_be_larger_than_any_blob() -> None:
 
 
 def test_free_dims_must_be_first() -> None:
-    with pytest.raises(SpecError, match="only be the first"):
+    with pytest.raises(SpecError, match=r"\[\] must be the first dimension, as in float32\[\]\[4\]"):
         decode("int8[2][]", [b""])
 
 
