@@ -90,7 +90,7 @@ def test_unknown_dtype_raises_only_for_its_array(path: Path) -> None:
     syr = File(path, "r")
     assert syr.get_array(3, "id").tolist() == [3]
     assert syr.get_array(4, "x", "float64").tolist() == [*range(6)]
-    with pytest.raises(TypeError, match="float63"):
+    with pytest.raises(dataformats.FormatError, match="float63"):
         syr.get_item(3)
 
 

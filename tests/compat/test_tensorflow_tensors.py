@@ -27,7 +27,7 @@ IMAGE = tf.cast(BYTES, tf.float32)
         (tf.divide(BYTES, BYTES), "float32"),
         (tf.constant([1]) / 2, "float64"),
         (tf.constant([1, 2]) * [tf.constant(1.5), 2], "int32"),
-        (tf.constant([True]) * tf.constant([2]), "int32"),
+        (tf.constant([True]) * np.array([2]), "bool"),
         (BYTES > 0, "bool"),
         (tf.one_hot([0], 3, on_value=5, off_value=1), "int32"),
         (tf.where([True, False], 0, tf.constant([1.0, 2.0])), "float32"),
@@ -44,6 +44,7 @@ def test_other_operand_takes_the_dtype_of_the_tensor(found: Any, dtype: str) -> 
     [
         lambda: tf.constant(1) + tf.constant(1.0),
         lambda: tf.constant([1]) * 2.5,
+        lambda: tf.constant([True]) * tf.constant([2]),
         lambda: BYTES / 2.0,
         lambda: -BYTES,
         lambda: tf.constant([1]) // 0,

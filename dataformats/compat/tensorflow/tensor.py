@@ -213,9 +213,6 @@ def binary(name: str, x: Any, y: Any) -> Any:
     """
     function, kinds = OPERATORS[name]
     left, right = operands(x, y)
-    if name == "multiply" and left.dtype != right.dtype:  # bool takes the other's
-        kind = right.dtype if left.dtype == bool else left.dtype
-        left, right = left.astype(kind), right.astype(kind)
     if left.dtype != right.dtype:
         raise InvalidArgumentError(
             f"{name}: expected two tensors of one dtype, found {as_dtype(left.dtype)!r} and {as_dtype(right.dtype)!r}",
