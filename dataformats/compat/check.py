@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 from dataformats.compat.tensorflow.missing import missing
 
-__all__ = ["Finding", "check", "main"]
+__all__ = ["MissingName", "check", "main"]
 
 _ORIGINALS = ("bags", "ffrecord", "granular", "syrah", "tensorflow", "tfrecord")
 
 
-class Finding(NamedTuple):
+class MissingName(NamedTuple):
     """A name that a drop-in module lacks: its line, the name in the original, and what to do."""
 
     line: int
@@ -31,7 +31,7 @@ class Finding(NamedTuple):
     remedy: str
 
 
-def check(source: str) -> list[Finding]:
+def check(source: str) -> list[MissingName]:
     r"""Return the missing names in the text of a file, by line.
 
     Raises:
@@ -50,7 +50,7 @@ def check(source: str) -> list[Finding]:
         if isinstance(node, ast.Attribute) and (name := _name(node, names)):
             used.add((node.lineno, name))
     used |= {(line, f"tensorflow.data.Dataset.{method}") for line, method in _methods(tree, names)}
-    return sorted({Finding(line, *lacking) for line, name in used if (lacking := _lacking(name)) is not None})
+    return sorted({MissingName(line, *lacking) for line, name in used if (lacking := _lacking(name)) is not None})
 
 
 def _imports(tree: ast.AST) -> Iterator[tuple[int, str, str]]:

@@ -56,7 +56,7 @@ def test_other_operand_takes_the_dtype_of_the_tensor(found: Any, dtype: str) -> 
         lambda: v1.where([True, False], [1, 2], [3]),
     ],
 )
-def test_values_that_tensorflow_refuses_are_refused(call: Callable[[], Any]) -> None:
+def test_wrong_operands_are_refused(call: Callable[[], Any]) -> None:
     with pytest.raises((TypeError, ValueError)):
         call()
 
@@ -78,6 +78,8 @@ def test_values_that_tensorflow_refuses_are_refused(call: Callable[[], Any]) -> 
         (tf.unique([3, 1, 3]).idx, [0, 1, 0]),
         (tf.cumsum([1, 2, 3], exclusive=True, reverse=True), [5, 3, 0]),
         (tf.reduce_prod([2, 3]), 6),
+        (tf.reduce_any([[True, False]], axis=1, keepdims=True), [[True]]),
+        (tf.divide(1, 2), 0.5),
         (tf.math.ceil([1.5]), [2]),
         (tf.math.rint([2.5]), [2]),
         (tf.bitcast(tf.constant([1, 2]), tf.uint8), [[1, 0, 0, 0], [2, 0, 0, 0]]),
@@ -117,7 +119,14 @@ def test_scalars_and_shapes_have_the_methods_of_tensors() -> None:
     assert kept.numpy().sum() == 0
 
 
-def test_py_function_returns_what_tout_says() -> None:
+def test_assertions() -> None:
+    tf.debugging.assert_less([1, 2], [2, 3])
+    v1.assert_less_equal([1], [1])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="sizes: expected equal"):
+        tf.assert_equal(1, 2, message="sizes:")
+
+
+def test_py_function_returns_dtypes_of_tout() -> None:
     (found,) = tf.py_function(lambda x: np.array([7, 8]), inp=[tf.constant(1)], Tout=[tf.int64])
     assert found.tolist() == [7, 8]
 

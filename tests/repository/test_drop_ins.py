@@ -52,6 +52,7 @@ NAMES = {
     "tfrecord.torch": "MultiTFRecordDataset TFRecordDataset dataset",
     "tfrecord.torch.dataset": "MultiTFRecordDataset TFRecordDataset",
     "ofrecord": "BytesList DoubleList Feature FloatList Int32List Int64List OFRecord",
+    "check": "check main",
     "tensorflow": "data io train python_io float32 int64 string uint8 bool",
     "tensorflow.io": "FixedLenFeature FixedLenSequenceFeature RaggedFeature TFRecordOptions TFRecordWriter"
     " VarLenFeature decode_jpeg decode_png decode_raw parse_example parse_single_example"

@@ -28,6 +28,7 @@ from dataformats.compat.tensorflow import (
     compat,
     config,
     data,
+    debugging,
     dtypes,
     errors,
     functions,
@@ -37,6 +38,7 @@ from dataformats.compat.tensorflow import (
     math,
     nest,
     python_io,
+    ragged,
     random,
     shapes,
     sparse,
@@ -45,6 +47,7 @@ from dataformats.compat.tensorflow import (
 )
 from dataformats.compat.tensorflow.arithmetic import *  # noqa: F403  # as TensorFlow has them: in both places
 from dataformats.compat.tensorflow.arrays import *  # noqa: F403
+from dataformats.compat.tensorflow.debugging import assert_equal, assert_greater, assert_less
 from dataformats.compat.tensorflow.dtypes import ALIASES, DTYPES, DType, as_dtype
 from dataformats.compat.tensorflow.functions import *  # noqa: F403
 from dataformats.compat.tensorflow.missing import missing
@@ -63,35 +66,11 @@ _DTYPES = DTYPES | {alias: DTYPES[name] for alias, name in ALIASES.items()}
 globals().update(_DTYPES)
 
 __all__ = [  # names of dtypes and operations
-    "DType",
-    "RaggedTensor",
-    "SparseTensor",
-    "Tensor",
-    "TensorShape",
-    "TensorSpec",
-    "as_dtype",
-    "compat",
-    "config",
-    "data",
-    "dtypes",
-    "errors",
-    "image",
-    "io",
-    "lookup",
-    "math",
-    "nest",
-    "newaxis",
-    "python_io",
-    "random",
-    "sparse",
-    "strings",
-    "train",
-    *arrays.__all__,
-    *functions.__all__,
-    *arithmetic.__all__,
-    *shapes.__all__,
-    *_DTYPES,
-]
+    "DType", "RaggedTensor", "SparseTensor", "Tensor", "TensorShape", "TensorSpec", "as_dtype", "assert_equal",
+    "assert_greater", "assert_less", "compat", "config", "data", "debugging", "dtypes", "errors", "image", "io",
+    "lookup", "math", "nest", "newaxis", "python_io", "ragged", "random", "sparse", "strings", "train", *arrays.__all__,
+    *functions.__all__, *arithmetic.__all__, *shapes.__all__, *_DTYPES,
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -45,7 +45,7 @@ def of_two(name: str, doc: str) -> Callable[..., Any]:
 def _reduction(name: str, function: Callable[..., Any], kinds: str, doc: str) -> Callable[..., Any]:
     def operation(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None) -> Any:
         axes = tuple(int(one) for one in axis) if isinstance(axis, Sequence) or np.ndim(axis) else axis
-        return unary(called, lambda array: function(array, axes, bool(keepdims)), kinds, input_tensor)
+        return unary(called, lambda array: function(array, axis=axes, keepdims=bool(keepdims)), kinds, input_tensor)
 
     called = name
     operation.__doc__ = doc
@@ -92,6 +92,7 @@ logical_not: Callable[..., Any] = elementwise("logical_not", np.logical_not, "b"
 add: Callable[..., Any] = of_two("add", "Return the sums.")
 subtract: Callable[..., Any] = of_two("subtract", "Return the differences.")
 multiply: Callable[..., Any] = of_two("multiply", "Return the products.")
+divide: Callable[..., Any] = of_two("divide", "Return the quotients: floats.")
 pow: Callable[..., Any] = of_two("pow", "Return the powers.")
 minimum: Callable[..., Any] = of_two("minimum", "Return the smaller values.")
 maximum: Callable[..., Any] = of_two("maximum", "Return the larger values.")
@@ -114,11 +115,6 @@ reduce_any: Callable[..., Any] = _reduction(
     "reduce_any", np.any, "b", "Return where any along axes, or of all, is true."
 )
 reduce_all: Callable[..., Any] = _reduction("reduce_all", np.all, "b", "Return where all along axes, or all, are true.")
-
-
-def divide(x: Any, y: Any, name: Any = None) -> Any:
-    """Return the quotients; of two Python numbers, Python's."""
-    return x / y if isinstance(x, int | float) and isinstance(y, int | float) else binary("divide", x, y)
 
 
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: Any = None) -> Any:

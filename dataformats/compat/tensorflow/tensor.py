@@ -341,7 +341,7 @@ class TensorSpec:
         self.dtype: Any = as_dtype(dtype)
 
     def __repr__(self) -> str:
-        return f"TensorSpec(shape={self.shape}, dtype={self.dtype})"
+        return f"TensorSpec(shape={self.shape}, dtype={self.dtype!r})"
 
 
 def same_shape(found: tuple[int, ...], shape: Any) -> None:

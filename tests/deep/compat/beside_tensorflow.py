@@ -142,7 +142,7 @@ def _each(draw: random.Random) -> list[Any]:
         lambda m, d: d.map(lambda x: m.cast(x, m.uint8) / 3).map(lambda x: m.cast(x, m.int64)),
         lambda m, d: m.data.Dataset.zip((d, d)).map(lambda x, y: x - y * k),
         lambda m, d: d.group_by_window(lambda x: x % k, lambda key, part: part.batch(b), window_size=b).unbatch(),
-        lambda m, d: d.map(lambda x: m.range(m.abs(x) % k)).padded_batch(b).unbatch().map(m.reduce_sum),
+        lambda m, d: d.map(lambda x: m.range(m.abs(x) % k)).padded_batch(b).map(lambda x: m.reduce_sum(x)),
         lambda m, d: d.map(lambda x: {"x": x, "y": (x, [x, x])}).map(lambda e: e["x"] + e["y"][1][0]),
     ]
 

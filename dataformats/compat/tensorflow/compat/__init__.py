@@ -1,4 +1,4 @@
-"""`tf.compat`: `v1` has the names of TensorFlow 1, `v2` those of TensorFlow 2."""
+"""`tf.compat`: `v1` has the names of TensorFlow 1, `v2` the names of TensorFlow 2."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dataformats.compat.tensorflow import arithmetic, arrays, functions, python_io, shapes, sparse
+from dataformats.compat.tensorflow import arithmetic, arrays, debugging, functions, python_io, shapes, sparse
 from dataformats.compat.tensorflow import gfile as _gfile
 from dataformats.compat.tensorflow import image as _image
 from dataformats.compat.tensorflow import io as _io
@@ -172,5 +172,5 @@ def __getattr__(name: str) -> Any:
     if name in _RENAMED:
         return _RENAMED[name]
     version_2 = sys.modules[_VERSION_2]  # imported before this module, which it imports
-    moved = next((module for module in (_math, _io) if name in module.__all__), version_2)
+    moved = next((module for module in (_math, _io, debugging) if name in module.__all__), version_2)
     return getattr(version_2 if name in version_2.__all__ else moved, name)

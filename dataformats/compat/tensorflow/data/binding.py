@@ -21,11 +21,6 @@ def bound(function: Callable[..., Any]) -> Callable[..., Any]:
     among these values, and among the arguments of a `functools.partial`, are bound as well. The function keeps, as they
     are, objects with attributes, variables that have no value yet, those it assigns with `global` or `nonlocal`, and
     those that only the function of a `py_function` reads.
-
-    Example:
-        >>> functions = [bound(lambda: k) for k in (1, 2)]
-        >>> [function() for function in functions]
-        [1, 2]
     """
     copy: Callable[..., Any] = _Binding().value(function)
     return copy
