@@ -43,7 +43,7 @@ class TensorShape(tuple[int | None, ...]):
         return list(self)
 
     def concatenate(self, other: Any) -> TensorShape:
-        """Return the sizes of this shape, then those of another."""
+        """Return the sizes of this shape, followed by the sizes of another."""
         return TensorShape((*self, *other))
 
     __add__ = concatenate
@@ -297,7 +297,7 @@ class StringTensor(bytes):
         return bytes(self)
 
     def get_shape(self) -> TensorShape:
-        """Return the shape, that of a scalar."""
+        """Return the shape of a scalar."""
         return self.shape
 
     def set_shape(self, shape: Any) -> None:
