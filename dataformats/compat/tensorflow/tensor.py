@@ -167,6 +167,7 @@ class Tensor(np.ndarray):
 _UFUNCS: dict[Any, str] = {
     np.add: "add", np.subtract: "subtract", np.multiply: "multiply", np.true_divide: "divide", np.equal: "equal",
     np.floor_divide: "floordiv", np.remainder: "floormod", np.power: "pow", np.not_equal: "not_equal",
+    np.bitwise_and: "and", np.bitwise_or: "or", np.bitwise_xor: "xor",
     np.less: "less", np.less_equal: "less_equal", np.greater: "greater", np.greater_equal: "greater_equal",
 }  # fmt: skip
 
@@ -259,6 +260,7 @@ def like(value: Any, dtype: np.dtype[Any]) -> Any:
     if kind == wanted == "O":
         return array
     fits = "O" not in (kind, wanted) and (named or not array.size or _takes(wanted, dtype, kind))
+    fits = fits and not (dtype == np.uint64 and not named and (array < 0).any())
     if not fits:
         raise TypeError(f"cannot use {value!r:.80} as {as_dtype(dtype)!r}. Cast the tensor with tf.cast")
     with np.errstate(all="ignore"):
