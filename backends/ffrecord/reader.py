@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataformats.backends.ffrecord.layout import RecordCheck
 from dataformats.backends.ffrecord.table_index import TableIndex
 from dataformats.indexing.indexed_reader import IndexedReader
-from dataformats.indexing.lookup import fits_in_memory
 from dataformats.interfaces import Check
 from dataformats.interfaces.stored_file import StoredFile
 
 __all__ = ["FFRecordReader"]
+
+_VERIFIED_AT_OPEN = 5_000_000  # records: their headers take 60 MB
 
 
 class FFRecordReader(IndexedReader):
@@ -29,11 +30,14 @@ class FFRecordReader(IndexedReader):
         FormatError: A header is broken. If only the offsets of a record are broken, reading that record raises.
     """
 
+    is_packed = True
+    has_stored = True
+
     def __init__(self, files: Sequence[StoredFile], *, verify_checksums: bool = True) -> None:
         super().__init__(files)
         self._verify = verify_checksums
         tables = self.each_file(self.load_index)
-        if fits_in_memory(sum(map(len, tables))):
+        if sum(map(len, tables)) <= _VERIFIED_AT_OPEN:
             self.each_file(lambda file: tables[file].verify())
         self._indexes = [*tables]
         _warn_of_old_version([file.name for file, table in zip(self.files, tables, strict=True) if table.is_old])

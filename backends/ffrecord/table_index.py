@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from functools import partial
+from typing import Any
 
-from dataformats.backends.ffrecord.layout import PREFIX, RecordTable, header_bytes, parse_entries, parse_prefix
+from dataformats.backends.ffrecord.layout import (
+    ENTRY_BYTES,
+    PREFIX,
+    RecordTable,
+    header_bytes,
+    parse_entries,
+    parse_prefix,
+)
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
-from dataformats.indexing.file_index import FileIndex, LazyProblems
+from dataformats.indexing.file_index import FileIndex, LazyProblems, PackedRows
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.kernels import crc32
+from dataformats.kernels import crc32, hold_table
 
 __all__ = ["TableIndex"]
 
@@ -83,6 +91,23 @@ class TableIndex:
         problems = LazyProblems(wrong, partial(table.problem, path=self._file.name)) if wrong.any() else {}
         whole = FileIndex(table.offsets, table.lengths(), table.checksums, problems)
         return whole.part(first - low, stop - low)
+
+    def packed(self) -> PackedRows:
+        """Return where the table lies, for the kernels.
+
+        Raises:
+            FormatError: The header is broken.
+        """
+        self.verify()
+        n, size = len(self), self._file.size
+
+        def hold(handle: Any, file: int, source: bytes, is_path: bool, base: int) -> bool:
+            return hold_table(handle, file, n, source, is_path, (base + 4 * n, base, header_bytes(n), size))
+
+        path, n_bytes = self._file.local, ENTRY_BYTES * n
+        return PackedRows(
+            n_bytes, None if path is None else str(path), PREFIX.size, lambda: self._read(PREFIX.size, n_bytes), hold
+        )
 
     def entries(self, low: int = 0, high: int | None = None) -> RecordTable:
         """Return the entries of the records `[low, high)` as stored, all by default; nothing is verified."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ from dataformats.backends.framed.framing import Framing, Positions, gather_integ
 from dataformats.backends.framed.window_scan import headers_are_sound
 from dataformats.batch import Blobs
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
-from dataformats.indexing.file_index import FileIndex
+from dataformats.indexing.file_index import FileIndex, PackedRows
 from dataformats.indexing.index_cache import Index, IndexCache
 from dataformats.interfaces import Extents
 from dataformats.interfaces.stored_file import StoredFile
+from dataformats.kernels import hold_blocks
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 from dataformats.storage.reference_read import read_blobs
 
@@ -77,6 +79,19 @@ class FrameIndex:
         """
         columns = self.index.rows(0, len(self.index)).columns
         return Frames(self.framing, columns["length"].astype(np.int64), columns.get("crc"), self.rest)
+
+    def packed(self) -> PackedRows:
+        """Return where its rows lie, for the kernels."""
+        index, framing = self.index, self.framing
+        length, *checksums = index.layout.columns
+        crc = (checksums[0].width, checksums[0].constant or 0) if checksums else (0, 0)
+        facts = (index.seal, framing.head, framing.extra, length.width, length.constant or 0, *crc)
+
+        def hold(handle: Any, file: int, source: bytes, is_path: bool, base: int) -> bool:
+            return hold_blocks(handle, file, len(index), source, is_path, (base, *facts))
+
+        n_bytes = index.layout.n_bytes
+        return PackedRows(n_bytes, index.path, index.base, partial(index.read, 0, n_bytes), hold)
 
     def part(self, first: int, stop: int) -> FileIndex:
         """Return where the records `[first, stop)` lie.

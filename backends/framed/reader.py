@@ -29,10 +29,13 @@ class FramedReader(IndexedReader, CachesIndexes):
         store: Loads and saves the indexes of the format.
     """
 
+    is_packed = True
+
     def __init__(self, files: Sequence[StoredFile], options: ReaderOptions, store: FrameIndexStore) -> None:
         super().__init__(files, indexes_are_local=options.index != "beside")
         self.head: int = store.framing.head
         self.tail: int = store.framing.tail
+        self.has_stored: bool = self.tail > 0
         self._options = options
         self._store = store
         self._cache = IndexCache(options.index)

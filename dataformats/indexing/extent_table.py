@@ -7,19 +7,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.indexing.lookup import fits_in_memory
+from dataformats.indexing.indexed_reader import IndexedReader
+from dataformats.indexing.lookup import FilesOfRecords, RecordLookup
+from dataformats.indexing.memory_budget import INDEX_MEMORY
 from dataformats.interfaces import Extents, Reader
-from dataformats.storage.native.fast_read import PinnedRows, PinnedTable, pin_extents
+from dataformats.storage.native.fast_read import FileNumbers, PinnedRows, PinnedTable, pin_extents
 
 __all__ = ["ExtentTable"]
 
 _MAX_CHOICES = 1024  # choices of fields; some callers make another one in each call
 _PART = 16  # the table is made after so large a part of the records was requested: that costs as much as locating all
 _CALL = 128  # a call without the table costs as much as this many records
+_FILE = 256  # the table opens files that no read has opened yet; each costs as much as this many records
+_EXTENT_BYTES = 24  # file, offset, length, checksum
 
 
 class ExtentTable:
-    """The extents of all records, pinned field by field when that pays. Thread-safe.
+    """The extents of all records, which the kernels look up. Thread-safe.
+
+    Packed indexes are looked up where they lie. Other extents are pinned field by field when that pays.
 
     Args:
         reader: Knows the extents; `None` if the kernels cannot read its files.
@@ -27,7 +33,8 @@ class ExtentTable:
 
     def __init__(self, reader: Reader | None) -> None:
         self._reader = reader
-        self._pinned: dict[str, tuple[Any, NDArray[np.int32]]] = {}
+        self._lookup: RecordLookup | None = None
+        self._pinned: dict[str, tuple[Any, FileNumbers]] = {}
         self._tables: dict[tuple[str, ...], PinnedTable] = {}
         self._n_requested = self._due = 0
 
@@ -43,6 +50,8 @@ class ExtentTable:
             fields: Their stored fields.
         """
         table = self._tables.get(fields) or self._make(fields, len(records))
+        if self._lookup is not None:
+            self._lookup.load(records)
         return None if table is None else PinnedRows(table, records)
 
     def _make(self, fields: tuple[str, ...], n_records: int) -> PinnedTable | None:
@@ -60,14 +69,18 @@ class ExtentTable:
         """Pin the extents of these fields; return True if all fields are pinned."""
         if not missing:
             return True
+        if isinstance(reader, IndexedReader) and reader.is_packed:
+            self._lookup = reader.lookup
+            self._pinned[missing[0]] = self._lookup.handle, FilesOfRecords(reader.starts)
+            return self._lookup.handle is not None
         self._n_requested += n_records + _CALL
         if self._n_requested < self._due:
             return False
         n = int(reader.counts.sum())
-        is_early = self._n_requested < n // _PART
-        # If it cannot be made now, it may be later, when the indexes of more files are known.
-        self._due = n // _PART if is_early else 2 * self._n_requested
-        if is_early or not fits_in_memory(n * (len(self._pinned) + len(missing))):
+        least = n // _PART + _FILE * len(reader.files)
+        is_early = self._n_requested < least
+        self._due = least if is_early else 2 * self._n_requested
+        if is_early or not INDEX_MEMORY.take(self, n * _EXTENT_BYTES * len(missing)):
             return False
         for field in missing:
             extents = reader.all_extents(field)

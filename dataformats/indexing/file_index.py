@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.errors import FormatError
 
-__all__ = ["FileIndex", "LazyProblems", "RecordIndex"]
+__all__ = ["FileIndex", "LazyProblems", "PackedIndex", "PackedRows", "RecordIndex"]
 
 
 class RecordIndex(Protocol):
@@ -29,6 +29,39 @@ class RecordIndex(Protocol):
 
     def part(self, first: int, stop: int) -> FileIndex:
         """Return the extents of the records `[first, stop)`.
+
+        Raises:
+            FormatError: The index itself is damaged.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PackedRows:
+    """Where the rows of an index lie, and how to give them to the kernels.
+
+    Attributes:
+        n_bytes: Their bytes.
+        path: The file with the rows; `None` if they are in memory, or not on the local disk.
+        base: Where they begin in that file.
+        read: Returns them.
+        hold: Gives them to the kernels: takes the result of `hold_index`, the number of the file, the rows or a path,
+            if it is a path, and where they begin. Returns False if they are damaged.
+    """
+
+    n_bytes: int
+    path: str | None
+    base: int
+    read: Callable[[], bytes]
+    hold: Callable[[Any, int, bytes, bool, int], bool]
+
+
+@runtime_checkable
+class PackedIndex(RecordIndex, Protocol):
+    """An index whose rows the kernels can look up."""
+
+    def packed(self) -> PackedRows:
+        """Return where its rows lie.
 
         Raises:
             FormatError: The index itself is damaged.
@@ -64,11 +97,6 @@ class FileIndex:
         if self.stored is not None:
             state.update(self.stored.astype("<u4").tobytes())
         return state.hexdigest()
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays."""
-        return self.offset.nbytes + self.length.nbytes + (0 if self.stored is None else self.stored.nbytes)
 
     def part(self, first: int, stop: int) -> FileIndex:
         """Return the records `[first, stop)`; arrays are views."""

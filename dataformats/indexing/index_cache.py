@@ -1,6 +1,6 @@
 """Save and load the indexes of files: a header is read at once, rows are read on demand.
 
-An index is `DFINDEX2`, the length (uint32) and the CRC32 (uint32) of a JSON header, the header, and the blocks of
+An index is `DFINDEX3`, the length (uint32) and the CRC32 (uint32) of a JSON header, the header, and the blocks of
 `block_file`, sealed with the CRC32 of the header's digest: building the same index again gives the same blocks, so that
 readers of the first one are not disturbed. All integers are little-endian.
 """
@@ -41,7 +41,7 @@ from dataformats.storage.descriptors import open_patiently
 __all__ = ["INDEX_SUFFIX", "Index", "IndexCache", "cache_folder", "check_place"]
 
 _LOG = logging.getLogger("dataformats")
-_MAGIC = b"DFINDEX2"
+_MAGIC = b"DFINDEX3"
 _HEADER = struct.Struct("<8sII")
 _FIRST_READ = 4096  # a header has about 400 bytes, more if the file is damaged
 _MAX_HEADER = 2**20
@@ -67,6 +67,8 @@ class Index:
             the size fits: then it is a hint, and every frame must be checked.
         seal: Combined with the checksums of blocks.
         read: Reads bytes of the blocks.
+        path: The local file with the blocks, or `None`.
+        base: Where the blocks begin in that file.
     """
 
     layout: BlockLayout
@@ -76,6 +78,8 @@ class Index:
     exact: bool
     seal: int
     read: Read
+    path: str | None = None
+    base: int = 0
 
     def __len__(self) -> int:
         return self.layout.n
@@ -124,11 +128,11 @@ class IndexCache:
             return None
         try:
             if sidecar is not None:
-                return _parse(sidecar.pread, sidecar.size, file, kind)
+                return _parse(sidecar.pread, sidecar.size, file, kind, None)
             assert path is not None  # path or sidecar is not None
             with open_patiently(lambda: open(path, "rb", buffering=0)) as opened:
                 start, size = opened.read(_FIRST_READ), os.fstat(opened.fileno()).st_size
-            return _parse(_Local(path, start), size, file, kind)
+            return _parse(_Local(path, start), size, file, kind, path)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except _UNUSABLE as error:
@@ -172,8 +176,8 @@ class IndexCache:
             read = _Blocks(_Local(path), len(start))
         except (OSError, MemoryError) as error:
             self._report(file, str(error))  # the text alone: the error's traceback would keep the columns alive
-            read = partial(_slice, b"".join(pack(layout, columns, seal)))
-        return Index(layout, total, name, dict(metadata), True, seal, read)
+            path, read = None, partial(_slice, b"".join(pack(layout, columns, seal)))
+        return Index(layout, total, name, dict(metadata), True, seal, read, path, len(start))
 
     def _report(self, file: StoredFile, error: str) -> None:
         """Warn about the first index that cannot be written: the others would fail for the same reason."""
@@ -264,7 +268,7 @@ def _slice(data: bytes, offset: int, length: int) -> bytes:
     return data[offset : offset + length]
 
 
-def _parse(read: Read, size: int, file: StoredFile, kind: str) -> Index | None:
+def _parse(read: Read, size: int, file: StoredFile, kind: str, path: str | None) -> Index | None:
     start = read(0, min(size, _FIRST_READ))
     magic, length, checksum = _HEADER.unpack_from(start)
     base = _HEADER.size + length
@@ -286,7 +290,7 @@ def _parse(read: Read, size: int, file: StoredFile, kind: str) -> Index | None:
     blocks = _Blocks(read.without_start() if isinstance(read, _Local) else read, base)
     name = str(header["digest"])
     seal = zlib.crc32(name.encode())
-    return Index(layout, _total(layout, header), name, header["facts"], exact, seal, blocks)
+    return Index(layout, _total(layout, header), name, header["facts"], exact, seal, blocks, path, base)
 
 
 def _whole(number: object) -> int:

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.file_index import FileIndex, LazyProblems, RecordIndex
-from dataformats.indexing.lookup import InMemoryLookup, Lookup, lookup
-from dataformats.interfaces import Check, Extents, Located, Reader
+from dataformats.indexing.lookup import RecordLookup
+from dataformats.interfaces import Check, Extents, KernelCheck, Located, Reader
 from dataformats.interfaces.stored_file import StoredFile
+from dataformats.kernels import FrameCheck, hold_index, reads_batches
 from dataformats.spec import VALUE
 from dataformats.storage.threads import concurrent_map, threads_for
 
@@ -34,10 +35,14 @@ class IndexedReader(Reader):
     Attributes:
         head: Bytes of framing before each blob.
         tail: Bytes of framing behind it.
+        is_packed: True if the kernels can look up its indexes, which then are of `PackedIndex`.
+        has_stored: True if its packed indexes have checksums.
     """
 
     head: int = 0
     tail: int = 0
+    is_packed: bool = False
+    has_stored: bool = False
 
     def __init__(self, files: Sequence[StoredFile], *, indexes_are_local: bool = False) -> None:
         self.files: Sequence[StoredFile] = list(files)
@@ -45,7 +50,7 @@ class IndexedReader(Reader):
         self._indexes: list[RecordIndex] | None = None
         self._starts: NDArray[np.int64] | None = None
         self._counts: NDArray[np.int64] | None = None
-        self._lookup: Lookup | None = None
+        self._lookup: RecordLookup | None = None
         self._unlock()
         after_fork(self, "_unlock")
 
@@ -112,27 +117,28 @@ class IndexedReader(Reader):
         return self.indexes[file].part(first, stop)
 
     def locate(self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:
-        known = self._lookup or self._make_lookup()
-        return {VALUE: Located(self._extents(known.find(indices, self.part)))}
-
-    def all_extents(self, field: str) -> Extents | None:
-        found = self._lookup.all_extents() if isinstance(self._lookup, InMemoryLookup) else None
-        return None if found is None else self._extents(found)
+        found = self.lookup.find(indices, self.part)
+        where = (found.file, found.offset, found.length)
+        extents = Extents(*where, self.head, self.tail, found.stored, self.check, found.problems)
+        return {VALUE: Located(extents)}
 
     def forget_extents(self) -> None:
         """Look extents up anew: an index was replaced by another with as many records."""
         self._lookup = None
 
-    def _extents(self, extents: Extents) -> Extents:
-        where = (extents.file, extents.offset, extents.length)
-        return Extents(*where, self.head, self.tail, extents.stored, self.check, extents.problems)
-
-    def _make_lookup(self) -> Lookup:
-        starts = self.starts
-        with self._lock:
-            if self._lookup is None:
-                self._lookup = lookup(starts, local=self._is_local)
-            return self._lookup
+    @property
+    def lookup(self) -> RecordLookup:
+        """Finds the extents of records."""
+        if self._lookup is None:
+            starts, indexes, handle = self.starts, self.indexes, None
+            check = self.check
+            if self.is_packed and reads_batches() and isinstance(check, KernelCheck | None):
+                kernel = FrameCheck.NOTHING if check is None else check.kernel
+                handle = hold_index(starts, (self.head, self.tail), kernel, has_stored=self.has_stored)
+            with self._lock:
+                if self._lookup is None:
+                    self._lookup = RecordLookup(starts, indexes, handle, local=self._is_local)
+        return self._lookup
 
     def digest(self, update: Callable[[bytes], None]) -> None:
         for index in self.indexes:

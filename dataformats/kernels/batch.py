@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -15,9 +16,13 @@ __all__ = [
     "SKIP_FILE",
     "FrameCheck",
     "Out",
+    "hold_blocks",
     "hold_extents",
     "hold_files",
+    "hold_index",
+    "hold_table",
     "lay_out",
+    "look_up",
     "read_laid",
     "read_record",
     "reads_batches",
@@ -77,6 +82,73 @@ def hold_extents(
         An opaque object that keeps the arrays alive.
     """
     return kernels().hold_extents(file, offset, length, stored, *framing, check)
+
+
+def hold_index(starts: NDArray[np.int64], framing: tuple[int, int], check: int, *, has_stored: bool) -> Any:
+    """Pin the indexes of files for `lay_out`; each is given by `hold_blocks` or `hold_table`, once.
+
+    Args:
+        starts: int64[n_files + 1], the number of each file's first record, and of all records.
+        framing: Bytes before and behind each blob, at most `MAX_FRAMING`.
+        check: A `FrameCheck`.
+        has_stored: True if indexes have checksums.
+
+    Returns:
+        An opaque object, as `hold_extents` returns it.
+    """
+    return kernels().hold_index(starts, *framing, check, has_stored)
+
+
+def hold_blocks(index: Any, file: int, n: int, source: bytes, is_path: bool, facts: Sequence[int]) -> bool:
+    """Give an index the packed blocks of a file: see `indexing.block_file`.
+
+    Args:
+        index: The result of `hold_index`.
+        file: The number of the file.
+        n: Rows; a record behind them is not found.
+        source: The blocks; or the path of a file with them, which is opened for each batch.
+        is_path: True for a path.
+        facts: Where the blocks begin, their seal, where the first blob begins, the bytes between blobs; bytes of a
+            row and constant, of lengths and of checksums.
+
+    Returns:
+        False if `source` is the blocks and one is damaged. Blocks behind a path are verified when they are read.
+    """
+    done: bool = kernels().hold_blocks(index, file, n, source, is_path, *facts)
+    return done
+
+
+def hold_table(index: Any, file: int, n: int, source: bytes, is_path: bool, facts: Sequence[int]) -> bool:
+    """Give an index the table of a file, as `hold_blocks`: offsets (int64), and checksums (uint32).
+
+    A record whose neighbors have offsets out of order is not found.
+
+    Args:
+        index: The result of `hold_index`.
+        file: The number of the file.
+        n: Rows.
+        source: The table, or the path of a file with it.
+        is_path: True for a path.
+        facts: Where the offsets and the checksums begin, where the first record must begin, and where the last ends.
+    """
+    done: bool = kernels().hold_table(index, file, n, source, is_path, *facts)
+    return done
+
+
+def look_up(
+    index: Any,
+    records: NDArray[np.int64],
+    out: tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], NDArray[np.uint32]],
+) -> int:
+    """Look records up; return how many were not found.
+
+    Args:
+        index: The result of `hold_index`.
+        records: int64[n].
+        out: file, offset, length and checksum, each (n,), filled in; the length of a record not found is -1.
+    """
+    n_missing: int = kernels().look_up(index, records, *out)
+    return n_missing
 
 
 def hold_files(memories: NDArray[np.uint64], sizes: NDArray[np.int64], mtimes_ns: NDArray[np.int64]) -> Any:

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 import dataformats
 from dataformats import inspecting
 from dataformats.backends.ffrecord import BACKEND
+from dataformats.backends.ffrecord import reader as ffrecord_reader
 from dataformats.backends.ffrecord.layout import build_header
 from dataformats.backends.ffrecord.reader import FFRecordReader
 from dataformats.backends.ffrecord.writer import FFRecordWriter
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
-from dataformats.indexing import lookup
 from dataformats.interfaces import ReaderOptions
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import VALUE
@@ -441,7 +441,7 @@ def test_errors_say_where(tmp_path: Path) -> None:
 @pytest.fixture
 def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of four files that counts as large, the header of the third of them broken."""
-    monkeypatch.setattr(lookup, "_MAX_BYTES", 0)
+    monkeypatch.setattr(ffrecord_reader, "_VERIFIED_AT_OPEN", 0)
     for number in range(4):
         data = bytearray(plain_file([f"{number}/{i}".encode() for i in range(5)]))
         data[14] ^= number == 2
@@ -463,7 +463,7 @@ def test_a_broken_header_in_a_large_set_hurts_its_own_records(large: Path) -> No
 
 
 def test_a_broken_header_in_a_small_set_fails_at_open(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup, "_MAX_BYTES", 2**20)
+    monkeypatch.setattr(ffrecord_reader, "_VERIFIED_AT_OPEN", 20)
     with pytest.raises(ChecksumError, match=r"2\.ffr"):
         open_path(large)
 
@@ -479,8 +479,8 @@ def test_verify_looks_at_each_file(large: Path, monkeypatch: pytest.MonkeyPatch)
     data[-1] ^= 1
     (large / "3.ffr").write_bytes(data)
     expected = [("2.ffr", "ChecksumError"), ("3.ffr", "ChecksumError")]
-    for flat_bytes, header_findings in ((0, 5), (2**20, 1)):
-        monkeypatch.setattr(lookup, "_MAX_BYTES", flat_bytes)
+    for most, header_findings in ((0, 5), (20, 1)):
+        monkeypatch.setattr(ffrecord_reader, "_VERIFIED_AT_OPEN", most)
         findings = inspecting.verify(large, format="ffrecord").findings
         found = [(Path(finding.path or "").name, finding.kind) for finding in findings]
         assert found == expected[:1] * header_findings + expected[1:]

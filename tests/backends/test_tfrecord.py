@@ -460,7 +460,7 @@ def forged_index(file: StoredFile, n: int, **others: Any) -> bytes:
     header = {"kind": "tfrecord", "identity": file.identity, "made_ns": 2**62, "n": n, "columns": columns, "total": 0}
     metadata = {"compression": "none", "size": 16 * n, "rest": None, "damage": None}
     text = json.dumps({**header, "digest": "", "facts": metadata | others}).encode()
-    return struct.pack("<8sII", b"DFINDEX2", len(text), zlib.crc32(text)) + text
+    return struct.pack("<8sII", b"DFINDEX3", len(text), zlib.crc32(text)) + text
 
 
 @pytest.mark.parametrize("kind", ["hint", "index", "index of gzip", "text"])

@@ -28,6 +28,7 @@ TARGETS: dict[str, Sequence[str]] = {
     "example": ["wire/*.c"],
     "gather": ["batch/gather.c"],
     "images": ["image/*.c"],
+    "index": ["batch/index.c", "checksum/crc_portable.c"],
     "layout": ["batch/layout.c"],
     "ofrecord": ["wire/*.c"],
     "permutation": ["permute/*.c"],

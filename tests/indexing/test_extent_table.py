@@ -11,13 +11,19 @@ import pytest
 import dataformats
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
 from dataformats.indexing import extent_table as tables
-from dataformats.indexing import lookup
+from dataformats.indexing.memory_budget import INDEX_MEMORY
 from dataformats.interfaces import Reader
 from dataformats.kernels import reads_batches
 from dataformats.storage.native import fast_read
 
 pytestmark = pytest.mark.skipif(not reads_batches(), reason="without compiled kernels nothing is looked up by them")
 FORMATS = {"tfrecord": "tfrecord", "ffrecord": "ffr", "ofrecord": "ofrecord", "syrah": "syr", "granular": "granular"}
+
+
+@pytest.fixture(autouse=True)
+def _opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files cost nothing: the few records of these tests would never pay for them."""
+    monkeypatch.setattr(tables, "_FILE", 0)
 
 
 @pytest.fixture
@@ -72,8 +78,38 @@ def test_little_is_located_first(tmp_path: Path, seen: list[bool], monkeypatch: 
     assert seen == [True]
 
 
+def test_many_files_are_not_opened_for_a_few_records(
+    tmp_path: Path, seen: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "_FILE", 256)
+    paths = [write(tmp_path / f"{k}.granular", "granular", 2, 2 * k) for k in range(6)]
+    source = dataformats.open(paths)
+    for _ in range(6):
+        assert [source[i]["index"] for i in (11, 4)] == [11, 4]
+    assert not seen
+    for _ in range(40):
+        source.read([3])
+    assert seen[-1]
+
+
+def test_every_file_reaches_the_fast_path_of_single_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second record of each file takes it, although the indexes of later files are not loaded."""
+    paths = [write(tmp_path / f"{k}.tfrecord", "tfrecord", 20, 20 * k) for k in range(5)]
+    source = dataformats.open(paths)
+    batches: list[Any] = []
+    read = fast_read.read
+
+    def noted(*arguments: Any) -> Any:
+        batches.append(arguments)
+        return read(*arguments)
+
+    monkeypatch.setattr("dataformats.reading.blob_reader.read", noted)
+    assert [source[i]["index"] for i in range(100)] == [*range(100)]
+    assert len(batches) <= 5 + 5  # a batch for the first record of each file, and for the samples
+
+
 def test_too_large_table_is_not_pinned(tmp_path: Path, seen: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup, "_MAX_BYTES", 24 * 20 - 1)
+    monkeypatch.setattr(INDEX_MEMORY, "left", 24 * 20 - 1)
     source = dataformats.open(write(tmp_path / "a.syr", "syrah", 20))
     assert source.read([3])["index"].tolist() == [3]
     assert not seen
@@ -86,7 +122,7 @@ def test_numbers_outside(tmp_path: Path, seen: list[bool]) -> None:
     for wrong in (-1, 20, 2**62, -(2**63)):
         with pytest.raises(IndexError, match=rf"index {wrong} is out of range for 20 records"):
             source.read([0, wrong])
-    assert seen == [True] + [False] * 4
+    assert seen == [True] * 2 + [False] * 4
 
 
 def test_damage_is_still_reported(tmp_path: Path, seen: list[bool]) -> None:

@@ -203,7 +203,7 @@ def test_deep_and_long_headers_are_ignored(file: LocalFile, text: bytes) -> None
 
 def write_index(file: LocalFile, text: bytes) -> None:
     path = raw(IndexCache("beside").path(file))
-    path.write_bytes(struct.pack("<8sII", b"DFINDEX2", len(text), zlib.crc32(text)) + text)
+    path.write_bytes(struct.pack("<8sII", b"DFINDEX3", len(text), zlib.crc32(text)) + text)
 
 
 def test_headers_of_any_length(file: LocalFile) -> None:

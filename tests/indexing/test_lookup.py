@@ -1,22 +1,29 @@
-"""Lookup of extents by record number: flat or by blocks, with the same answers, and bounded memory."""
+"""Lookup of extents by record number: by the kernels or without them, with the same answers, and bounded memory."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+import gc
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import dataformats
+from dataformats.backends.framed.framing import Framing
+from dataformats.backends.ofrecord import layout as ofrecord
+from dataformats.backends.tfrecord import layout as tfrecord
 from dataformats.errors import FormatError
 from dataformats.indexing import lookup
-from dataformats.indexing.block_file import ROWS
 from dataformats.indexing.file_index import FileIndex, LazyProblems
-from dataformats.indexing.lookup import InMemoryLookup, Lookup, PagedLookup
+from dataformats.indexing.lookup import Part, RecordLookup, split_by_file
+from dataformats.indexing.memory_budget import MemoryBudget
 from dataformats.interfaces import Extents
+from dataformats.reading.file_source import FileSource
+from dataformats.spec import VALUE
 
 
 def file_index(file: int, n: int, *, stored: bool = True) -> FileIndex:
@@ -57,94 +64,146 @@ def starts_of(counts: list[int]) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
+def find(counts: list[int], indices: NDArray[np.int64], part: Part | None = None) -> Extents:
+    tables = [file_index(file, n) for file, n in enumerate(counts)]
+    read = part or (lambda file, first, stop: tables[file].part(first, stop))
+    return RecordLookup(starts_of(counts), tables, None, local=True).find(indices, read)
+
+
 @settings(max_examples=40, deadline=None)
-@given(
-    st.lists(st.integers(0, 2 * ROWS + 3), min_size=1, max_size=5), st.booleans(), st.booleans(), st.integers(0, 2**32)
-)
-def test_flat_and_by_blocks(counts: list[int], stored: bool, local: bool, seed: int) -> None:
-    starts, rng = starts_of(counts), np.random.default_rng(seed)
-    tables = [file_index(file, n, stored=stored) for file, n in enumerate(counts)]
-
-    def part(file: int, first: int, stop: int) -> FileIndex:
-        return tables[file].part(first, stop)
-
-    lookups: list[Lookup] = [
-        InMemoryLookup(starts),
-        PagedLookup(starts, local=local),
-        PagedLookup(starts, local=local, held_bytes=0),
-    ]
+@given(st.lists(st.integers(0, 200), min_size=1, max_size=5), st.integers(0, 2**32))
+def test_arrays_of_several_files(counts: list[int], seed: int) -> None:
+    rng, n = np.random.default_rng(seed), sum(counts)
     for size in (0, 1, 40, 3000):
-        indices = rng.integers(0, starts[-1], size) if starts[-1] else np.zeros(0, np.int64)
-        for one in lookups:
-            assert_same(one.find(indices, part), expected(counts, indices, stored))
+        indices = rng.integers(0, n, size) if n else np.zeros(0, np.int64)
+        assert_same(find(counts, indices), expected(counts, indices, True))
 
 
-def test_many_blocks_are_taken_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup, "_AT_ONCE", 3)
-    counts = [5 * ROWS + 1, 0, 4 * ROWS, 7]
-    indices = np.random.default_rng(0).permutation(sum(counts))
-    held = PagedLookup(starts_of(counts), local=True, held_bytes=20_000)
-    found = held.find(indices, lambda file, first, stop: file_index(file, counts[file]).part(first, stop))
-    assert_same(found, expected(counts, indices, True))
-
-
-def counting(counts: list[int]) -> tuple[Callable[[int, int, int], FileIndex], list[tuple[int, int]]]:
-    asked: list[tuple[int, int]] = []
-
-    def part(file: int, first: int, stop: int) -> FileIndex:
-        asked.append((file, first))
-        return file_index(file, counts[file]).part(first, stop)
-
-    return part, asked
-
-
-def test_only_the_last_used_blocks_are_held() -> None:
-    counts = [100 * ROWS]
-    part, asked = counting(counts)
-    one = 20 * ROWS + lookup._BLOCK_EXTRA
-    held = PagedLookup(starts_of(counts), local=True, held_bytes=10 * one)
-    every = np.arange(0, counts[0], ROWS)
-    for first in range(0, 100, 5):
-        held.find(every[first : first + 5], part)
-        assert len(held._held) <= 10
-    assert len(asked) == 100
-    held.find(every[90:], part)
-    assert len(asked) == 100
-    held.find(every[:1], part)
-    held.find(every[91:], part)
-    assert len(asked) == 101
-
-
-def test_a_flat_one_reads_each_file_once_and_when_asked() -> None:
-    counts = [50, 60, 70]
-    part, asked = counting(counts)
-    flat = InMemoryLookup(starts_of(counts))
-    flat.find(np.array([55, 60, 109]), part)
-    assert asked == [(1, 0)]
-    threads = [threading.Thread(target=flat.find, args=(np.arange(180), part)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(asked) == [(0, 0), (1, 0), (2, 0)]
-
-
-@pytest.mark.parametrize("kind", ["flat", "blocks"])
-def test_unreadable_index_fails_only_its_own_records(kind: str) -> None:
+def test_unreadable_index_fails_only_its_own_records() -> None:
     counts = [10, 10, 10]
-    starts = starts_of(counts)
 
     def part(file: int, first: int, stop: int) -> FileIndex:
         if file == 1:
             raise FormatError("broken")
         return file_index(file, 10).part(first, stop)
 
-    one = InMemoryLookup(starts) if kind == "flat" else PagedLookup(starts, local=True)
-    found = one.find(np.arange(0, 30, 3), part)
+    found = find(counts, np.arange(0, 30, 3), part)
     right = expected(counts, np.arange(0, 30, 3), True)
     assert found.problems.keys() == {4, 5, 6}
     others = np.flatnonzero(found.file != 1)
     assert np.array_equal(found.offset[others], right.offset[others])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=300), st.integers(0, 2**32))
+def test_records_by_file(counts: list[int], seed: int) -> None:
+    starts, n = starts_of(counts), sum(counts)
+    indices = np.random.default_rng(seed).integers(0, n, 100) if n else np.zeros(0, np.int64)
+    where = split_by_file(starts, indices)
+    file = np.repeat(np.arange(len(counts)), counts)[indices]
+    assert where.file.tolist() == file.tolist()
+    assert where.local.tolist() == (indices - starts[file]).tolist()
+    rows = {number: np.arange(len(indices))[group].tolist() for number, group in where.groups.items()}
+    assert rows == {number: np.flatnonzero(file == number).tolist() for number in sorted(set(file.tolist()))}
+
+
+# ---- packed indexes, which the kernels look up
+
+
+FRAMINGS: dict[str, Framing] = {"tfrecord": tfrecord.FRAMING, "ofrecord": ofrecord.FRAMING}
+
+
+def write(folder: Path, name: str, lengths: list[NDArray[np.int64]]) -> list[Path]:
+    paths = [folder / f"{file}.{name}" for file in range(len(lengths))]
+    for path, each in zip(paths, lengths, strict=True):
+        with dataformats.create(path, name, payload="bytes") as writer:
+            writer.extend(bytes([i % 251]) * n for i, n in enumerate(each.tolist()))
+    return paths
+
+
+@pytest.mark.parametrize("place", ["memory", "files"])
+@pytest.mark.parametrize("name", ["tfrecord", "ofrecord", "ffrecord"])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    counts=st.lists(st.sampled_from([0, 1, 63, 64, 65, 200]), min_size=1, max_size=3),
+    longest=st.sampled_from([0, 1, 300, 70_000]),
+    seed=st.integers(0, 2**32),
+)
+def test_packed_indexes(
+    counts: list[int],
+    longest: int,
+    seed: int,
+    name: str,
+    place: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The offsets are those of back-to-back frames, whatever the width of the columns and wherever they lie."""
+    monkeypatch.setattr(lookup, "INDEX_MEMORY", MemoryBudget(2**30 if place == "memory" else 0))
+    rng = np.random.default_rng(seed)
+    lengths = [rng.integers(1 if longest else 0, longest + 1, n) if longest else np.full(n, 5) for n in counts]
+    source = dataformats.open(write(tmp_path_factory.mktemp("data"), name, lengths), format=name, payload="bytes")
+    assert isinstance(source, FileSource)
+    n = sum(counts)
+    records = rng.integers(0, n, 100) if n else np.zeros(0, np.int64)
+    extents = source.reader.locate(records, {VALUE: True})[VALUE].extents
+    file = np.repeat(np.arange(len(counts)), counts)[records]
+    row = records - starts_of(counts)[file]
+    framing = FRAMINGS.get(name)
+    head, extra = (framing.head, framing.extra) if framing is not None else (0, 0)
+    begins = [
+        (12 + 12 * len(each) if framing is None else 0) + head + np.cumsum(each + extra) - each - extra
+        for each in lengths
+    ]
+    assert extents.file.tolist() == file.tolist()
+    assert extents.length.tolist() == [int(lengths[f][r]) for f, r in zip(file, row, strict=True)]
+    assert extents.offset.tolist() == [int(begins[f][r]) for f, r in zip(file, row, strict=True)]
+    assert not extents.problems
+    assert [*source.read_bytes(records)] == [
+        bytes([r % 251]) * int(lengths[f][r]) for f, r in zip(file, row.tolist(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("place", ["memory", "files"])
+def test_damaged_truncated_and_replaced_indexes_mislead_nobody(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each byte of an index flipped, cut off, or taken from the index of another file, before and between reads."""
+    monkeypatch.setattr(lookup, "INDEX_MEMORY", MemoryBudget(2**30 if place == "memory" else 0))
+    monkeypatch.setenv("DATAFORMATS_CACHE", str(tmp_path / "cache"))
+    lengths = np.arange(150) % 7 + 250
+    (path,) = write(tmp_path, "tfrecord", [lengths])
+    blobs = [bytes([i % 251]) * n for i, n in enumerate(lengths.tolist())]
+    os.utime(path, ns=(10**18, 10**18))
+    assert [*dataformats.open(path, payload="bytes").read_bytes(np.arange(150))] == blobs
+    (index,) = (tmp_path / "cache").rglob("*.idx")
+    sound, records = index.read_bytes(), np.arange(0, 150, 7)
+    damaged = [sound[:at] + bytes([sound[at] ^ 0x10]) + sound[at + 1 :] for at in range(0, len(sound), 5)]
+    damaged += [sound[:at] for at in range(0, len(sound), 31)] + [bytes(len(sound)), sound[::-1]]
+    for data in damaged:
+        index.write_bytes(data)
+        source = dataformats.open(path, payload="bytes")
+        assert [*source.read_bytes(records)] == [blobs[i] for i in records]
+        index.write_bytes(sound)
+        source = dataformats.open(path, payload="bytes")
+        assert len(source) == 150
+        index.write_bytes(data)
+        assert [*source.read_bytes(records)] == [blobs[i] for i in records]
+        assert [*source.read_bytes(records)] == [blobs[i] for i in records]
+
+
+def test_indexes_of_all_sources_share_one_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (path,) = write(tmp_path, "tfrecord", [np.arange(1000)])
+    budget = MemoryBudget(20_000)
+    monkeypatch.setattr(lookup, "INDEX_MEMORY", budget)
+    sources = [dataformats.open(path, payload="bytes") for _ in range(6)]
+    for source in sources:
+        assert len(source.read([3, 999])) == 2
+    assert 0 <= budget.left < 7_000
+    sources.clear()
+    del source
+    gc.collect()
+    assert budget.left == 20_000
 
 
 def test_parts_of_an_index_have_its_problems() -> None:

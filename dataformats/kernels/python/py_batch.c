@@ -327,18 +327,18 @@ typedef struct {
  * without an exception if it cannot be read here, or NULL with one. */
 static PyObject *new_blob(PyObject *const *args, int64_t i, long long max_bytes, record_blob *blobs,
                           batch_arguments *held) {
-    const batch_field *all = extents_in(PyTuple_GetItem(args[0], (Py_ssize_t)i));
+    const held_extents *from = extents_in(PyTuple_GetItem(args[0], (Py_ssize_t)i));
     const held_files *files = files_in(args[2]);
-    const long long row = all == NULL ? -1 : PyLong_AsLongLong(args[1]);
+    const long long row = from == NULL ? -1 : PyLong_AsLongLong(args[1]);
     const long fd = row < 0 ? -1 : PyLong_AsLong(PyList_GetItem(args[4], (Py_ssize_t)i));
-    if (PyErr_Occurred() || row < 0 || row >= all->extents.n) {
+    record_blob *blob = &blobs[i];
+    const int64_t record = row;
+    *blob = (record_blob){.file = (int32_t)i};
+    if (PyErr_Occurred() || row < 0 ||
+        held_look_up(from, &record, 1, &blob->number, &blob->offset, &blob->length, &blob->stored) >= 0) {
         return NULL;
     }
-    const layout_extents *extents = &all->extents;
-    record_blob *blob = &blobs[i];
-    *blob = (record_blob){.offset = extents->offset[row], .length = extents->length[row], .file = (int32_t)i};
-    blob->number = extents->file[row];
-    blob->stored = extents->stored == NULL ? 0 : extents->stored[row];
+    const batch_field *all = &from->field;
     blob->place[1] = blob->length;
     if (blob->number < 0 || blob->number >= files->n || blob->length > max_bytes) {
         return NULL;
@@ -357,7 +357,7 @@ static PyObject *new_blob(PyObject *const *args, int64_t i, long long max_bytes,
         batch_field *field = &held->fields[i];
         *field = *all;
         field->extents = (layout_extents){&blob->file, &blob->offset, &blob->length,
-                                          extents->stored == NULL ? NULL : &blob->stored, 1};
+                                          from->has_stored ? &blob->stored : NULL, 1};
         field->place = blob->place;
         field->out = (uint8_t *)PyByteArray_AsString(bytes);
         field->n_out = blob->length;

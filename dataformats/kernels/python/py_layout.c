@@ -12,12 +12,13 @@
 
 /* ---- pinned extents */
 
-typedef struct {
-    Py_buffer file, offset, length, stored;
-    batch_field field; /* without places and outputs */
-} held_extents;
-
 static void free_extents(held_extents *held) {
+    for (int64_t i = 0; held->sources != NULL && i < held->set.n_files; i++) {
+        Py_XDECREF(held->sources[i]);
+    }
+    free(held->sources);
+    free(held->set.parts);
+    PyBuffer_Release(&held->starts);
     PyBuffer_Release(&held->file);
     PyBuffer_Release(&held->offset);
     PyBuffer_Release(&held->length);
@@ -27,21 +28,12 @@ static void free_extents(held_extents *held) {
 
 static void destroy_extents(PyObject *capsule) { free_extents(PyCapsule_GetPointer(capsule, EXTENTS)); }
 
-static int take_extents(PyObject *const *args, held_extents *held) {
+/* Fill head, tail and check of the field. */
+static int take_framing(PyObject *const *args, batch_field *field) {
     long head, tail, check;
-    if (take_array(args[0], &held->file, 0, "il", 4, "file must be an int32 array") < 0 ||
-        take_int64(args[1], &held->offset, "offset must be an int64 array") < 0 ||
-        take_int64(args[2], &held->length, "length must be an int64 array") < 0 ||
-        (args[3] != Py_None &&
-         take_array(args[3], &held->stored, 0, "IL", 4, "stored must be a uint32 array, or None") < 0) ||
-        take_small(args[4], "head", BATCH_MAX_FRAMING, &head) < 0 ||
-        take_small(args[5], "tail", BATCH_MAX_FRAMING, &tail) < 0 ||
-        take_small(args[6], "check", BATCH_TFRECORD, &check) < 0) {
-        return -1;
-    }
-    const Py_ssize_t n = held->offset.len / 8;
-    if (held->file.len / 4 != n || held->length.len / 8 != n || (args[3] != Py_None && held->stored.len / 4 != n)) {
-        PyErr_SetString(PyExc_ValueError, "file, offset, length and stored must be equally long");
+    if (take_small(args[0], "head", BATCH_MAX_FRAMING, &head) < 0 ||
+        take_small(args[1], "tail", BATCH_MAX_FRAMING, &tail) < 0 ||
+        take_small(args[2], "check", BATCH_TFRECORD, &check) < 0) {
         return -1;
     }
     if ((check == BATCH_LENGTH && head < 8) ||
@@ -49,11 +41,29 @@ static int take_extents(PyObject *const *args, held_extents *held) {
         PyErr_SetString(PyExc_ValueError, "the check needs a longer head or tail");
         return -1;
     }
+    field->head = head;
+    field->tail = tail;
+    field->check = (batch_check)check;
+    return 0;
+}
+
+static int take_extents(PyObject *const *args, held_extents *held) {
+    if (take_array(args[0], &held->file, 0, "il", 4, "file must be an int32 array") < 0 ||
+        take_int64(args[1], &held->offset, "offset must be an int64 array") < 0 ||
+        take_int64(args[2], &held->length, "length must be an int64 array") < 0 ||
+        (args[3] != Py_None &&
+         take_array(args[3], &held->stored, 0, "IL", 4, "stored must be a uint32 array, or None") < 0) ||
+        take_framing(args + 4, &held->field) < 0) {
+        return -1;
+    }
+    const Py_ssize_t n = held->offset.len / 8;
+    if (held->file.len / 4 != n || held->length.len / 8 != n || (args[3] != Py_None && held->stored.len / 4 != n)) {
+        PyErr_SetString(PyExc_ValueError, "file, offset, length and stored must be equally long");
+        return -1;
+    }
     held->field.extents =
         (layout_extents){held->file.buf, held->offset.buf, held->length.buf, held->stored.buf, n};
-    held->field.head = head;
-    held->field.tail = tail;
-    held->field.check = (batch_check)check;
+    held->has_stored = held->stored.buf != NULL;
     return 0;
 }
 
@@ -73,9 +83,195 @@ static PyObject *native_hold_extents(PyObject *module, PyObject *const *args, Py
     return capsule;
 }
 
-const batch_field *extents_in(PyObject *capsule) {
-    const held_extents *held = PyCapsule_GetPointer(capsule, EXTENTS);
-    return held == NULL ? NULL : &held->field;
+const held_extents *extents_in(PyObject *capsule) { return PyCapsule_GetPointer(capsule, EXTENTS); }
+
+/* ---- indexes */
+
+static int take_index(PyObject *const *args, held_extents *held, crc_kernel *crc32) {
+    long has_stored;
+    if (take_int64(args[0], &held->starts, "starts must be an int64 array") < 0 ||
+        take_framing(args + 1, &held->field) < 0 || take_small(args[4], "has_stored", 1, &has_stored) < 0) {
+        return -1;
+    }
+    const int64_t *starts = held->starts.buf, n = held->starts.len / 8 - 1;
+    for (int64_t i = 0; i < n; i++) {
+        if (n > INT32_MAX || starts[0] != 0 || starts[i] > starts[i + 1]) {
+            PyErr_SetString(PyExc_ValueError, "starts must begin with 0 and not fall");
+            return -1;
+        }
+    }
+    held->set = (index_set){starts, calloc((size_t)(n < 0 ? 0 : n) + 1, sizeof(index_part)), n < 0 ? 0 : n, crc32};
+    held->sources = calloc((size_t)held->set.n_files + 1, sizeof *held->sources);
+    if (held->set.parts == NULL || held->sources == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    held->has_stored = (int)has_stored;
+    return 0;
+}
+
+static PyObject *native_hold_index(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
+    if (check_count("hold_index", n_args, 5, 5) < 0) {
+        return NULL;
+    }
+    held_extents *held = calloc(1, sizeof *held);
+    if (held == NULL) {
+        return PyErr_NoMemory();
+    }
+    PyObject *capsule =
+        take_index(args, held, state_of(module)->crc32) < 0 ? NULL : PyCapsule_New(held, EXTENTS, destroy_extents);
+    if (capsule == NULL) {
+        free_extents(held);
+    }
+    return capsule;
+}
+
+static int take_numbers(PyObject *const *args, int n, int64_t *numbers) {
+    for (int i = 0; i < n; i++) {
+        numbers[i] = PyLong_AsLongLong(args[i]);
+        if (numbers[i] == -1 && PyErr_Occurred()) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Hold the index of one file: (index, file, n, source, is_path), then what `part` has. Return a new bool. */
+static PyObject *hold_part(PyObject *const *args, index_part part) {
+    held_extents *held = PyCapsule_GetPointer(args[0], EXTENTS);
+    int64_t numbers[2];
+    long is_path;
+    char *source;
+    Py_ssize_t n_bytes;
+    if (held == NULL || take_numbers(args + 1, 2, numbers) < 0 || take_small(args[4], "is_path", 1, &is_path) < 0 ||
+        PyBytes_AsStringAndSize(args[3], &source, &n_bytes) < 0) {
+        return NULL;
+    }
+    const int64_t file = numbers[0], n = numbers[1];
+    if (held->sources == NULL || file < 0 || file >= held->set.n_files || held->sources[file] != NULL || n < 0 ||
+        n > held->set.starts[file + 1] - held->set.starts[file]) {
+        PyErr_SetString(PyExc_ValueError, "no such file, or its index is held, or has too many rows");
+        return NULL;
+    }
+    part.memory = is_path ? NULL : (const uint8_t *)source;
+    part.path = source;
+    part.n_bytes = n_bytes;
+    if (!is_path && !part.is_table) {
+        int is_sound;
+        Py_BEGIN_ALLOW_THREADS is_sound = index_is_sound(&part, n, held->set.crc32);
+        Py_END_ALLOW_THREADS if (!is_sound) { Py_RETURN_FALSE; }
+    }
+    Py_INCREF(args[3]);
+    held->sources[file] = args[3];
+    held->set.parts[file] = part;
+    if (is_path) {
+        atomic_store(&held->has_files, 1);
+    }
+    atomic_store_explicit(&held->set.parts[file].n, n, memory_order_release);
+    Py_RETURN_TRUE;
+}
+
+static int is_width(int64_t width) { return width == 0 || width == 1 || width == 2 || width == 4 || width == 8; }
+
+static PyObject *native_hold_blocks(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
+    int64_t of[8]; /* base, seal, start, extra, and width and constant of both columns */
+    (void)module;
+    if (check_count("hold_blocks", n_args, 13, 13) < 0 || take_numbers(args + 5, 8, of) < 0) {
+        return NULL;
+    }
+    if (of[0] < 0 || of[1] < 0 || of[1] > UINT32_MAX || !is_width(of[4]) || !is_width(of[6])) {
+        PyErr_SetString(PyExc_ValueError, "no such base, seal or width");
+        return NULL;
+    }
+    return hold_part(args, (index_part){.base = of[0],
+                                        .seal = (uint32_t)of[1],
+                                        .start = of[2],
+                                        .extra = of[3],
+                                        .length = {of[5], (int)of[4]},
+                                        .stored = {of[7], (int)of[6]}});
+}
+
+static PyObject *native_hold_table(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
+    int64_t of[4]; /* base, checksums, start, end */
+    (void)module;
+    if (check_count("hold_table", n_args, 9, 9) < 0 || take_numbers(args + 5, 4, of) < 0) {
+        return NULL;
+    }
+    return hold_part(
+        args, (index_part){.is_table = 1, .base = of[0], .checksums = of[1], .start = of[2], .end = of[3]});
+}
+
+int64_t held_look_up(const held_extents *held, const int64_t *records, int64_t n, int32_t *file, int64_t *offset,
+                     int64_t *length, uint32_t *stored) {
+    if (held->sources == NULL) {
+        return layout_look_up(&held->field.extents, records, n, file, offset, length, stored);
+    }
+    index_cursor cursor;
+    int64_t i = 0, near = 0;
+    index_begin(&cursor);
+    for (; i < n; i++) {
+        for (; near < n && near <= i + INDEX_AHEAD; near++) {
+            file[near] = index_file_of(&held->set, records[near]);
+            index_prefetch(&held->set, records[near], file[near]);
+        }
+        if (file[i] < 0 ||
+            index_find(&held->set, &cursor, records[i], file[i], &offset[i], &length[i], &stored[i]) < 0) {
+            break;
+        }
+    }
+    index_end(&cursor);
+    return i == n ? -1 : i;
+}
+
+/* Fill file, offset, length and stored; the length is -1 for a record that cannot be looked up here. Return their
+ * number. */
+static int64_t find_all(const held_extents *held, const int64_t *records, int64_t n, int32_t *file, int64_t *offset,
+                        int64_t *length, uint32_t *stored) {
+    int64_t done = 0, n_missing = 0;
+    while (done < n) {
+        const int64_t at = held_look_up(held, records + done, n - done, file + done, offset + done, length + done,
+                                        stored + done);
+        if (at < 0) {
+            return n_missing;
+        }
+        done += at;
+        offset[done] = stored[done] = 0;
+        length[done++] = -1;
+        n_missing++;
+    }
+    return n_missing;
+}
+
+static PyObject *native_look_up(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
+    static const char *const wrong = "file, offset, length and stored must be writable int32, int64, int64 and uint32 "
+                                     "arrays, as long as records";
+    Py_buffer views[5] = {{0}};
+    PyObject *found = NULL;
+    (void)module;
+    if (check_count("look_up", n_args, 6, 6) < 0) {
+        return NULL;
+    }
+    const held_extents *held = extents_in(args[0]);
+    if (held != NULL && take_int64(args[1], &views[0], "records must be an int64 array") == 0 &&
+        take_array(args[2], &views[1], PyBUF_WRITABLE, "il", 4, wrong) == 0 &&
+        take_array(args[3], &views[2], PyBUF_WRITABLE, "lq", 8, wrong) == 0 &&
+        take_array(args[4], &views[3], PyBUF_WRITABLE, "lq", 8, wrong) == 0 &&
+        take_array(args[5], &views[4], PyBUF_WRITABLE, "IL", 4, wrong) == 0) {
+        const int64_t n = views[0].len / 8;
+        if (held->sources == NULL || views[1].len / 4 != n || views[2].len / 8 != n || views[3].len / 8 != n ||
+            views[4].len / 4 != n) {
+            PyErr_SetString(PyExc_ValueError, wrong);
+        } else {
+            int64_t n_missing;
+            Py_BEGIN_ALLOW_THREADS n_missing = find_all(held, views[0].buf, n, views[1].buf, views[2].buf,
+                                                        views[3].buf, views[4].buf);
+            Py_END_ALLOW_THREADS found = PyLong_FromLongLong(n_missing);
+        }
+    }
+    for (int i = 0; i < 5; i++) {
+        PyBuffer_Release(&views[i]);
+    }
+    return found;
 }
 
 /* ---- files */
@@ -201,11 +397,11 @@ static int take_indexes(PyObject *tuple, laid_out *laid) {
         return -1;
     }
     for (int64_t i = 0; i < laid->n_fields; i++) {
-        const batch_field *field = extents_in(PyTuple_GetItem(tuple, i));
-        if (field == NULL) {
+        const held_extents *held = extents_in(PyTuple_GetItem(tuple, i));
+        if (held == NULL) {
             return -1;
         }
-        laid->fields[i] = *field;
+        laid->fields[i] = held->field;
     }
     Py_INCREF(tuple);
     laid->indexes = tuple;
@@ -219,14 +415,21 @@ static int look_up(laid_out *laid, const int64_t *records, int64_t n) {
         return -1;
     }
     for (int64_t i = 0; i < laid->n_fields; i++) {
-        layout_extents *all = &laid->fields[i].extents;
+        const held_extents *held = extents_in(PyTuple_GetItem(laid->indexes, i));
         int64_t *offset = (int64_t *)(void *)(laid->rows + (size_t)i * each), *length = offset + n;
         int32_t *file = (int32_t *)(void *)(length + n);
         uint32_t *stored = (uint32_t *)(void *)(file + n);
-        if (layout_look_up(all, records, n, file, offset, length, stored) >= 0) {
+        int64_t wrong;
+        if (atomic_load(&held->has_files)) {
+            Py_BEGIN_ALLOW_THREADS wrong = held_look_up(held, records, n, file, offset, length, stored);
+            Py_END_ALLOW_THREADS
+        } else {
+            wrong = held_look_up(held, records, n, file, offset, length, stored);
+        }
+        if (wrong >= 0) {
             return 0;
         }
-        *all = (layout_extents){file, offset, length, all->stored == NULL ? NULL : stored, n};
+        laid->fields[i].extents = (layout_extents){file, offset, length, held->has_stored ? stored : NULL, n};
     }
     return 1;
 }
@@ -357,6 +560,15 @@ static PyObject *native_lay_out(PyObject *module, PyObject *const *args, Py_ssiz
 PyMethodDef layout_methods[] = {
     FAST(hold_extents, "hold_extents(file, offset, length, stored, head, tail, check, /)\n--\n\n"
                        "Return a capsule of where blobs lie, which holds on to the arrays."),
+    FAST(hold_index, "hold_index(starts, head, tail, check, has_stored, /)\n--\n\n"
+                     "Return a capsule of the indexes of files, which are held one by one."),
+    FAST(hold_blocks, "hold_blocks(index, file, n, source, is_path, base, seal, start, extra, length_width, length, "
+                      "stored_width, stored, /)\n--\n\nHold the packed index of a file; return False if it is "
+                      "damaged."),
+    FAST(hold_table, "hold_table(index, file, n, source, is_path, base, checksums, start, end, /)\n--\n\n"
+                     "Hold the table of a file; return True."),
+    FAST(look_up, "look_up(index, records, file, offset, length, stored, /)\n--\n\n"
+                  "Fill arrays with extents, and a length of -1 where there is none; return the number of those."),
     FAST(hold_files, "hold_files(memories, sizes, mtimes, /)\n--\n\n"
                      "Return a capsule of the files of a dataset, which holds on to the arrays."),
     FAST(lay_out, "lay_out(indexes, records, files, max_bytes, room, /)\n--\n\n"

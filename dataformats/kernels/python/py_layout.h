@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 
 #include "batch/batch.h"
+#include "batch/index.h"
 #include "python/py_native.h"
 
 /* The files of a dataset, in arrays of the caller, who may bring a file into memory at any time. */
@@ -33,9 +34,25 @@ typedef struct {
 /* Return the layout in a capsule of `lay_out`, or NULL with an exception set. The capsule must stay referenced. */
 laid_out *laid_in(PyObject *capsule);
 
-/* Return the extents in a capsule of `hold_extents`, as a field without places and outputs; NULL with an exception set.
- * The capsule must stay referenced. */
-const batch_field *extents_in(PyObject *capsule);
+/* Where the blobs of all records lie. */
+typedef struct {
+    Py_buffer file, offset, length, stored; /* arrays of `hold_extents` */
+    batch_field field;                      /* without places and outputs */
+    index_set set;                          /* of `hold_index`, instead of extents */
+    Py_buffer starts;                       /* its array */
+    PyObject **sources;                     /* of each part of the set; NULL without a set */
+    atomic_int has_files;                   /* some parts are read from files: release the GIL */
+    int has_stored;
+} held_extents;
+
+/* Return the extents in a capsule of `hold_extents` or `hold_index`; NULL with an exception set. The capsule must stay
+ * referenced. */
+const held_extents *extents_in(PyObject *capsule);
+
+/* Write the extents of records; `stored` only if `held->has_stored`. Return -1, or the first position with a record
+ * that cannot be looked up here. Needs no GIL. */
+int64_t held_look_up(const held_extents *held, const int64_t *records, int64_t n, int32_t *file, int64_t *offset,
+                     int64_t *length, uint32_t *stored);
 
 /* Return the files in a capsule of `hold_files`, or NULL with an exception set. The capsule must stay referenced. */
 held_files *files_in(PyObject *capsule);

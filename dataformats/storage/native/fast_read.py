@@ -7,7 +7,7 @@ reads them again and reports the error.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from dataformats.storage.descriptors import DESCRIPTORS, is_shortage, max_open_f
 from dataformats.storage.native.file_set import FileSet
 from dataformats.storage.threads import kernel_threads
 
-__all__ = ["RECORD_BYTES", "PinnedRows", "PinnedTable", "pin_extents", "read", "read_record"]
+__all__ = ["RECORD_BYTES", "FileNumbers", "PinnedRows", "PinnedTable", "pin_extents", "read", "read_record"]
 
 _MAX_BYTES = 2**62
 _OVERLAP_BYTES = 64 * 2**20  # below this, overlapping extents are read as they are
@@ -42,18 +42,28 @@ RECORD_BYTES = 64 * 2**10
 """The most bytes for `read_record`: reading more takes so long that the calls of a batch do not matter."""
 
 
+class FileNumbers(Protocol):
+    """The number of each record's file: int32[n], or what gives the same numbers."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, records: NDArray[Any], /) -> NDArray[np.int32]: ...
+    def item(self, record: int, /) -> int:
+        """Return the file of one record; of a record out of range: IndexError, or no file's number."""
+        ...
+
+
 class PinnedTable(NamedTuple):
     """The extents of some fields of all records, held by the kernels.
 
     Attributes:
         fields: Their names.
-        handles: The result of `pin_extents` for each field.
-        files: int32[n] for each field, the file of each record.
+        handles: The result of `pin_extents` or `hold_index` for each field.
+        files: For each field the file of each record.
     """
 
     fields: tuple[str, ...]
     handles: tuple[Any, ...]
-    files: tuple[NDArray[np.int32], ...]
+    files: tuple[FileNumbers, ...]
 
 
 class PinnedRows(NamedTuple):
