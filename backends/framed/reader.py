@@ -12,12 +12,14 @@ from dataformats.backends.framed.stream import iter_chunks
 from dataformats.errors import FormatError
 from dataformats.indexing.block_file import BrokenBlockError
 from dataformats.indexing.index_cache import IndexCache
-from dataformats.indexing.indexed_reader import FileIndex, IndexedReader
+from dataformats.indexing.indexed_reader import FileIndex, IndexedReader, RecordIndex
 from dataformats.interfaces import CachesIndexes, Check, OutdatedIndexError, ReaderOptions, RecordChunk
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 
 __all__ = ["FramedReader"]
+
+_MOST_KEPT = 2**24  # bytes of new indexes; more are read from where they were saved
 
 
 class FramedReader(IndexedReader, CachesIndexes):
@@ -56,6 +58,14 @@ class FramedReader(IndexedReader, CachesIndexes):
     def index_failure(self) -> str | None:
         return self._cache.failure
 
+    def _load_all(self) -> list[RecordIndex]:
+        self._cache.keep_together([file.stored for file in self.files])
+        indexes = super()._load_all()
+        if self._cache.save_added() > _MOST_KEPT:
+            saved = [self._store.load_exact(file, self._cache) for file in self.files]
+            indexes = [new or old for new, old in zip(saved, indexes, strict=True)]
+        return indexes
+
     def quick_index(self, file: int) -> FrameIndex | None:
         """Return the cached index of a file, or `None`."""
         index = self._store.load_exact(self.files[file], self._cache)
@@ -81,7 +91,9 @@ class FramedReader(IndexedReader, CachesIndexes):
             return super().part(file, first, stop)
         except BrokenBlockError:
             with self._repair_lock:
-                return self._repaired_part(file, first, stop)
+                part = self._repaired_part(file, first, stop)
+                self._cache.save_added()
+                return part
 
     def _repaired_part(self, file: int, first: int, stop: int) -> FileIndex:
         """Return a part of a damaged index: loaded again, as another process may have replaced it, or built again.
@@ -115,6 +127,7 @@ class FramedReader(IndexedReader, CachesIndexes):
             for file, stored in enumerate(self.files):
                 if stored.name == path:
                     self._compare(file)
+            self._cache.save_added()
             self.forget_extents()
 
     def _compare(self, file: int) -> None:

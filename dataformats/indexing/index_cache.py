@@ -16,8 +16,8 @@ import struct
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from dataformats.indexing.block_file import (
     pack,
     unpack,
 )
+from dataformats.indexing.index_set import IndexSet
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.atomic import write_chunks
 from dataformats.storage.descriptors import open_patiently
@@ -47,6 +48,7 @@ _FIRST_READ = 4096  # a header has about 400 bytes, more if the file is damaged
 _MAX_HEADER = 2**20
 _UNUSABLE = (ValueError, LookupError, TypeError, ArithmeticError, RecursionError, struct.error, OSError, MemoryError)
 _TICK_NS = 50_000_000
+_SMALL = 2**14  # bytes of blocks that are kept together with others
 INDEX_SUFFIX = ".dataformats.idx"
 _PLACES = ("cache", "beside")
 
@@ -110,10 +112,34 @@ class IndexCache:
     def __init__(self, where: str) -> None:
         self.where = where
         self.failure: str | None = None
+        self._sets: dict[str, IndexSet] = {}
         self._folders: dict[str, str] = {}  # given to resolved: resolving ten thousand names takes a second
         self.folder: str = (
             "" if where == "beside" else str(cache_folder() / "indexes" if where == "cache" else Path(where))
         )
+
+    def keep_together(self, files: Sequence[StoredFile]) -> None:
+        """Keep the indexes of small files in one file for each folder of these, unless each lies beside its file."""
+        if self.folder and len(files) > 1 and all(file.stored.has_name for file in files):
+            for folder, file in {os.path.dirname(self._member(file)): file for file in files}.items():
+                name = hashlib.blake2b(f"{folder}/".encode(errors="surrogateescape"), digest_size=16).hexdigest()
+                path = os.path.join(self.folder, name + INDEX_SUFFIX)
+                self._sets[folder] = IndexSet(path, None if file.local is None else folder)
+
+    def save_added(self) -> int:
+        """Save the indexes that are kept together; return the bytes of their blocks."""
+        n_bytes = 0
+        for folder, members in self._sets.items():
+            try:
+                n_bytes += members.save()
+            except (OSError, MemoryError) as error:
+                self._report(folder, str(error))
+        return n_bytes
+
+    def _set_of(self, file: StoredFile) -> tuple[IndexSet | None, str]:
+        """Return the indexes with this file's, if it is small, and its name there."""
+        folder, name = os.path.split(self._member(file)) if self._sets else ("", "")
+        return self._sets.get(folder), name
 
     def load(self, file: StoredFile, kind: str) -> Index | None:
         """Return the index of a file; `None` if it is missing, outdated or broken.
@@ -122,6 +148,10 @@ class IndexCache:
             file: The data file.
             kind: The kind of index; an index of another kind does not count.
         """
+        member = self._load_member(file, kind)
+        return member if member is not None and member.exact else self._load_single(file, kind) or member
+
+    def _load_single(self, file: StoredFile, kind: str) -> Index | None:
         path = self.path(file)
         sidecar = file.file_beside(file.basename + INDEX_SUFFIX) if path is None else None
         if path is None and sidecar is None:
@@ -137,6 +167,18 @@ class IndexCache:
             return None
         except _UNUSABLE as error:
             _LOG.warning("ignored the index %s: %s", path or (sidecar and sidecar.name), error)
+            return None
+
+    def _load_member(self, file: StoredFile, kind: str) -> Index | None:
+        members, name = self._set_of(file)
+        try:
+            found = None if members is None else members.load(name)
+            if members is None or found is None:
+                return None
+            header, base, n_bytes = found
+            return _index(header, n_bytes, file, kind, (_Local(members.path), members.path, base))
+        except _UNUSABLE as error:
+            _LOG.warning("ignored an index of %s: %s", file.name, error)
             return None
 
     def save(
@@ -158,33 +200,40 @@ class IndexCache:
             "made_ns": time.time_ns(),
             "facts": dict(metadata),
             "n": layout.n,
-            "columns": [list(asdict(column).values()) for column in layout.columns],
+            "columns": [[column.name, column.dtype, column.constant] for column in layout.columns],
             "total": total,
             "digest": name,
         }
+        seal = zlib.crc32(name.encode())
+        members, member = self._set_of(file) if layout.n_bytes <= _SMALL else (None, "")
+        if members is not None or not file.stored.has_name:
+            blocks = b"".join(pack(layout, columns, seal))
+            try:
+                if members is not None:
+                    members.add(member, header, blocks)
+            except (OSError, MemoryError) as error:
+                self._report(file.name, str(error))
+            return Index(layout, total, name, dict(metadata), True, seal, partial(_slice, blocks))
         text = json.dumps(header).encode()
         start = _HEADER.pack(_MAGIC, len(text), zlib.crc32(text)) + text
-        seal = zlib.crc32(name.encode())
         path = self.path(file)
-        if not file.stored.has_name:
-            read: Read = partial(_slice, b"".join(pack(layout, columns, seal)))
-            return Index(layout, total, name, dict(metadata), True, seal, read)
+        read: Read
         try:
             if path is None:
                 raise OSError("cannot write beside data that are not local")
             _write(path, start, pack(layout, columns, seal))
             read = _Blocks(_Local(path), len(start))
         except (OSError, MemoryError) as error:
-            self._report(file, str(error))  # the text alone: the error's traceback would keep the columns alive
+            self._report(file.name, str(error))  # the text alone: the error's traceback would keep the columns alive
             path, read = None, partial(_slice, b"".join(pack(layout, columns, seal)))
         return Index(layout, total, name, dict(metadata), True, seal, read, path, len(start))
 
-    def _report(self, file: StoredFile, error: str) -> None:
+    def _report(self, name: str, error: str) -> None:
         """Warn about the first index that cannot be written: the others would fail for the same reason."""
         if self.failure is None:
             self.failure = error
             remedy = ". Set DATAFORMATS_CACHE to a folder that can be written" if self.where == "cache" else ""
-            _LOG.warning("indexes are kept in memory only, the first one of %s: %s%s", file.name, error, remedy)
+            _LOG.warning("indexes are kept in memory only, the first one of %s: %s%s", name, error, remedy)
 
     def path(self, file: StoredFile) -> str | None:
         """Return the path of a file's index; `None` if it has no name, or lies beside a file that is not local."""
@@ -197,12 +246,15 @@ class IndexCache:
 
     def resolved(self, file: StoredFile) -> str:
         """Return the name of a file, independent of links and of the current folder."""
+        if file.local is not None and os.path.islink(file.local):
+            return os.path.realpath(file.local)
+        return self._member(file)
+
+    def _member(self, file: StoredFile) -> str:
+        """Return the name of a file, independent of links to its folder and of the current folder."""
         if file.local is None:
             return file.name
-        text = str(file.local)
-        if os.path.islink(text):
-            return os.path.realpath(text)
-        folder, name = os.path.split(text)
+        folder, name = os.path.split(str(file.local))
         if folder not in self._folders:
             self._folders[folder] = os.path.realpath(folder)
         return os.path.join(self._folders[folder], name)
@@ -277,13 +329,27 @@ def _parse(read: Read, size: int, file: StoredFile, kind: str, path: str | None)
     text = (start if base <= len(start) else read(0, base))[_HEADER.size : base]
     if zlib.crc32(text) != checksum:
         raise ValueError("its header is damaged")
-    header = json.loads(text)
-    identity = tuple(header["identity"])
+    return _index(json.loads(text), size - base, file, kind, (read, path, base))
+
+
+def _index(
+    header: Mapping[str, Any], n_bytes: int, file: StoredFile, kind: str, place: tuple[Read, str | None, int]
+) -> Index | None:
+    """Return the index with this header, and blocks at a place; `None` if it is of another kind or file.
+
+    Args:
+        header: From `save`; not believed.
+        n_bytes: Bytes of the blocks.
+        file: The data file.
+        kind: The expected kind of index.
+        place: Reads bytes, the path of the file that they are read from, and where the blocks begin in it.
+    """
+    identity, (read, path, base) = tuple(header["identity"]), place
     if header["kind"] != kind or identity[0] != file.identity[0]:
         return None
     layout = BlockLayout(_whole(header["n"]), tuple(BlockColumn(*column) for column in header["columns"]))
-    if base + layout.n_bytes != size:
-        raise ValueError(f"expected {base + layout.n_bytes} bytes, found {size}")
+    if layout.n_bytes != n_bytes:
+        raise ValueError(f"expected {layout.n_bytes} bytes of blocks, found {n_bytes}")
     if not isinstance(header["facts"], dict):
         raise ValueError(f"expected a mapping of metadata, found {type(header['facts']).__name__}")
     exact = identity == file.identity and not _racy(identity, _whole(header["made_ns"]))

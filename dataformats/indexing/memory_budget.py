@@ -39,5 +39,5 @@ class MemoryBudget:
             self.left += n_bytes
 
 
-INDEX_MEMORY = MemoryBudget(128 * 2**20)
+INDEX_MEMORY = MemoryBudget(64 * 2**20)
 """Beyond it, indexes are read from their files, which all processes share in the page cache."""

@@ -2,6 +2,7 @@
 #include "batch/index.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "checksum/little_endian.h"
 
@@ -31,7 +32,7 @@ void index_end(index_cursor *cursor) {
 /* Read `n` bytes of the file of a part. Return 0, or -1. */
 static int read_file(const index_part *part, index_cursor *cursor, int64_t offset, int64_t n, uint8_t *to) {
 #ifdef INDEX_POSIX
-    if (cursor->opened != part) {
+    if (cursor->opened == NULL || strcmp(cursor->opened->path, part->path) != 0) {
         index_end(cursor);
         cursor->fd = open(part->path, O_RDONLY | O_CLOEXEC);
         cursor->opened = part;
