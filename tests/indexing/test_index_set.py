@@ -115,7 +115,7 @@ def test_damage_is_found_and_repaired(folder: Path, room: int, monkeypatch: pyte
     assert len(names) <= N  # the second time, none
 
 
-def test_processes_add_to_what_others_saved(tmp_path: Path) -> None:
+def test_processes_keep_indexes_of_others(tmp_path: Path) -> None:
     path = tmp_path / "x.idx"
     first, second = IndexSet(str(path), None), IndexSet(str(path), None)
     first.add("a", {"n": 1}, b"aaa")
