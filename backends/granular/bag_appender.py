@@ -10,7 +10,8 @@ import numpy as np
 
 from dataformats.backends.granular.layout import ENTRY_BYTES
 from dataformats.batch import Blobs
-from dataformats.storage.atomic import open_unbuffered, write_all, write_parts
+from dataformats.storage.atomic import open_unbuffered, write_all
+from dataformats.storage.flush_journal import FlushJournal
 
 __all__ = ["BagAppender", "ResumePoint"]
 
@@ -40,6 +41,8 @@ class BagAppender:
         bag: The file of the records.
         idx: The file of their ends.
         point: Where to resume.
+        journal: The journal of the dataset.
+        number: The number of the bag among the files of the journal; that of the index comes next.
 
     Attributes:
         n_records: Records, including those not written yet.
@@ -47,8 +50,9 @@ class BagAppender:
         path: The file of the records.
     """
 
-    def __init__(self, bag: Path, idx: Path, point: ResumePoint) -> None:
+    def __init__(self, bag: Path, idx: Path, point: ResumePoint, journal: FlushJournal, number: int = 0) -> None:
         self.path = bag
+        self._journal, self._number = journal, number
         self.n_records: int = point.n_records
         self.end: int = point.end
         self._idx = idx
@@ -69,9 +73,9 @@ class BagAppender:
         self._idx_descriptor, self._descriptor = (file.fileno() for file in self._files)
 
     @property
-    def begins_bytes(self) -> bool:
-        """True if the first bytes of the bag are not written yet, and come behind empty records that are indexed."""
-        return self._n_indexed > 0 and self._written == 0 and self.end > 0
+    def sizes(self) -> tuple[int, int]:
+        """Bytes that are written to the bag, and to its index."""
+        return self._written, ENTRY_BYTES * self._n_indexed
 
     def append(self, record: bytes) -> int:
         """Append one record; it is written later. Return the bytes that it takes in both files."""
@@ -94,14 +98,15 @@ class BagAppender:
         """Hand the records to the operating system."""
         self._truncate()
         if self._records:
-            write_parts(self._descriptor, self._records, self._written)
+            self._journal.write(self._number, self._descriptor, self._records, self._written)
             self._records.clear()
             self._written = self.end
 
     def write_ends(self) -> None:
         """Hand the ends to the operating system; only after the records, so that an end always has its record."""
         if self._ends:
-            write_all(self._idx_descriptor, np.array(self._ends, "<u8").tobytes(), ENTRY_BYTES * self._n_indexed)
+            ends = np.array(self._ends, "<u8").tobytes()
+            self._journal.write(self._number + 1, self._idx_descriptor, [ends], ENTRY_BYTES * self._n_indexed)
             self._n_indexed += len(self._ends)
             self._ends.clear()
 

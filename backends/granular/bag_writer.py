@@ -7,12 +7,13 @@ from pathlib import Path
 
 from dataformats.backends.granular.bag_appender import BagAppender, ResumePoint
 from dataformats.backends.granular.bag_limits import BAG, IDX
-from dataformats.backends.granular.finished_rows import is_partial
 from dataformats.backends.granular.layout import ENTRY_BYTES
+from dataformats.backends.granular.resume import is_partial
 from dataformats.backends.granular.whole_records import restore_index, resume_point, whole_records
 from dataformats.errors import Remedy, SpecError
 from dataformats.interfaces import BlobWriter, HasSidecars
 from dataformats.storage import atomic
+from dataformats.storage.flush_journal import FlushJournal
 
 __all__ = ["BagWriter"]
 
@@ -41,12 +42,15 @@ class BagWriter(BlobWriter, HasSidecars):
         self._path = path
         self._generation = generation
         self._final_idx, self._idx = _index_paths(path)
-        if not resume:
+        if resume:
+            self._restore_files()
+        else:
             atomic.remove(path, self._idx)
+        self._journal = FlushJournal(path.with_name(f"{path.name}.journal"), (path, self._idx), resume=resume)
+        self._journal.cut()
         point = self._resume_point() if resume else ResumePoint()
-        self._bag = BagAppender(path, self._idx, point)
+        self._bag = BagAppender(path, self._idx, point, self._journal)
         self._open = True
-        self._is_named = False
         self._pending_bytes = self._pending_records = 0
         self.n_records: int = point.n_records
         self.n_bytes: int = point.end + ENTRY_BYTES * point.n_records
@@ -73,10 +77,12 @@ class BagWriter(BlobWriter, HasSidecars):
 
     def flush(self, *, sync: bool = False) -> None:
         """Flush buffers to the operating system, with `sync` also to the disk."""
+        self._flush(sync=sync)
+        self._journal.append(self._bag.sizes, synced=sync)
+
+    def _flush(self, *, sync: bool) -> None:
         self._require_open()
-        if not self._is_named:
-            atomic.sync(self._path.parent)  # precedes all records: a bag without its index would be a finished one
-            self._is_named = True
+        self._journal.begin(self._bag.sizes)  # syncs the folder: a bag without its index would be a finished one
         self._bag.write_records()
         if sync:
             self._bag.sync_records()
@@ -89,7 +95,8 @@ class BagWriter(BlobWriter, HasSidecars):
         """Complete the bag and sync it."""
         if not self._open:
             return
-        self.flush(sync=True)
+        self._flush(sync=True)
+        self._journal.remove()
         if self._generation == 2:
             self._bag.append_index()
             self._bag.drop_index()
@@ -111,20 +118,25 @@ class BagWriter(BlobWriter, HasSidecars):
         """Delete the bag and its index."""
         self._close_files()
         atomic.remove(self._path, self._idx)
+        self._journal.remove()
 
-    def _resume_point(self) -> ResumePoint:
+    def _restore_files(self) -> None:
+        """Give the bag its unfinished index back, which `close` has published or copied."""
         final = self._path.with_name(self._final_idx)
         bag_is_published = self._path.with_name(self._path.name.removesuffix(_PARTIAL)).exists()
         if self._generation == 3 and not self._idx.exists() and final.exists() and not bag_is_published:
             final.rename(self._idx)  # the writer was killed after it published the index, before the bag
         if self._generation == 2:
             restore_index(self._path, self._idx)
+
+    def _resume_point(self) -> ResumePoint:
         least_end, finished = 1 if self._generation == 2 else 0, 0 if is_partial(self._path) else None
         return resume_point(self._idx, whole_records(self._path, self._idx, least_end, finished))
 
     def _close_files(self) -> None:
         self._open = False
         self._bag.close()
+        self._journal.close()
 
     def _require_open(self) -> None:
         if not self._open:

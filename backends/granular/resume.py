@@ -25,12 +25,17 @@ from dataformats.backends.granular.whole_records import (
 from dataformats.errors import FormatError, SpecError
 from dataformats.spec import Spec
 
-__all__ = ["AHEAD_ROWS", "check_spec", "column_resume_points", "refs_resume_points"]
+__all__ = ["AHEAD_ROWS", "check_spec", "column_resume_points", "is_partial", "refs_resume_points"]
 
 AHEAD_ROWS = 4096
 """How far one field may be ahead of another if a process is killed: the most rows that a writer writes at once."""
 
 _TOO_MANY = 2**62  # records
+
+
+def is_partial(path: Path) -> bool:
+    """True for a dataset or bag under a partial name, which has no finished rows."""
+    return path.name.endswith(".partial")
 
 
 def column_resume_points(folder: Path, types: Spec, finished: int | None) -> tuple[int, dict[str, ResumePoint]]:

@@ -11,13 +11,13 @@ import msgpack
 
 from dataformats.backends.granular.bag_appender import BagAppender, ResumePoint
 from dataformats.backends.granular.bag_limits import BAG, IDX
-from dataformats.backends.granular.finished_rows import FinishedRows
 from dataformats.backends.granular.folder import REFS, SPEC
 from dataformats.backends.granular.layout import ENTRY_BYTES
 from dataformats.backends.granular.resume import (
     AHEAD_ROWS,
     check_spec,
     column_resume_points,
+    is_partial,
     refs_resume_points,
 )
 from dataformats.backends.granular.stored_types import is_sequence
@@ -26,6 +26,7 @@ from dataformats.errors import SpecError
 from dataformats.interfaces import FieldsWriter
 from dataformats.spec import Spec
 from dataformats.storage import atomic
+from dataformats.storage.flush_journal import FlushJournal
 
 __all__ = ["GranularWriter"]
 
@@ -62,10 +63,15 @@ class GranularWriter(FieldsWriter):
             atomic.remove(path)
         path.mkdir(parents=True, exist_ok=True)
         resumes = resume and check_spec(path, self._types, generation)
-        self._finished = FinishedRows(path, resumes=resumes)
+        # Beside partial data, so that it is deleted before their rename, also on the disk.
+        journal = path.with_name(f"{path.name}.journal") if is_partial(path) else path / f"{SPEC}.journal"
+        names = [*self._types, *([REFS] if generation == 2 else [])]
+        files = [path / (name + ending) for name in names for ending in (BAG, IDX)]
+        self._journal = FlushJournal(journal, files, resume=resumes)
         n_records, points = self._resume_points() if resumes else (0, {})
+        if self._journal.cut():  # not before the finished rows are found to be sound
+            n_records, points = self._resume_points()
         self.n_records: int = n_records
-        self._n_kept = n_records
         self._refs: BagAppender | None = None
         self._bags: dict[str, BagAppender] = {}
         try:
@@ -117,11 +123,16 @@ class GranularWriter(FieldsWriter):
 
     def flush(self, *, sync: bool = False) -> None:
         """Hand all rows to the operating system, with `sync` also to the disk; may be repeated after an error."""
+        self._flush(sync=sync)
+        self._journal.append(self._sizes, synced=sync)
+
+    def _flush(self, *, sync: bool) -> None:
         self._require_open()
         self._check_whole()
-        # What finds the rows comes before them: after a loss of power, there are no rows without it.
-        self._sync_names()
-        self._save_finished()
+        if self._pending_rows:
+            # What finds the rows comes before them: after a loss of power, there are no rows without it.
+            self._sync_names()
+            self._journal.begin(self._sizes)
         # Records before ends, on the disk too: an end is useless without its record.
         for bag in self._all:
             bag.write_records()
@@ -139,7 +150,8 @@ class GranularWriter(FieldsWriter):
         """Complete the dataset and sync it."""
         if not self._open:
             return
-        self.flush(sync=True)
+        self._flush(sync=True)
+        self._journal.remove()
         if self._generation == 2:
             for bag in self._all:
                 bag.append_index()
@@ -147,7 +159,6 @@ class GranularWriter(FieldsWriter):
                 bag.drop_index()
             atomic.sync(self._folder)
         self._close_files()
-        self._finished.remove()
 
     def suspend(self) -> None:
         """Flush buffers to the operating system and close the files."""
@@ -163,28 +174,38 @@ class GranularWriter(FieldsWriter):
         """Delete the folder."""
         self._close_files()
         atomic.remove(self._folder)
+        self._journal.remove()
 
     @property
     def _all(self) -> list[BagAppender]:
         # refs.bag last: it refers to the records of the others.
         return [*self._bags.values(), *([] if self._refs is None else [self._refs])]
 
+    @property
+    def _sizes(self) -> list[int]:
+        """Bytes that are written to each file of the journal."""
+        return [size for bag in self._all for size in bag.sizes]
+
     def _resume_points(self) -> tuple[int, dict[str, ResumePoint]]:
         if self._generation == 2:
             return refs_resume_points(self._folder, self._stored)
-        return column_resume_points(self._folder, self._stored, self._finished.count)
+        if is_partial(self._folder):
+            finished: int | None = 0
+        else:
+            finished = None if self._journal.synced is None else self._journal.synced[1] // ENTRY_BYTES
+        return column_resume_points(self._folder, self._stored, finished)
 
     def _open_bags(self, points: Mapping[str, ResumePoint], resumes: bool) -> None:
         if self._generation == 2:
-            self._refs = self._open_bag(REFS, points)
+            self._refs = self._open_bag(REFS, points, 2 * len(self._types))
         if not resumes:
             (self._folder / SPEC).write_bytes(json.dumps(self._types).encode())
-        for name in self._types:
-            self._bags[name] = self._open_bag(name, points)
+        for number, name in enumerate(self._types):
+            self._bags[name] = self._open_bag(name, points, 2 * number)
 
-    def _open_bag(self, name: str, points: Mapping[str, ResumePoint]) -> BagAppender:
-        point = points.get(name, ResumePoint())
-        return BagAppender(self._folder / (name + BAG), self._folder / (name + IDX), point)
+    def _open_bag(self, name: str, points: Mapping[str, ResumePoint], number: int) -> BagAppender:
+        bag, idx = self._folder / (name + BAG), self._folder / (name + IDX)
+        return BagAppender(bag, idx, points.get(name, ResumePoint()), self._journal, number)
 
     def _check(self, blobs: Mapping[str, Sequence[bytes]]) -> None:
         if blobs.keys() != self._bags.keys():
@@ -211,17 +232,6 @@ class GranularWriter(FieldsWriter):
             row.append(sequence if self._sequences[name] else bag.n_records)
         return cast("bytes", msgpack.packb(row))
 
-    def _save_finished(self) -> None:
-        """Save how many rows are finished before such data grow, and before the first byte behind empty records."""
-        if self._finished.count is None and self._pending_rows:
-            self._finished.save(self._n_kept)
-        if any(bag.begins_bytes for bag in self._all):
-            # The zeros up to here are ends of empty records. Later ones may be ends that were lost: `whole_records`.
-            for bag in self._all:
-                bag.sync_records()
-                bag.sync_ends()
-            self._finished.save(self.n_records - self._pending_rows)
-
     def _check_whole(self) -> None:
         """Refuse a state that an interrupt (Ctrl-C) in an append left half changed."""
         counted = list(self._bags.values()) if self._refs is None else [self._refs]
@@ -231,14 +241,16 @@ class GranularWriter(FieldsWriter):
     def _sync_names(self) -> None:
         if not self._is_named:
             atomic.sync(self._folder / SPEC)
-            atomic.sync(self._folder)
-            atomic.sync(self._folder.parent)
+            atomic.sync(
+                self._folder if is_partial(self._folder) else self._folder.parent
+            )  # the journal syncs the other
             self._is_named = True
 
     def _close_files(self) -> None:
         self._open = False
         for bag in self._all:
             bag.close()
+        self._journal.close()
 
     def _require_open(self) -> None:
         if not self._open:

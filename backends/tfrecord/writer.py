@@ -36,6 +36,7 @@ class TFRecordWriter(FramedWriter):
 
     framing: Framing = FRAMING
     extra: int = FRAMING.extra
+    has_checksums: bool = True
 
     def __init__(self, path: Path, *, resume: bool = False, compression: Compression = "none") -> None:
         self._compression: Compression = compression

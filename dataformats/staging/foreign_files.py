@@ -15,7 +15,12 @@ from dataformats.storage.files import LocalFile, LocalFolder
 
 __all__ = ["holds_data_of", "records_of_shards", "unrelated_entry", "unrelated_object"]
 
-_SIDECARS = (SIDECAR_SUFFIX, INDEX_SUFFIX, f".partial{SIDECAR_SUFFIX}")  # the last one may come back after a crash
+_SIDECARS = (
+    SIDECAR_SUFFIX,
+    INDEX_SUFFIX,
+    ".journal",
+    f".partial{SIDECAR_SUFFIX}",
+)  # the last one may come back after a crash
 
 
 def unrelated_entry(folder: Path) -> Path | None:

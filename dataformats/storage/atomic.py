@@ -17,6 +17,7 @@ __all__ = [
     "copy_file",
     "copy_range",
     "is_folder",
+    "joined",
     "open_unbuffered",
     "publish",
     "publish_together",
@@ -166,9 +167,9 @@ def copy_range(source: int, start: int, destination: int, target_start: int, len
 
 def write_parts(descriptor: int, parts: Sequence[bytes | memoryview], offset: int) -> int:
     """Write parts back to back at byte `offset`, long ones without joining them; return their bytes in all."""
-    n_bytes = sum(map(len, parts))
-    if n_bytes < _LONG_PART * len(parts) or not hasattr(os, "pwritev"):
-        write_all(descriptor, parts[0] if len(parts) == 1 else b"".join(parts), offset)
+    parts, n_bytes = joined(parts), sum(map(len, parts))
+    if len(parts) == 1:
+        write_all(descriptor, parts[0], offset)
         return n_bytes
     for first in range(0, len(parts), _MOST_PARTS):
         some = parts[first : first + _MOST_PARTS]
@@ -177,6 +178,12 @@ def write_parts(descriptor: int, parts: Sequence[bytes | memoryview], offset: in
             write_all(descriptor, b"".join(some)[done:], offset + done)
         offset += expected
     return n_bytes
+
+
+def joined(parts: Sequence[bytes | memoryview]) -> Sequence[bytes | memoryview]:
+    """Return the same bytes in one part, if the parts are short or one system call takes only one."""
+    is_short = sum(map(len, parts)) < _LONG_PART * len(parts)
+    return [b"".join(parts)] if len(parts) != 1 and (is_short or not hasattr(os, "pwritev")) else parts
 
 
 def remove(*paths: Path) -> None:

@@ -17,6 +17,7 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage import atomic
 from dataformats.storage.atomic import write_parts
 from dataformats.storage.files import LocalFile
+from dataformats.storage.flush_journal import FlushJournal
 
 __all__ = ["LARGE_BYTES", "AppendingWriter"]
 
@@ -31,7 +32,8 @@ class AppendingWriter(FileWriter):
     r"""Writes one file whose records lie one behind another, each in a frame: implement `frame` and `index`.
 
     It buffers records, continues a write that a full disk stopped, syncs, and resumes behind the last whole record that
-    the index of the format's own reader finds in the file. Inherit from `BlobWriter` or `FieldsWriter` as well.
+    the index of the format's own reader finds in the file. If frames have no checksums, a journal beside the file shows
+    which records a loss of power damaged. Inherit from `BlobWriter` or `FieldsWriter` as well.
 
     Args:
         path: The file.
@@ -40,6 +42,7 @@ class AppendingWriter(FileWriter):
     Attributes:
         begin: The bytes that every file begins with.
         extra: Bytes that a frame adds to its record, about.
+        has_checksums: True if `index` verifies all bytes of a record.
 
     Example:
         >>> import pathlib, tempfile
@@ -67,6 +70,7 @@ class AppendingWriter(FileWriter):
 
     begin: bytes = b""
     extra: int = 0
+    has_checksums: bool = False
 
     def __init__(self, path: Path, *, resume: bool = False) -> None:
         self.n_records: int = 0
@@ -80,6 +84,9 @@ class AppendingWriter(FileWriter):
         self._end = 0  # bytes in the file
         self._is_named = False  # True once the folder's entry of the file is on disk
         self._file: FileIO | None = None
+        self._journal: FlushJournal | None = None
+        if not self.has_checksums:
+            self._journal = FlushJournal(path.with_name(f"{path.name}.journal"), [path], resume=resume)
         if resume and path.exists():
             self._resume()
         else:
@@ -156,6 +163,8 @@ class AppendingWriter(FileWriter):
         self._write_pending()
         if sync:
             os.fsync(file.fileno())
+            if self._journal is not None:
+                self._journal.append([self._end], synced=True)
             if not self._is_named:
                 atomic.sync(self._path.parent)
                 self._is_named = True
@@ -170,6 +179,8 @@ class AppendingWriter(FileWriter):
             os.fsync(self._file.fileno())
         self._file.close()
         self._file = None
+        if self._journal is not None:
+            self._journal.remove()
 
     def suspend(self) -> None:
         """Close the incomplete file, with every record that was appended if the disk takes them."""
@@ -186,9 +197,13 @@ class AppendingWriter(FileWriter):
         self._pending = []
         self._close_file()
         atomic.remove(self._path)
+        if self._journal is not None:
+            self._journal.remove()
 
     def _close_file(self) -> None:
         file, self._file = self._file, None
+        if self._journal is not None:
+            self._journal.close()
         try:
             if file is not None:
                 file.close()
@@ -197,6 +212,8 @@ class AppendingWriter(FileWriter):
 
     def _resume(self) -> None:
         """Truncate the file behind the last whole record."""
+        if self._journal is not None:
+            self._journal.cut()
         n, end, stored = 0, len(self.begin), LocalFile(self._path)
         try:
             head = stored.pread(0, end)
@@ -255,8 +272,15 @@ class AppendingWriter(FileWriter):
         """Append to the file. Bytes that could not be written (a full disk) are written by the next call."""
         self._unwritten += parts
         if self._unwritten:
-            self._end += write_parts(self._open_file().fileno(), self._unwritten, self._end)
+            descriptor = self._open_file().fileno()
+            if self._journal is None:
+                self._end += write_parts(descriptor, self._unwritten, self._end)
+            else:
+                self._journal.begin([self._end])
+                self._end += self._journal.write(0, descriptor, self._unwritten, self._end)
             self._unwritten = []
+        if self._journal is not None:
+            self._journal.append([self._end])
 
 
 def _n_bytes(record: Mapping[str, Sequence[bytes]]) -> int:

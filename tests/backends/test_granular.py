@@ -393,7 +393,9 @@ def test_a_short_field_is_resumed(generation: int, tmp_path: Path) -> None:
     rows = [{name: row[name] for name in spec} for row in rows]
     options: Any = {"spec": spec, "generation": generation, "resume": True}
     writer = dataformats.create(tmp_path / "d", "granular", **options)
-    writer.extend(rows[:5])
+    for row in rows[:5]:
+        writer.append(row)
+        writer.flush()
     writer.abort()
     os.truncate(tmp_path / "d.partial" / "n.idx", 3 * 8)
     with dataformats.create(tmp_path / "d", "granular", **options) as writer:
