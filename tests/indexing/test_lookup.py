@@ -22,6 +22,7 @@ from dataformats.indexing.file_index import FileIndex, LazyProblems
 from dataformats.indexing.lookup import Part, RecordLookup, split_by_file
 from dataformats.indexing.memory_budget import MemoryBudget
 from dataformats.interfaces import Extents
+from dataformats.kernels import reads_batches
 from dataformats.reading.file_source import FileSource
 from dataformats.spec import VALUE
 
@@ -192,6 +193,7 @@ def test_damaged_truncated_and_replaced_indexes_mislead_nobody(
         assert [*source.read_bytes(records)] == [blobs[i] for i in records]
 
 
+@pytest.mark.skipif(not reads_batches(), reason="without compiled kernels no index is in memory")
 def test_indexes_of_all_sources_share_one_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (path,) = write(tmp_path, "tfrecord", [np.arange(1000)])
     budget = MemoryBudget(20_000)
