@@ -19,7 +19,7 @@ import numpy as np
 
 from dataformats.batch import Blobs, Column, StackedList
 from dataformats.batch.value_slices import SplitBlobs, ValueSlice
-from dataformats.columns.exact import DTYPES, to_exact_array
+from dataformats.columns.exact_cast import DTYPES, to_exact_array
 from dataformats.errors import SpecError
 from dataformats.interfaces import ArrayCodec, Codec
 from dataformats.spec import Type

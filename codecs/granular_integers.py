@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dataformats.batch import Blobs, Column
-from dataformats.columns.exact import to_exact_array
+from dataformats.columns.exact_cast import to_exact_array
 from dataformats.columns.numbers import NumberColumn
 from dataformats.errors import SpecError
 from dataformats.interfaces import Codec

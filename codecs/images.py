@@ -23,7 +23,7 @@ from PIL.PngImagePlugin import PngImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
 from dataformats.batch import Blobs, Column
-from dataformats.codecs.image_decoders import jpeg, png, webp
+from dataformats.codecs.image_decoders import jpeg, png, webp_header
 from dataformats.codecs.image_decoders.batches import Opened, decode_all
 from dataformats.codecs.image_decoders.pillow import decode_pixels, plain_mode
 from dataformats.errors import SpecError
@@ -226,7 +226,7 @@ class Webp(_Image):
         WebP has no gray images, and drops an alpha channel that is 255 everywhere.
         """
         if isinstance(value, bytes):
-            webp.size_of(value)
+            webp_header.size_of(value)
             return value
         array = _checked(value, (np.dtype(np.uint8),), channels=(3, 4))
         if array.ndim == 2:
@@ -238,7 +238,7 @@ class Webp(_Image):
     def opened(self, blob: bytes) -> Opened:
         """Return the image; it is uint8 (h, w, 3), or (h, w, 4) if it has transparency."""
         # Pillow's decoder allocates the whole image when it is opened.
-        _check_pixels("Webp", webp.size_of(blob), self.max_pixels)
+        _check_pixels("Webp", webp_header.size_of(blob), self.max_pixels)
         return Opened(partial(self._by_pillow, blob))
 
     def _by_pillow(self, blob: bytes) -> NDArray[Any]:

@@ -20,10 +20,10 @@ from dataformats.codecs.features.feature import (
     feature_value,
     number_feature,
 )
-from dataformats.codecs.features.feature_column import FeatureColumn
+from dataformats.codecs.features.stored_feature import FeatureColumn
 from dataformats.codecs.features.list_kinds import EXAMPLE_LISTS, MISSING
 from dataformats.codecs.features.located_features import find_columns
-from dataformats.codecs.features.missing_fields import MissingFieldError, with_names
+from dataformats.codecs.features.missing_field_error import MissingFieldError, with_names
 from dataformats.codecs.features.protobuf_messages import SEQUENCE_MESSAGE, parse
 from dataformats.codecs.features.spec_columns import Target, raise_misfit, to_column
 from dataformats.codecs.features.validation import (
@@ -35,7 +35,7 @@ from dataformats.codecs.features.validation import (
 )
 from dataformats.codecs.features.wire import delimited
 from dataformats.columns.codec_resolver import holds_numbers
-from dataformats.columns.exact import to_exact_array
+from dataformats.columns.exact_cast import to_exact_array
 from dataformats.columns.field_decoder import renumber_errors
 from dataformats.columns.masks import check_part
 from dataformats.columns.numbers import offsets_of

@@ -25,7 +25,7 @@ def __getattr__(name: str) -> object:
     if name == "__all__":
         return sorted(module_of, key=lambda public: (public.islower(), public))
     if name not in module_of:
-        from dataformats.near_names import MODULE
+        from dataformats.foreign_names import MODULE
 
         remedy = f"; instead: {MODULE[name]}" if name in MODULE else ""
         raise AttributeError(f"module 'dataformats' has no attribute {name!r}{remedy}")

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from dataformats.near_names import TYPES
+from dataformats.foreign_names import TYPES
 
 __all__ = [
     "ChecksumError",

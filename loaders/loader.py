@@ -34,7 +34,7 @@ from dataformats.loaders.state import State, state_mismatch, validate
 from dataformats.loaders.stats import LoaderStats, Totals
 from dataformats.loaders.steps import Steps
 from dataformats.loaders.user_functions import UserFunctions
-from dataformats.near_names import LOADER, no_attribute, suggest_arguments
+from dataformats.foreign_names import LOADER, no_attribute, suggest_arguments
 from dataformats.reading.field_operations import with_stored_bytes
 from dataformats.reading.fingerprint import HasFingerprint
 

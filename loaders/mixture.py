@@ -10,7 +10,7 @@ import numpy as np
 
 from dataformats.errors import UnknownNameError
 from dataformats.interfaces.record_source import RecordSource
-from dataformats.interfaces.spec_attribute import declared_spec
+from dataformats.interfaces.declared_spec import declared_spec
 from dataformats.loaders.adapters import as_readable
 from dataformats.loaders.mixture_schedule import History, Until, changed_history, checked_weights, epoch_length
 from dataformats.loaders.plan import Plan, Shuffle

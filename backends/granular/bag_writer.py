@@ -9,7 +9,7 @@ from dataformats.backends.granular.bag_appender import BagAppender, ResumePoint
 from dataformats.backends.granular.bag_limits import BAG, IDX
 from dataformats.backends.granular.layout import ENTRY_BYTES
 from dataformats.backends.granular.resume import is_partial
-from dataformats.backends.granular.whole_records import restore_index, resume_point, whole_records
+from dataformats.backends.granular.intact_records import restore_index, resume_point, intact_records
 from dataformats.errors import Remedy, SpecError
 from dataformats.interfaces import BlobWriter, HasSidecars
 from dataformats.storage import atomic
@@ -131,7 +131,7 @@ class BagWriter(BlobWriter, HasSidecars):
 
     def _resume_point(self) -> ResumePoint:
         least_end, finished = 1 if self._generation == 2 else 0, 0 if is_partial(self._path) else None
-        return resume_point(self._idx, whole_records(self._path, self._idx, least_end, finished))
+        return resume_point(self._idx, intact_records(self._path, self._idx, least_end, finished))
 
     def _close_files(self) -> None:
         self._open = False

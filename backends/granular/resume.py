@@ -14,13 +14,13 @@ from dataformats.backends.granular.bag_limits import BAG, IDX
 from dataformats.backends.granular.folder import REFS, SPEC
 from dataformats.backends.granular.refs import parse_refs
 from dataformats.backends.granular.stored_types import is_sequence, may_be_empty
-from dataformats.backends.granular.whole_records import (
+from dataformats.backends.granular.intact_records import (
     ANEW,
     missing_file,
     read_ends,
     restore_index,
     resume_point,
-    whole_records,
+    intact_records,
 )
 from dataformats.errors import FormatError, SpecError
 from dataformats.spec import Spec
@@ -144,12 +144,12 @@ def _all_records(
 
     Args:
         folder: The dataset.
-        least_ends: The bags, with the least end that is believed: see `whole_records`.
+        least_ends: The bags, with the least end that is believed: see `intact_records`.
         needed: Endings of the files that each bag has if there are rows.
-        finished: See `whole_records`.
+        finished: See `intact_records`.
     """
     entries = {
-        name: whole_records(folder / (name + BAG), folder / (name + IDX), least_end, finished)
+        name: intact_records(folder / (name + BAG), folder / (name + IDX), least_end, finished)
         for name, least_end in least_ends.items()
     }
     if any(entries.values()):

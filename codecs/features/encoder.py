@@ -20,7 +20,7 @@ from dataformats.codecs.features.wire import delimited, map_entry
 from dataformats.codecs.text import BYTES as PLAIN_BYTES
 from dataformats.codecs.text import UTF8
 from dataformats.columns.codec_resolver import encode_value, holds_numbers
-from dataformats.columns.exact import to_exact_array
+from dataformats.columns.exact_cast import to_exact_array
 from dataformats.errors import CodecError, SpecError, UnknownNameError
 from dataformats.fork_hooks import cached_property
 from dataformats.interfaces import FieldCodecs

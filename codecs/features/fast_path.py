@@ -14,7 +14,7 @@ from dataformats.codecs.features.located_features import WireColumn
 from dataformats.codecs.features.spec_columns import Target, to_column
 from dataformats.codecs.text import BYTES, UTF8
 from dataformats.columns.codec_resolver import holds_numbers
-from dataformats.columns.exact import DTYPES
+from dataformats.columns.exact_cast import DTYPES
 from dataformats.columns.field_decoder import value_decoder
 from dataformats.errors import SpecError, UnknownNameError
 from dataformats.interfaces import Codec, FieldCodecs

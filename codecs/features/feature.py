@@ -15,7 +15,7 @@ from dataformats.codecs.features.list_kinds import BYTES, EXAMPLE_LISTS, KIND_DT
 from dataformats.codecs.features.protobuf_messages import FEATURE_MESSAGE, parse
 from dataformats.codecs.features.wire import delimited, packed_bytes, packed_integers, packed_numbers
 from dataformats.columns.codec_resolver import encode_value, holds_numbers
-from dataformats.columns.exact import to_exact_array
+from dataformats.columns.exact_cast import to_exact_array
 from dataformats.columns.field_decoder import error_message
 from dataformats.errors import CodecError, SpecError
 from dataformats.interfaces import Codec, FieldCodecs

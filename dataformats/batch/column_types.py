@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dataformats.foreign_names import RAGGED, no_attribute
 from dataformats.kernels import bytes_list
-from dataformats.near_names import RAGGED, no_attribute
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

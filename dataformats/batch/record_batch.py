@@ -14,7 +14,7 @@ from dataformats.batch.column_types import Column, describe_value, items_of, to_
 from dataformats.batch.tensors import to_tensors
 from dataformats.batch.to_arrow import pyarrow, to_arrow
 from dataformats.errors import UnknownNameError
-from dataformats.near_names import BATCH, no_attribute
+from dataformats.foreign_names import BATCH, no_attribute
 from dataformats.spec import VALUE
 
 if TYPE_CHECKING:

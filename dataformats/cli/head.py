@@ -21,7 +21,13 @@ from dataformats.cli.options import (
     open_arguments,
     split_names,
 )
-from dataformats.cli.records import check_images, number_records, opened_records, print_records, print_records_as_json
+from dataformats.cli.shown_records import (
+    check_images,
+    number_records,
+    opened_records,
+    print_records,
+    print_records_as_json,
+)
 
 __all__ = ["head"]
 

@@ -22,7 +22,7 @@ from dataformats.cli.options import (
     open_arguments,
     split_names,
 )
-from dataformats.cli.records import (
+from dataformats.cli.shown_records import (
     Failures,
     ShownRecords,
     check_images,

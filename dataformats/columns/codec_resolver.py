@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dataformats.batch import Blobs, Column
-from dataformats.columns.exact import DTYPES, to_exact_array
+from dataformats.columns.exact_cast import DTYPES, to_exact_array
 from dataformats.columns.field_decoder import check_dims, column_decoder, error_message
 from dataformats.columns.numbers import NumberCodec, NumberColumn
 from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError, UnknownNameError
+from dataformats.foreign_names import TYPES
 from dataformats.interfaces import Codec, FieldCodecs
-from dataformats.near_names import TYPES
 from dataformats.registry import codecs as registered
 from dataformats.spec import NUMBER_TYPES, Spec, Type
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dataformats.batch import Blobs, Column, Ragged
 from dataformats.batch.column_types import to_python_number
-from dataformats.columns.exact import DTYPES, to_exact_array
+from dataformats.columns.exact_cast import DTYPES, to_exact_array
 from dataformats.errors import CodecError, SpecError
 from dataformats.interfaces import Codec
 from dataformats.spec import Type

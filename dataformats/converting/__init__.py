@@ -9,9 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from dataformats.converting.converter import Converter
-from dataformats.converting.executors import chosen_executor
-from dataformats.converting.plan import (
+from dataformats.converting.conversion_schema import (
     ConversionPlan,
     check_names,
     left_out,
@@ -20,6 +18,8 @@ from dataformats.converting.plan import (
     select_fields,
     with_new_types,
 )
+from dataformats.converting.converter import Converter
+from dataformats.converting.executors import chosen_executor
 from dataformats.converting.report import ConvertReport
 from dataformats.converting.selection import Selection, name_of
 from dataformats.converting.tasks import Conversion

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Blobs, RecordBatch, StoredRecords
+from dataformats.converting.conversion_schema import ConversionPlan
 from dataformats.converting.executors import SentOnce
-from dataformats.converting.plan import ConversionPlan
 from dataformats.errors import CodecError, DataFormatsError, SpecError
 from dataformats.fork_hooks import cached_property
 from dataformats.interfaces import FilePlace

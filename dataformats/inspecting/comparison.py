@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.columns.codec_resolver import as_bytes
-from dataformats.converting.plan import check_names, copied_type, stores_payloads, with_new_types
+from dataformats.converting.conversion_schema import check_names, copied_type, stores_payloads, with_new_types
 from dataformats.display.differences import find_differences
 from dataformats.errors import DataFormatsError, FormatError, Remedy, SpecError
 from dataformats.inspecting.finding import Finding

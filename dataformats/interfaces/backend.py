@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from dataformats.foreign_names import describe_replacements
 from dataformats.interfaces.file_writer import BlobWriter, FieldsWriter
 from dataformats.interfaces.reader import Reader
 from dataformats.interfaces.stored_file import Folder, StoredFile, natural_key
-from dataformats.near_names import describe_replacements
 from dataformats.spec import Spec
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from dataformats.batch import Ragged, RecordBatch
 from dataformats.errors import Remedy, SpecError, UnknownNameError
+from dataformats.foreign_names import SOURCE, no_attribute
 from dataformats.integer_arguments import as_int, checked_int
-from dataformats.interfaces.spec_attribute import SpecAttribute, declared_spec
-from dataformats.near_names import SOURCE, no_attribute
+from dataformats.interfaces.declared_spec import SpecAttribute, declared_spec
 from dataformats.spec import VALUE, Spec, SpecLike, Type
 
 if TYPE_CHECKING:
@@ -454,13 +454,13 @@ class RecordSource(ABC):
         self.close()
 
     def __repr__(self) -> str:
-        from dataformats.reading.source_text import text_of
+        from dataformats.reading.source_repr import text_of
 
         return text_of(self)
 
     def _repr_html_(self) -> str:
         """Return a table of the first records for notebooks, with pictures; damaged records show their errors."""
-        from dataformats.reading.source_text import html_of
+        from dataformats.reading.source_repr import html_of
 
         return html_of(self)
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Self
 
-from dataformats.near_names import WRITER, no_attribute
+from dataformats.foreign_names import WRITER, no_attribute
 
 __all__ = ["RecordWriter"]
 

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import RecordBatch, concat_columns, take_column
 from dataformats.errors import SpecError
+from dataformats.interfaces.declared_spec import declared_spec
 from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
-from dataformats.interfaces.spec_attribute import declared_spec
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.scan import as_indices, digest_of
 from dataformats.spec import Spec, SpecLike

@@ -15,8 +15,8 @@ from dataformats.columns.codec_resolver import as_bytes
 from dataformats.columns.field_decoder import error_message
 from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError, UnknownNameError
 from dataformats.interfaces import Decode, FieldOperation
+from dataformats.interfaces.declared_spec import declared_spec
 from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
-from dataformats.interfaces.spec_attribute import declared_spec
 from dataformats.spec import NUMBER_TYPES, SpecLike, Type
 from dataformats.storage.threads import for_each
 

@@ -16,7 +16,7 @@ from dataformats.batch import Blobs
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces import Extents
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.fetching import Piece, fetch
+from dataformats.storage.piece_reads import Piece, fetch
 
 __all__ = ["Fetched", "read_blobs", "readable_lengths", "too_long"]
 

@@ -18,7 +18,7 @@ from dataformats.staging.paths import add_name, area_at
 from dataformats.staging.shared_folder import SharedFolder
 from dataformats.writing.dataset_writer import DatasetWriter
 from dataformats.writing.encoding import Encode
-from dataformats.writing.finished_data import FinishedData
+from dataformats.writing.existing_data import FinishedData
 from dataformats.writing.output_schema import OutputSchema, format_of
 from dataformats.writing.shard_limits import ShardLimits
 from dataformats.writing.shard_writer import ShardWriter, is_sharded

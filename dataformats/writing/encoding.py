@@ -15,7 +15,7 @@ from dataformats.batch import Blobs, Column, StoredRecords
 from dataformats.batch.column_types import items_of
 from dataformats.batch.stored_records import join_values
 from dataformats.columns.codec_resolver import CodecResolver
-from dataformats.columns.exact import to_exact_array
+from dataformats.columns.exact_cast import to_exact_array
 from dataformats.columns.numbers import NumberColumn
 from dataformats.errors import CodecError, Remedy, SpecError
 from dataformats.interfaces import Codec

@@ -17,7 +17,7 @@ from dataformats.sidecars.sidecar import list_file
 from dataformats.staging.area import Publication, StagingArea
 from dataformats.staging.entries import ShardEntry
 from dataformats.writing.encoding import Encoded
-from dataformats.writing.finished_data import FinishedData
+from dataformats.writing.existing_data import FinishedData
 from dataformats.writing.output_schema import OutputSchema
 from dataformats.writing.read_back import Content, check_written, content_of
 from dataformats.writing.shard_limits import ShardLimits

@@ -22,7 +22,7 @@ from dataformats.errors import WorkerError
 from dataformats.fork_hooks import after_fork
 from dataformats.loaders.prefetcher import BatchTask, BuildBatch
 from dataformats.loaders.processes import protocol
-from dataformats.loaders.processes.child_process import (
+from dataformats.loaders.processes.worker_handle import (
     GUARD,
     check_main,
     end_reason,
@@ -32,7 +32,7 @@ from dataformats.loaders.processes.child_process import (
 )
 from dataformats.loaders.processes.pickling import PickledBuilder
 from dataformats.loaders.processes.serialize import load_pickle
-from dataformats.loaders.processes.shared_memory import memory_error, memory_file
+from dataformats.loaders.processes.anonymous_memory import memory_error, memory_file
 from dataformats.loaders.processes.shared_slots import MAX_HELD, SlotReader
 from dataformats.loaders.processes.status import StatusBoard, WorkerStatus
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 
-from dataformats.loaders.processes.shared_memory import unnamed_memory
+from dataformats.loaders.processes.anonymous_memory import unnamed_memory
 
 __all__ = ["FREE", "GONE", "HELD", "StatusBoard", "WorkerStatus"]
 

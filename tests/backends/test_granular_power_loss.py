@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dataformats
-from dataformats.backends.granular import BACKEND, whole_records
+from dataformats.backends.granular import BACKEND, intact_records
 from dataformats.errors import FormatError, SpecError
 from dataformats.storage import atomic
 
@@ -30,7 +30,7 @@ def rows(start: int, stop: int) -> list[dict[str, Any]]:
 
 @pytest.fixture(autouse=True, params=[3, 2**14], ids=["small blocks", "large blocks"])
 def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whole_records, "_BLOCK_ENTRIES", request.param)
+    monkeypatch.setattr(intact_records, "_BLOCK_ENTRIES", request.param)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from dataformats.batch import Blobs, Nullable, Ragged
 from dataformats.codecs.arrays import ARRAY
 from dataformats.codecs.documents import PICKLE
 from dataformats.columns.codec_resolver import CodecResolver, encode_value, register_codec
-from dataformats.columns.exact import to_exact_array
+from dataformats.columns.exact_cast import to_exact_array
 from dataformats.columns.field_decoder import FieldDecoder
 from dataformats.columns.masks import insert_missing
 from dataformats.errors import CodecError, SpecError, UnknownNameError

@@ -13,7 +13,7 @@ import pytest
 
 import dataformats
 from dataformats import Loader, Ragged, RecordBatch, RecordWriter, Spec
-from dataformats.near_names import BATCH, LOADER, MODULE, RAGGED, SOURCE, TYPES, WRITER
+from dataformats.foreign_names import BATCH, LOADER, MODULE, RAGGED, SOURCE, TYPES, WRITER
 from dataformats.registry import backends, codecs
 from dataformats.spec import NUMBER_TYPES
 

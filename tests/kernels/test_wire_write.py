@@ -21,7 +21,7 @@ from dataformats.codecs.features.protobuf_messages import EXAMPLE_MESSAGE, OFREC
 from dataformats.codecs.ofrecord import OFRECORD
 from dataformats.codecs.sequence_example import SEQUENCE_EXAMPLE
 from dataformats.columns.codec_resolver import CodecResolver
-from dataformats.columns.exact import DTYPES
+from dataformats.columns.exact_cast import DTYPES
 from dataformats.errors import CodecError, SpecError
 from dataformats.kernels.wire import Shape, wire_kernels
 from dataformats.kernels.wire_write import BYTES_ITEM, MESSAGE, NUMBERS_ITEM, OTHER_ITEM, Field

@@ -23,7 +23,7 @@ LEVELS = {
     "errors": 0,
     "fork_hooks": 0,
     "integer_arguments": 0,
-    "near_names": 0,
+    "foreign_names": 0,
     "protobuf_wire": 0,
     "kernels": 1,
     "registry": 3,

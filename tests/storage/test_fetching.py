@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from dataformats.errors import FormatError, TruncatedError
-from dataformats.storage import fetching
-from dataformats.storage.fetching import Piece, fetch
+from dataformats.storage import piece_reads as fetching
 from dataformats.storage.files import LocalFile
 from dataformats.storage.path_objects import ObjectFile
+from dataformats.storage.piece_reads import Piece, fetch
 from dataformats.storage.remote import range_requests
 from dataformats.storage.remote.files import FsspecFile
 from tests.storage.remote.counting_store import CountingStore

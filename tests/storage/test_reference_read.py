@@ -14,7 +14,7 @@ from dataformats.batch import Blobs
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
 from dataformats.interfaces import Extents
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage import fetching
+from dataformats.storage import piece_reads as fetching
 from dataformats.storage import reference_read as reading
 from dataformats.storage.files import LocalFile
 from dataformats.storage.reference_read import read_blobs

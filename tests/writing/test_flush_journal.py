@@ -60,7 +60,7 @@ def resumed(path: Path, options: dict[str, Any]) -> int:
         n = len(writer)
         writer.extend([record(i, options) for i in range(n, N_FLUSHED + 2)])
     expected = [record(i, options) for i in range(N_FLUSHED + 2)]
-    found = dataformats.open(path, **({"payload": "bytes"} if "payload" in options else {}))
+    found = dataformats.open(path, payload="bytes" if "payload" in options else None)
     assert [one if isinstance(one, bytes) else dict(one) for one in found] == expected
     assert not [*path.parent.rglob("*.journal*")]
     return n
@@ -105,7 +105,7 @@ def test_synced_records_need_no_later_line_of_the_journal(name: str, tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["ofrecord", "granular 3"])
-def test_records_that_a_resume_keeps_are_proven_again(name: str, tmp_path: Path) -> None:
+def test_kept_records_are_proven_again(name: str, tmp_path: Path) -> None:
     file, options = FORMATS[name]
     path, sizes = killed(tmp_path / file, options)
     writer = dataformats.create(path, resume=True, **options)

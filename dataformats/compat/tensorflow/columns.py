@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from dataformats.codecs.features.feature_column import NO_KIND, FeatureColumn
 from dataformats.codecs.features.list_kinds import BYTES, FLOATS, INTEGERS, MISSING
+from dataformats.codecs.features.stored_feature import NO_KIND, FeatureColumn
 from dataformats.columns.field_decoder import renumber_errors
 from dataformats.compat.tensorflow.dtypes import convert, string_array
 from dataformats.compat.tensorflow.errors import InvalidArgumentError

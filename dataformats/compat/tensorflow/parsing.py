@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from dataformats.batch import Blobs
-from dataformats.codecs.features.feature_column import FeatureColumn
 from dataformats.codecs.features.located_features import find_columns
 from dataformats.codecs.features.protobuf_messages import SEQUENCE_MESSAGE
+from dataformats.codecs.features.stored_feature import FeatureColumn
 from dataformats.compat.tensorflow import sparse
 from dataformats.compat.tensorflow.columns import Padded, ParsedFeature
 from dataformats.compat.tensorflow.errors import InvalidArgumentError

@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import Any
 
 from dataformats.batch import Blobs
-from dataformats.codecs.features.feature_column import FeatureColumn
 from dataformats.codecs.features.located_features import find_columns
 from dataformats.codecs.features.protobuf_messages import EXAMPLE_MESSAGE
+from dataformats.codecs.features.stored_feature import FeatureColumn
 from dataformats.compat.tensorflow.columns import Dense, Padded, ParsedFeature
 from dataformats.compat.tensorflow.features import (
     FixedLenFeature,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dataformats.codecs.features.feature_column import FeatureColumn
 from dataformats.codecs.features.list_kinds import INTEGERS, MISSING
+from dataformats.codecs.features.stored_feature import FeatureColumn
 from dataformats.compat.tensorflow import ragged
 from dataformats.compat.tensorflow.columns import KIND_NAMES, Found, ParsedFeature
 from dataformats.compat.tensorflow.features import (

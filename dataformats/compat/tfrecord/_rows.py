@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dataformats.batch import Blobs
-from dataformats.codecs.features.feature_column import FeatureColumn
 from dataformats.codecs.features.list_kinds import BYTES, MISSING
 from dataformats.codecs.features.located_features import find_columns
 from dataformats.codecs.features.protobuf_column import maps_of
 from dataformats.codecs.features.protobuf_messages import parse
+from dataformats.codecs.features.stored_feature import FeatureColumn
 from dataformats.kernels.wire import STEPS, Shape
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import pytest
 
 import dataformats
 from dataformats.errors import FormatError
-from dataformats.storage.fetching import Piece, fetch
+from dataformats.storage.piece_reads import Piece, fetch
 from dataformats.storage.remote import range_requests
 from dataformats.storage.remote.block_cache import BlockCache, FileRange, reading_through
 from dataformats.storage.remote.versions import Versions

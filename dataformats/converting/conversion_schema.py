@@ -9,8 +9,8 @@ from typing import Any
 from dataformats.columns.codec_resolver import CodecResolver, as_bytes
 from dataformats.errors import Remedy, SpecError, UnknownNameError
 from dataformats.interfaces import Backend, BlobBackend, KeepsFieldTypes
+from dataformats.interfaces.declared_spec import declared_spec
 from dataformats.interfaces.record_source import RecordSource
-from dataformats.interfaces.spec_attribute import declared_spec
 from dataformats.spec import VALUE, Spec, Type
 
 __all__ = [

@@ -28,13 +28,13 @@ from dataformats.errors import FormatError
 from dataformats.storage.atomic import write_chunks
 from dataformats.storage.files import LocalFile
 
-__all__ = ["ANEW", "missing_file", "read_ends", "restore_index", "resume_point", "whole_records"]
+__all__ = ["ANEW", "missing_file", "read_ends", "restore_index", "resume_point", "intact_records"]
 
 ANEW = "write it again, without resume"
 _BLOCK_ENTRIES = 2**14
 
 
-def whole_records(bag: Path, idx: Path, least_end: int, finished: int | None) -> int:
+def intact_records(bag: Path, idx: Path, least_end: int, finished: int | None) -> int:
     """Return the number of records at the front whose ends are believed. Missing files are empty.
 
     Args:

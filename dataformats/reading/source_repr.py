@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from dataformats.display.notebook import SHOWN_RECORDS, error_html, records_html
+from dataformats.interfaces.declared_spec import declared_spec
 from dataformats.interfaces.record_source import RecordSource
-from dataformats.interfaces.spec_attribute import declared_spec
 from dataformats.reading.undecoded import leave_undecoded
 
 __all__ = ["html_of", "text_of"]
