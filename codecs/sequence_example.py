@@ -20,12 +20,12 @@ from dataformats.codecs.features.feature import (
     feature_value,
     number_feature,
 )
-from dataformats.codecs.features.stored_feature import FeatureColumn
 from dataformats.codecs.features.list_kinds import EXAMPLE_LISTS, MISSING
 from dataformats.codecs.features.located_features import find_columns
 from dataformats.codecs.features.missing_field_error import MissingFieldError, with_names
 from dataformats.codecs.features.protobuf_messages import SEQUENCE_MESSAGE, parse
 from dataformats.codecs.features.spec_columns import Target, raise_misfit, to_column
+from dataformats.codecs.features.stored_feature import FeatureColumn
 from dataformats.codecs.features.validation import (
     NEEDS_SPEC,
     check_known,

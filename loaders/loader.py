@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from dataformats.batch.jax_trees import register_with_jax
 from dataformats.errors import StateMismatchError
+from dataformats.foreign_names import LOADER, no_attribute, suggest_arguments
 from dataformats.fork_hooks import cached_property
 from dataformats.integer_arguments import checked_int
 from dataformats.interfaces import Decode
@@ -34,7 +35,6 @@ from dataformats.loaders.state import State, state_mismatch, validate
 from dataformats.loaders.stats import LoaderStats, Totals
 from dataformats.loaders.steps import Steps
 from dataformats.loaders.user_functions import UserFunctions
-from dataformats.foreign_names import LOADER, no_attribute, suggest_arguments
 from dataformats.reading.field_operations import with_stored_bytes
 from dataformats.reading.fingerprint import HasFingerprint
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from dataformats.errors import UnknownNameError
-from dataformats.interfaces.record_source import RecordSource
 from dataformats.interfaces.declared_spec import declared_spec
+from dataformats.interfaces.record_source import RecordSource
 from dataformats.loaders.adapters import as_readable
 from dataformats.loaders.mixture_schedule import History, Until, changed_history, checked_weights, epoch_length
 from dataformats.loaders.plan import Plan, Shuffle

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from dataformats.backends.granular.bag_appender import BagAppender, ResumePoint
 from dataformats.backends.granular.bag_limits import BAG, IDX
+from dataformats.backends.granular.intact_records import intact_records, restore_index, resume_point
 from dataformats.backends.granular.layout import ENTRY_BYTES
 from dataformats.backends.granular.resume import is_partial
-from dataformats.backends.granular.intact_records import restore_index, resume_point, intact_records
 from dataformats.errors import Remedy, SpecError
 from dataformats.interfaces import BlobWriter, HasSidecars
 from dataformats.storage import atomic

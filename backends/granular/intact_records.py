@@ -28,7 +28,7 @@ from dataformats.errors import FormatError
 from dataformats.storage.atomic import write_chunks
 from dataformats.storage.files import LocalFile
 
-__all__ = ["ANEW", "missing_file", "read_ends", "restore_index", "resume_point", "intact_records"]
+__all__ = ["ANEW", "intact_records", "missing_file", "read_ends", "restore_index", "resume_point"]
 
 ANEW = "write it again, without resume"
 _BLOCK_ENTRIES = 2**14

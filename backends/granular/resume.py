@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from dataformats.backends.granular.bag_appender import ResumePoint
 from dataformats.backends.granular.bag_limits import BAG, IDX
 from dataformats.backends.granular.folder import REFS, SPEC
-from dataformats.backends.granular.refs import parse_refs
-from dataformats.backends.granular.stored_types import is_sequence, may_be_empty
 from dataformats.backends.granular.intact_records import (
     ANEW,
+    intact_records,
     missing_file,
     read_ends,
     restore_index,
     resume_point,
-    intact_records,
 )
+from dataformats.backends.granular.refs import parse_refs
+from dataformats.backends.granular.stored_types import is_sequence, may_be_empty
 from dataformats.errors import FormatError, SpecError
 from dataformats.spec import Spec
 

@@ -12,12 +12,12 @@ from dataformats.batch.value_slices import SplitBlobs, ValueSlice, widest_slice
 from dataformats.codecs.features.encoder import RecordEncoder
 from dataformats.codecs.features.fast_path import FastPath
 from dataformats.codecs.features.feature import Facts, feature_value
-from dataformats.codecs.features.stored_feature import FeatureColumn
 from dataformats.codecs.features.list_kinds import Lists
 from dataformats.codecs.features.located_features import find_columns
 from dataformats.codecs.features.missing_field_error import MissingFieldError, with_names
 from dataformats.codecs.features.protobuf_messages import parse
 from dataformats.codecs.features.spec_columns import Target, to_column
+from dataformats.codecs.features.stored_feature import FeatureColumn
 from dataformats.codecs.features.validation import (
     NEEDS_SPEC,
     check_known,

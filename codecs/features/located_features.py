@@ -11,10 +11,10 @@ import numpy as np
 
 from dataformats.batch import Blobs
 from dataformats.batch.value_slices import ValueSlice, common_slice
-from dataformats.codecs.features.stored_feature import NO_KIND, FeatureColumn
 from dataformats.codecs.features.list_kinds import BYTES, DOUBLES, FLOATS, KIND_DTYPES, MISSING
 from dataformats.codecs.features.protobuf_column import find_in_messages
 from dataformats.codecs.features.protobuf_messages import corrupt_message, parse
+from dataformats.codecs.features.stored_feature import NO_KIND, FeatureColumn
 from dataformats.kernels.wire import (
     BEGIN,
     COUNT,

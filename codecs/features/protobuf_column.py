@@ -11,9 +11,9 @@ import numpy as np
 from dataformats.batch import Blobs
 from dataformats.batch.value_slices import ValueSlice
 from dataformats.codecs.features.feature import feature_value
-from dataformats.codecs.features.stored_feature import FeatureColumn
 from dataformats.codecs.features.list_kinds import BYTES, KIND_DTYPES, KINDS, MISSING
 from dataformats.codecs.features.protobuf_messages import parse
+from dataformats.codecs.features.stored_feature import FeatureColumn
 from dataformats.kernels.wire import ABSENT, STEPS, Shape
 
 if TYPE_CHECKING:

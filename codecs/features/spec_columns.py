@@ -10,7 +10,6 @@ import numpy as np
 
 from dataformats.batch import Column, Nullable, Ragged, take_column
 from dataformats.codecs.features.feature import FEATURE
-from dataformats.codecs.features.stored_feature import FeatureColumn
 from dataformats.codecs.features.list_kinds import (
     BYTES,
     DOUBLES,
@@ -22,6 +21,7 @@ from dataformats.codecs.features.list_kinds import (
     MISSING,
 )
 from dataformats.codecs.features.missing_field_error import MissingFieldError
+from dataformats.codecs.features.stored_feature import FeatureColumn
 from dataformats.columns.codec_resolver import holds_numbers
 from dataformats.columns.field_decoder import renumber_errors
 from dataformats.columns.masks import check_part, elements_of, insert_missing

@@ -22,6 +22,11 @@ from dataformats.errors import WorkerError
 from dataformats.fork_hooks import after_fork
 from dataformats.loaders.prefetcher import BatchTask, BuildBatch
 from dataformats.loaders.processes import protocol
+from dataformats.loaders.processes.anonymous_memory import memory_error, memory_file
+from dataformats.loaders.processes.pickling import PickledBuilder
+from dataformats.loaders.processes.serialize import load_pickle
+from dataformats.loaders.processes.shared_slots import MAX_HELD, SlotReader
+from dataformats.loaders.processes.status import StatusBoard, WorkerStatus
 from dataformats.loaders.processes.worker_handle import (
     GUARD,
     check_main,
@@ -30,11 +35,6 @@ from dataformats.loaders.processes.worker_handle import (
     open_pidfd,
     start_worker,
 )
-from dataformats.loaders.processes.pickling import PickledBuilder
-from dataformats.loaders.processes.serialize import load_pickle
-from dataformats.loaders.processes.anonymous_memory import memory_error, memory_file
-from dataformats.loaders.processes.shared_slots import MAX_HELD, SlotReader
-from dataformats.loaders.processes.status import StatusBoard, WorkerStatus
 
 __all__ = ["Arrival", "WorkerPool"]
 

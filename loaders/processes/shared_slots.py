@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.kernels import buffers
-from dataformats.loaders.processes.serialize import ALIGNMENT
 from dataformats.loaders.processes.anonymous_memory import memory_error, unnamed_memory
+from dataformats.loaders.processes.serialize import ALIGNMENT
 from dataformats.loaders.processes.status import FREE, GONE, HELD, WorkerStatus
 
 __all__ = ["MAX_HELD", "SlotReader", "SlotWriter", "WritableSlot"]
