@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from dataformats.compat.tensorflow.missing import missing
+from dataformats.compat.tensorflow.missing import REMEDIES, missing
 
 __all__ = ["MissingName", "check", "main"]
 
@@ -77,14 +77,16 @@ def _name(node: ast.AST, names: Mapping[str, str]) -> str:
 
 
 def _methods(tree: ast.AST, names: Mapping[str, str]) -> Iterator[tuple[int, str]]:
-    """Yield the methods that are called on a dataset: the result of another method, or a variable assigned from it."""
+    """Yield the missing methods that are called on a dataset: the result of another, or a variable assigned from it."""
     variables: set[str] = set()
     for _ in range(2):  # a variable may be used above the line that assigns it
         for node in ast.walk(tree):
             if isinstance(node, ast.Assign) and _is_dataset(node.value, variables, names):
                 variables.update(target.id for target in node.targets if isinstance(target, ast.Name))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and _is_dataset(node.value, variables, names):
+        if not isinstance(node, ast.Attribute) or f"data.Dataset.{node.attr}" not in REMEDIES:
+            continue  # a variable that is a dataset in one function may be a list in another
+        if _is_dataset(node.value, variables, names):
             yield node.lineno, node.attr
 
 

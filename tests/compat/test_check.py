@@ -60,3 +60,8 @@ def test_exit_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"{bad}:2: tensorflow.Session is missing. There are no graphs")
     assert "cannot read it" in lines[1]
+
+
+def test_variables_of_two_functions_are_told_apart() -> None:
+    source = "import tensorflow as tf\ndef f():\n ds = tf.data.TFRecordDataset('x')\ndef g():\n ds = []\n ds.append(1)"
+    assert check(source) == []

@@ -341,7 +341,6 @@ def test_iterators_of_version_1(files: list[str]) -> None:
         (up_to(1), "element_spec", "Look at an element"),
         (tf.data, "TextLineDataset", "from_generator"),
         (tf.data.experimental, "get_single_element", "Use dataset.get_single_element"),
-        (tf.io, "matching_files", "Use tf.io.gfile.glob"),
         (tf, "uniqe", r"The nearest name is tf\.unique\."),
         (tf.math, "lgamma", "Values are numpy"),
         (tf, "keras", "use numpy, or import tensorflow beside it"),

@@ -32,11 +32,15 @@ IMAGE = tf.cast(BYTES, tf.float32)
         (tf.one_hot([0], 3, on_value=5, off_value=1), "int32"),
         (tf.where([True, False], 0, tf.constant([1.0, 2.0])), "float32"),
         (tf.argmax([1, 3, 2]), "int64"),
-        (tf.cast([1.5], tf.bfloat16) * 2 if pytest.importorskip("ml_dtypes") else None, "bfloat16"),
     ],
 )
 def test_other_operand_takes_the_dtype_of_the_tensor(found: Any, dtype: str) -> None:
     assert found.dtype.name == dtype
+
+
+def test_bfloat16_stays_bfloat16() -> None:
+    pytest.importorskip("ml_dtypes")
+    assert (tf.cast([1.5], tf.bfloat16) * 2).dtype.name == "bfloat16"
 
 
 @pytest.mark.parametrize(
@@ -181,3 +185,21 @@ def test_recursive_late_and_counting_functions_run() -> None:
     seen = tf.data.Dataset.range(1, 2).map(lambda x: tf.py_function(lambda v: v * scale, [counted(x)], tf.int64))
     added, scale = 5, 2  # TensorFlow calls the function of a py_function for each element
     assert [*late.as_numpy_iterator(), *seen.as_numpy_iterator(), calls] == [5, 2, 1]
+
+
+def test_strings_are_split_as_by_tensorflow() -> None:
+    parts = tf.compat.v1.string_split(["a b  c", ""])
+    assert (parts.values.tolist(), parts.dense_shape.tolist()) == ([b"a", b"b", b"c"], [2, 3])
+    assert tf.strings.bytes_split(["ab", ""]).to_list() == [[b"a", b"b"], []]
+    assert tf.strings.unicode_decode(b"a\xff", "UTF-8").tolist() == [97, 65533]
+    assert tf.strings.regex_full_match(["ab", "abc"], "a.").tolist() == [True, False]
+
+
+def test_saturate_cast_keeps_the_nearest_number() -> None:
+    assert tf.saturate_cast([300.0, -5.0, 2.7], tf.dtypes.uint8).tolist() == [255, 0, 2]
+
+
+def test_functions_without_effect() -> None:
+    tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
+    assert tf.autograph.experimental.do_not_convert(len) is len
+    assert tf.autograph.experimental.do_not_convert()(len) is len

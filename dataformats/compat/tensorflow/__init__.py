@@ -25,6 +25,7 @@ from typing import Any
 from dataformats.compat.tensorflow import (
     arithmetic,
     arrays,
+    autograph,
     compat,
     config,
     data,
@@ -54,6 +55,7 @@ from dataformats.compat.tensorflow.missing import missing
 from dataformats.compat.tensorflow.ragged import RaggedTensor
 from dataformats.compat.tensorflow.shapes import *  # noqa: F403
 from dataformats.compat.tensorflow.sparse import SparseTensor
+from dataformats.compat.tensorflow.strings import as_string
 from dataformats.compat.tensorflow.tensor import Tensor, TensorShape, TensorSpec
 
 __version__ = "2.21.0"
@@ -66,10 +68,10 @@ _DTYPES = DTYPES | {alias: DTYPES[name] for alias, name in ALIASES.items()}
 globals().update(_DTYPES)
 
 __all__ = [  # names of dtypes and operations
-    "DType", "RaggedTensor", "SparseTensor", "Tensor", "TensorShape", "TensorSpec", "as_dtype", "assert_equal",
-    "assert_greater", "assert_less", "compat", "config", "data", "debugging", "dtypes", "errors", "image", "io",
-    "lookup", "math", "nest", "newaxis", "python_io", "ragged", "random", "sparse", "strings", "train", *arrays.__all__,
-    *functions.__all__, *arithmetic.__all__, *shapes.__all__, *_DTYPES,
+    "DType", "RaggedTensor", "SparseTensor", "Tensor", "TensorShape", "TensorSpec", "as_dtype", "as_string",
+    "assert_equal", "assert_greater", "assert_less", "autograph", "compat", "config", "data", "debugging", "dtypes",
+    "errors", "image", "io", "lookup", "math", "nest", "newaxis", "python_io", "ragged", "random", "sparse", "strings",
+    "train", *arrays.__all__, *functions.__all__, *arithmetic.__all__, *shapes.__all__, *_DTYPES,
 ]  # fmt: skip
 
 

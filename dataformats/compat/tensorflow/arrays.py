@@ -14,7 +14,7 @@ from dataformats.compat.tensorflow.tensor import Tensor, array_of, as_tensor, li
 
 __all__ = [
     "bitcast", "cast", "constant", "convert_to_tensor", "fill", "identity", "one_hot", "ones", "ones_like", "range",
-    "where", "zeros", "zeros_like",
+    "saturate_cast", "where", "zeros", "zeros_like",
 ]  # fmt: skip
 
 
@@ -33,6 +33,13 @@ def cast(x: Any, dtype: Any, name: Any = None) -> Any:
         raise TypeError(f"cannot cast {array.dtype} to {as_dtype(dtype)!r}. Use tf.strings.to_number or as_string")
     with np.errstate(all="ignore"):
         return tensor_of(_real(array, dtype).astype(numpy_dtype(dtype), copy=False))
+
+
+def saturate_cast(value: Any, dtype: Any, name: Any = None) -> Any:
+    """Return a value with another dtype; numbers outside of its range become the nearest ones in it."""
+    kind = numpy_dtype(dtype)
+    limits: Any = np.iinfo(kind) if kind.kind in "iu" else np.finfo(kind)
+    return cast(np.clip(array_of(value), limits.min, limits.max), dtype)
 
 
 def _real(array: Any, dtype: Any) -> Any:

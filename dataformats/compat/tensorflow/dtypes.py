@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from dataformats.compat.tensorflow.missing import missing
 from dataformats.errors import MissingExtraError
+from dataformats.fork_hooks import cached_property
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +41,7 @@ class DType:
         self.name = name
         self.as_datatype_enum = enum
 
-    @functools.cached_property
+    @cached_property
     def dtype(self) -> np.dtype[Any]:
         """The numpy dtype.
 
@@ -249,3 +250,9 @@ def _strings(value: Any) -> NDArray[Any]:
             f"expected an array of numbers or strings, found a {type(wrong).__name__} in it: {wrong!r:.80}"
         )
     return string_array(flat, array.shape)
+
+
+def __getattr__(name: str) -> DType:
+    if name in DTYPES or name in ALIASES:
+        return DTYPES[ALIASES.get(name, name)]
+    raise missing(f"dtypes.{name}")

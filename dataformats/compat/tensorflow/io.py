@@ -12,15 +12,17 @@ from dataformats.backends.tfrecord.compression import Compression, chosen_compre
 from dataformats.backends.tfrecord.writer import TFRecordWriter as FileWriter
 from dataformats.compat.tensorflow import features, gfile, image_files, parsing, tensors
 from dataformats.compat.tensorflow.data.record_dataset import records_of
+from dataformats.compat.tensorflow.dtypes import string_array
 from dataformats.compat.tensorflow.features import *  # noqa: F403
 from dataformats.compat.tensorflow.image_files import *  # noqa: F403
 from dataformats.compat.tensorflow.missing import missing
 from dataformats.compat.tensorflow.parsing import *  # noqa: F403
+from dataformats.compat.tensorflow.tensor import array_of, as_tensor
 from dataformats.compat.tensorflow.tensors import *  # noqa: F403
 
 __all__ = [
-    "TFRecordCompressionType", "TFRecordOptions", "TFRecordWriter", "gfile", "read_file", "tf_record_iterator",
-    "write_file", *features.__all__, *image_files.__all__, *parsing.__all__, *tensors.__all__,
+    "TFRecordCompressionType", "TFRecordOptions", "TFRecordWriter", "gfile", "matching_files", "read_file",
+    "tf_record_iterator", "write_file", *features.__all__, *image_files.__all__, *parsing.__all__, *tensors.__all__,
 ]  # fmt: skip
 
 
@@ -146,6 +148,12 @@ def tf_record_iterator(path: Any, options: Any = None) -> Iterator[bytes]:
     """
     name = TFRecordOptions.get_compression_type_string(options)
     return records_of(path, name.lower() or "auto")
+
+
+def matching_files(pattern: Any, name: Any = None) -> Any:
+    """Return the files that match a pattern, or one of several, sorted: a tensor of strings."""
+    paths = gfile.glob([os.fsdecode(one) for one in array_of(pattern).ravel().tolist()])
+    return as_tensor(string_array([os.fsencode(path) for path in sorted({*paths})]))
 
 
 def read_file(filename: Any, name: Any = None) -> bytes:

@@ -19,6 +19,7 @@ REMEDIES = {
     "data.Dataset.choose_from_datasets": _GENERATOR,
     "data.Dataset.counter": _GENERATOR,
     "data.Dataset.element_spec": _STATIC,
+    "data.Dataset.fingerprint": "Use dataformats.open(paths).fingerprint",
     "data.Dataset.ignore_errors": "Copy the sound records with dataformats.repair",
     "data.Dataset.load": _PREPARED,
     "data.Dataset.make_initializable_iterator": _CALLS,
@@ -46,7 +47,6 @@ REMEDIES = {
     "io.decode_csv": "Use tf.strings.split and tf.strings.to_number",
     "io.decode_gif": "Decode with Pillow",
     "io.match_filenames_once": "Use tf.io.gfile.glob",
-    "io.matching_files": "Use tf.io.gfile.glob",
 }
 """Name to what stands for it."""
 

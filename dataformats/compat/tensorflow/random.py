@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from dataformats.compat.tensorflow.dtypes import numpy_dtype
-from dataformats.compat.tensorflow.tensor import as_tensor
+from dataformats.compat.tensorflow.tensor import as_tensor, tensor_of
 
-__all__ = ["normal", "set_seed", "shuffle", "uniform"]
+__all__ = ["normal", "set_seed", "shuffle", "truncated_normal", "uniform"]
 
 
 class _State:
@@ -83,6 +83,16 @@ def normal(
         if not np.ndim(numbers)
         else as_tensor(numbers.astype(numpy_dtype(dtype)))
     )
+
+
+def truncated_normal(
+    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = "float32", seed: Any = None, name: Any = None
+) -> Any:
+    """Return normally distributed random numbers, at most two standard deviations from the mean."""
+    numbers = np.asarray(normal(shape, dtype="float64"))
+    while (outside := np.abs(numbers) > 2).any():
+        numbers = np.where(outside, generator().normal(size=numbers.shape), numbers)
+    return tensor_of((numbers * stddev + mean).astype(numpy_dtype(dtype)))
 
 
 def shuffle(value: Any, seed: Any = None, name: Any = None) -> Any:

@@ -15,8 +15,8 @@ from dataformats.compat.tensorflow.ragged import RaggedTensor
 from dataformats.compat.tensorflow.tensor import array_of, as_tensor, tensor_of
 
 __all__ = [
-    "as_string", "join", "length", "lower", "regex_replace", "split", "strip",
-    "substr", "to_number",
+    "as_string", "bytes_split", "join", "length", "lower", "regex_full_match", "regex_replace", "split", "strip",
+    "substr", "to_number", "unicode_decode",
 ]  # fmt: skip
 
 
@@ -91,8 +91,45 @@ def split(input: Any, sep: str | None = None, maxsplit: int = -1, name: Any = No
 
 def rows(parts: list[list[bytes]]) -> RaggedTensor:
     """Return lists of strings as the rows of a tensor."""
-    values = string_array([one for row in parts for one in row])
-    return RaggedTensor.from_row_lengths(values, [len(row) for row in parts])
+    return _ragged(parts, string_array)
+
+
+def _ragged(parts: list[list[Any]], array: Callable[[list[Any]], Any]) -> RaggedTensor:
+    return RaggedTensor.from_row_lengths(array([one for row in parts for one in row]), [len(row) for row in parts])
+
+
+def _split_each(input: Any, function: Callable[[bytes], list[Any]], array: Callable[[list[Any]], Any]) -> Any:
+    """Return the parts of a string, or a `RaggedTensor` for several strings."""
+    texts = array_of(input)
+    return (
+        _ragged(list(map(function, texts.tolist())), array) if texts.ndim else as_tensor(array(function(texts.item())))
+    )
+
+
+def bytes_split(input: Any, name: Any = None) -> Any:
+    """Return the bytes of a string, or a `RaggedTensor` for several strings."""
+    return _split_each(input, lambda text: [text[at : at + 1] for at in range(len(text))], string_array)
+
+
+def unicode_decode(input: Any, input_encoding: str, errors: str = "replace", name: Any = None) -> Any:
+    """Return the code points of a string, int32, or a `RaggedTensor` for several strings.
+
+    Args:
+        input: Bytes, or an array of bytes.
+        input_encoding: `"UTF-8"`, `"UTF-16-BE"` or `"UTF-32-BE"`.
+        errors: What wrong bytes become: as `bytes.decode` has it.
+    """
+    return _split_each(
+        input,
+        lambda text: list(map(ord, text.decode(input_encoding, errors))),
+        lambda points: np.array(points, np.int32),
+    )
+
+
+def regex_full_match(input: Any, pattern: str, name: Any = None) -> Any:
+    """Return bool: which strings a regular expression matches from their beginning to their end."""
+    texts, found = array_of(input), re.compile(pattern.encode())
+    return tensor_of(np.array([bool(found.fullmatch(one)) for one in texts.ravel().tolist()]).reshape(texts.shape))
 
 
 def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: Any = None) -> Any:

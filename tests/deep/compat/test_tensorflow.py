@@ -638,3 +638,28 @@ def test_a_program_gives_the_same_batches() -> None:
         for one, other in zip(expected, found, strict=True):
             assert one.dtype == other.dtype
             np.testing.assert_array_equal(one, other)
+
+
+NAMES: dict[str, Callable[[Any], Any]] = {
+    "matching_files": lambda tf: tf.io.matching_files(["tests/golden/real/*.tfrecord"]),
+    "matching_files of one": lambda tf: tf.io.matching_files("tests/golden/real/d*.tfrecord"),
+    "bytes_split": lambda tf: tf.strings.bytes_split(["ab", "c", ""]),
+    "bytes_split of one": lambda tf: tf.strings.bytes_split("abc"),
+    "unicode_decode": lambda tf: tf.strings.unicode_decode(["a\u00e9", "", "b"], "UTF-8"),
+    "unicode_decode of one": lambda tf: tf.strings.unicode_decode(b"a\xffb", "UTF-8"),
+    "regex_full_match": lambda tf: tf.strings.regex_full_match(["ab", "abc"], "a."),
+    "saturate_cast to bytes": lambda tf: tf.saturate_cast([300.0, -5.0, 2.7], tf.uint8),
+    "saturate_cast to int32": lambda tf: tf.saturate_cast(np.array([2**40, -(2**40)]), tf.dtypes.int32),
+    "saturate_cast to floats": lambda tf: tf.saturate_cast(np.array([1e300, -1.0]), tf.float32),
+    "string_split": lambda tf: tf.compat.v1.string_split(["a b  c", "d", ""]),
+    "string_split into bytes": lambda tf: tf.compat.v1.string_split(["ab", "c"], ""),
+    "string_split with empty parts": lambda tf: tf.compat.v1.string_split(["a,,b"], ",", skip_empty=False),
+    "string_split as ragged": lambda tf: tf.compat.v1.string_split(["ab c"], result_type="RaggedTensor"),
+    "as_string": lambda tf: tf.as_string([1, 2]),
+    "truncated_normal": lambda tf: np.abs(tf.random.truncated_normal([9999]).numpy()).max() <= 2.0001,
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_of_pipelines(name: str) -> None:
+    assert plain(NAMES[name](ours)) == plain(NAMES[name](theirs))

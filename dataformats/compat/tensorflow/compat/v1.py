@@ -6,6 +6,7 @@ Datasets are iterated as in TensorFlow 2: there are no graphs and no sessions.
 from __future__ import annotations
 
 import functools
+import logging as _logging
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -24,13 +25,17 @@ from dataformats.compat.tensorflow.resizing import resize, resize_from_corners
 from dataformats.compat.tensorflow.tensor import array_of
 
 __all__ = [
-    "decode_raw", "enable_eager_execution", "enable_v2_behavior", "gfile", "image", "py_func", "python_io",
-    "random_crop", "random_uniform", "set_random_seed", "sparse_tensor_to_dense", "string_to_number", "strings",
-    "substr", "to_float", "to_int32", "to_int64", "where",
+    "decode_raw", "enable_eager_execution", "enable_v2_behavior", "gfile", "image", "logging", "py_func", "python_io",
+    "random_crop", "random_normal", "random_shuffle", "random_uniform", "set_random_seed", "sparse_tensor_to_dense",
+    "string_split", "string_to_number", "strings", "substr", "to_float", "to_int32", "to_int64", "truncated_normal",
+    "where",
 ]  # fmt: skip
 
 sparse_tensor_to_dense: Any = sparse.to_dense
 random_uniform: Any = _random.uniform
+random_normal: Any = _random.normal
+random_shuffle: Any = _random.shuffle
+truncated_normal: Any = _random.truncated_normal
 random_crop: Any = _image.random_crop
 set_random_seed: Any = _random.set_seed
 py_func: Any = functions.numpy_function
@@ -82,6 +87,24 @@ def _strings_split(
     return sparse.of_rows(rows.values, rows.row_lengths()) if result_type == "SparseTensor" else rows
 
 
+def string_split(
+    source: Any, sep: Any = None, skip_empty: bool = True, delimiter: str = " ", result_type: str = "SparseTensor"
+) -> Any:
+    """Return the parts of several strings, without the empty ones, as a `SparseTensor` or a `RaggedTensor`.
+
+    Args:
+        source: Strings, (n,).
+        sep: The separator; `None`: `delimiter`. An empty one splits into bytes.
+        skip_empty: False keeps empty parts.
+        delimiter: The separator if `sep` is `None`.
+        result_type: `"SparseTensor"` or `"RaggedTensor"`.
+    """
+    between = str(delimiter if sep is None else sep)
+    parts = _strings.split(source, between) if between else _strings.bytes_split(source)
+    rows = _strings.rows([[part for part in row if part or not skip_empty] for row in parts.to_list()])
+    return sparse.of_rows(rows.values, rows.row_lengths()) if result_type == "SparseTensor" else rows
+
+
 def _resize(
     images: Any,
     size: Any,
@@ -127,6 +150,21 @@ image = _Names(
 
 strings = _Names(_strings, split=_strings_split)
 """`tf.strings`; `split` returns a `SparseTensor`."""
+
+
+class logging:  # noqa: N801  # its name
+    """The logger of TensorFlow 1, `logging.getLogger("tensorflow")`."""
+
+    _LOG = _logging.getLogger("tensorflow")
+    DEBUG, INFO, WARN, ERROR, FATAL = 10, 20, 30, 40, 50
+    debug: Any = _LOG.debug
+    info: Any = _LOG.info
+    warn: Any = _LOG.warning
+    warning: Any = _LOG.warning
+    error: Any = _LOG.error
+    fatal: Any = _LOG.critical
+    set_verbosity: Any = _LOG.setLevel
+    get_verbosity: Any = _LOG.getEffectiveLevel
 
 
 class gfile:  # noqa: N801  # its name
