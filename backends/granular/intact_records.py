@@ -2,13 +2,12 @@
 
 After a loss of power, each file may lack its last bytes, or have its new length and zeros for bytes. So an end is
 believed if it does not fall below the end before it and lies inside the bag. Zeros behind other ends are a fall. Zeros
-at the front may be the ends of empty records. They are believed if records may be empty and the bag has no bytes; with
-bytes, only as many as a writer of a dataset saved before it wrote the first byte. Records that were synced pass all of
-this, because they were synced before their ends, and the names of both files before them. The one exception is a
-single bag of empty records alone, whose first byte lost its end: it is written again from the start.
+at the front may be the ends of empty records. They are believed if records may be empty and the bag has no bytes.
+Records that were synced pass all of this, because they were synced before their ends, and the names of both files
+before them.
 
-Records have no checksums. So a record that was not synced may hold zeros after a loss of power, and nothing shows it.
-The same holds for the zeros of an index whose bag lost all its bytes, if no other field shows that they are wrong.
+Records have no checksums, so the ends cannot show zeros in a record. The journal of the writer does: what it does not
+prove is cut off before the ends are read (`FlushJournal`). The ends alone count for data of other programs.
 """
 
 from __future__ import annotations

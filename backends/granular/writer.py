@@ -150,8 +150,13 @@ class GranularWriter(FieldsWriter):
         """Complete the dataset and sync it."""
         if not self._open:
             return
-        self._flush(sync=True)
-        self._journal.remove()
+        if is_partial(self._folder):
+            self._flush(sync=True)
+            self._journal.remove()
+        else:  # rows are finished without a rename: a journal that comes back must not cost them
+            self.flush(sync=True)
+            self._journal.remove()
+            atomic.sync(self._folder)
         if self._generation == 2:
             for bag in self._all:
                 bag.append_index()

@@ -13,8 +13,9 @@ __all__ = ["OFRecordWriter"]
 class OFRecordWriter(FramedWriter):
     """Appends records, none of them empty, to one file.
 
-    There are no checksums, so `resume` can detect only incomplete frames: it truncates the file behind the last frame
-    that has all its bytes, and before the first one of length 0.
+    There are no checksums, so a journal shows which bytes are as written. Without one, `resume` can detect only
+    incomplete frames: it truncates the file behind the last frame that has all its bytes, and before the first one of
+    length 0.
     """
 
     framing: Framing = FRAMING

@@ -12,6 +12,7 @@ import pytest
 
 import dataformats
 from dataformats.errors import FormatError
+from dataformats.storage.flush_journal import FlushJournal
 
 SPEC = {"id": "int64", "data": "bytes"}
 FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -60,7 +61,7 @@ def resumed(path: Path, options: dict[str, Any]) -> int:
         n = len(writer)
         writer.extend([record(i, options) for i in range(n, N_FLUSHED + 2)])
     expected = [record(i, options) for i in range(N_FLUSHED + 2)]
-    found = dataformats.open(path, payload="bytes" if "payload" in options else None)
+    found = dataformats.open(path, payload=options.get("payload"))
     assert [one if isinstance(one, bytes) else dict(one) for one in found] == expected
     assert not [*path.parent.rglob("*.journal*")]
     return n
@@ -105,7 +106,7 @@ def test_synced_records_need_no_later_line_of_the_journal(name: str, tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["ofrecord", "granular 3"])
-def test_kept_records_are_proven_again(name: str, tmp_path: Path) -> None:
+def test_records_that_a_resume_keeps_are_proven_again(name: str, tmp_path: Path) -> None:
     file, options = FORMATS[name]
     path, sizes = killed(tmp_path / file, options)
     writer = dataformats.create(path, resume=True, **options)
@@ -115,6 +116,24 @@ def test_kept_records_are_proven_again(name: str, tmp_path: Path) -> None:
         if data.suffix != ".idx":
             zero(data, size + 20 if "ofrecord" in name else size)
     assert resumed(path, options) == N_SYNCED
+
+
+def test_close_in_place_syncs_the_journal_that_it_deletes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a loss of power the journal may be there again: it must not cost rows that are finished."""
+    path, options = tmp_path / "d", FORMATS["in place"][1]
+    with dataformats.create(path, "granular", spec=SPEC) as writer:
+        writer.append(record(0, options))
+    lines: list[bytes] = []
+    remove = FlushJournal.remove
+
+    def read_and_remove(journal: FlushJournal) -> None:
+        lines.extend((path / "spec.json.journal").read_bytes().splitlines())
+        remove(journal)
+
+    monkeypatch.setattr(FlushJournal, "remove", read_and_remove)
+    with dataformats.create(path, **options) as writer:
+        writer.append(record(1, options))
+    assert [b'"synced": true' in line for line in lines] == [True, True]
 
 
 def test_damaged_journal_is_refused(tmp_path: Path) -> None:
