@@ -42,7 +42,7 @@ class BagAppender:
         idx: The file of their ends.
         point: Where to resume.
         journal: The journal of the dataset.
-        number: The number of the bag among the files of the journal; the index has the next number.
+        number: The number of the bag among the files of the journal; the index has the next one.
 
     Attributes:
         n_records: Records, including those not written yet.

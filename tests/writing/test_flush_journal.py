@@ -106,7 +106,7 @@ def test_synced_records_need_no_later_line_of_the_journal(name: str, tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["ofrecord", "granular 3"])
-def test_records_that_a_resume_keeps_are_proven_again(name: str, tmp_path: Path) -> None:
+def test_resumed_records_are_proven_again(name: str, tmp_path: Path) -> None:
     file, options = FORMATS[name]
     path, sizes = killed(tmp_path / file, options)
     writer = dataformats.create(path, resume=True, **options)
@@ -118,7 +118,7 @@ def test_records_that_a_resume_keeps_are_proven_again(name: str, tmp_path: Path)
     assert resumed(path, options) == N_SYNCED
 
 
-def test_close_in_place_syncs_the_journal_that_it_deletes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_close_in_place_syncs_its_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a loss of power the journal may be there again: it must not cost rows that are finished."""
     path, options = tmp_path / "d", FORMATS["in place"][1]
     with dataformats.create(path, "granular", spec=SPEC) as writer:
