@@ -59,7 +59,8 @@ class BagAppender:
         self._written = point.end
         self._n_indexed = point.n_records
         self._records: list[bytes | memoryview] = []
-        self._ends: list[int] = []  # ends of records that are not indexed yet
+        self._ends: list[int] = []  # ends of records that are not written yet
+        self._packed = b""  # ends of written records that are not indexed yet
         self._is_truncated = False
         # The index first: a bag without one is complete, with its table at its end.
         self._files = [open_unbuffered(idx)]
@@ -74,8 +75,8 @@ class BagAppender:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Bytes that are written to the bag, and to its index."""
-        return self._written, ENTRY_BYTES * self._n_indexed
+        """Bytes of the written records, and of their ends."""
+        return self._written, ENTRY_BYTES * (self.n_records - len(self._ends))
 
     def append(self, record: bytes) -> int:
         """Append one record; it is written later. Return the bytes that it takes in both files."""
@@ -101,14 +102,19 @@ class BagAppender:
             self._journal.write(self._number, self._descriptor, self._records, self._written)
             self._records.clear()
             self._written = self.end
+        if self._ends:
+            # The journal has the ends before the index: so it proves all rows that a reader of growing data finds.
+            ends = np.array(self._ends, "<u8").tobytes()
+            self._journal.count(self._number + 1, [ends])
+            self._packed += ends
+            self._ends.clear()
 
     def write_ends(self) -> None:
         """Hand the ends to the operating system; only after the records, so that an end always has its record."""
-        if self._ends:
-            ends = np.array(self._ends, "<u8").tobytes()
-            self._journal.write(self._number + 1, self._idx_descriptor, [ends], ENTRY_BYTES * self._n_indexed)
-            self._n_indexed += len(self._ends)
-            self._ends.clear()
+        if self._packed:
+            write_all(self._idx_descriptor, self._packed, ENTRY_BYTES * self._n_indexed)
+            self._n_indexed += len(self._packed) // ENTRY_BYTES
+            self._packed = b""
 
     def sync_records(self) -> None:
         """Sync the records to the disk."""

@@ -77,15 +77,17 @@ class BagWriter(BlobWriter, HasSidecars):
 
     def flush(self, *, sync: bool = False) -> None:
         """Flush buffers to the operating system, with `sync` also to the disk."""
-        self._flush(sync=sync)
-        self._journal.append(self._bag.sizes, synced=sync)
+        self._flush(sync=sync, to_disk=sync)
+        if sync:
+            self._journal.append(self._bag.sizes, synced=True)
 
-    def _flush(self, *, sync: bool) -> None:
+    def _flush(self, *, sync: bool, to_disk: bool) -> None:
         self._require_open()
         self._journal.begin(self._bag.sizes)  # syncs the folder: a bag without its index would be a finished one
         self._bag.write_records()
         if sync:
             self._bag.sync_records()
+        self._journal.append(self._bag.sizes, to_disk=to_disk)
         self._bag.write_ends()
         self._pending_bytes = self._pending_records = 0
         if sync:
@@ -95,7 +97,7 @@ class BagWriter(BlobWriter, HasSidecars):
         """Complete the bag and sync it."""
         if not self._open:
             return
-        self._flush(sync=True)
+        self._flush(sync=True, to_disk=False)
         self._journal.remove()
         if self._generation == 2:
             self._bag.append_index()

@@ -123,10 +123,11 @@ class GranularWriter(FieldsWriter):
 
     def flush(self, *, sync: bool = False) -> None:
         """Hand all rows to the operating system, with `sync` also to the disk; may be repeated after an error."""
-        self._flush(sync=sync)
-        self._journal.append(self._sizes, synced=sync)
+        self._flush(sync=sync, to_disk=sync)
+        if sync:
+            self._journal.append(self._sizes, synced=True)
 
-    def _flush(self, *, sync: bool) -> None:
+    def _flush(self, *, sync: bool, to_disk: bool) -> None:
         self._require_open()
         self._check_whole()
         if self._pending_rows:
@@ -139,6 +140,7 @@ class GranularWriter(FieldsWriter):
         if sync:
             for bag in self._all:
                 bag.sync_records()
+        self._journal.append(self._sizes, to_disk=to_disk)
         for bag in self._all:
             bag.write_ends()
         self._pending_bytes = self._pending_rows = 0
@@ -150,12 +152,11 @@ class GranularWriter(FieldsWriter):
         """Complete the dataset and sync it."""
         if not self._open:
             return
-        if is_partial(self._folder):
-            self._flush(sync=True)
-            self._journal.remove()
-        else:  # rows are finished without a rename: a journal that comes back must not cost them
-            self.flush(sync=True)
-            self._journal.remove()
+        # In place, rows are finished without a rename: a journal that comes back must not cost them.
+        in_place = not is_partial(self._folder)
+        self._flush(sync=True, to_disk=in_place)
+        self._journal.remove()
+        if in_place:
             atomic.sync(self._folder)
         if self._generation == 2:
             for bag in self._all:

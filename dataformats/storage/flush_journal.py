@@ -79,22 +79,33 @@ class FlushJournal:
         """Write parts to a file, given by its number: see `write_parts`."""
         parts = atomic.joined(parts)
         n_bytes = atomic.write_parts(descriptor, parts, offset)
-        for part in parts:
-            self._checksums[number] = crc32(part, self._checksums[number])
+        self.count(number, parts)
         return n_bytes
 
-    def append(self, sizes: Sequence[int], *, synced: bool = False) -> None:
-        """Add a line after a flush; with `synced`, after a sync, the line is on the disk, too."""
-        if synced:
+    def count(self, number: int, parts: Sequence[bytes | memoryview]) -> None:
+        """Count bytes that are written, or about to be, to a file, given by its number."""
+        for part in parts:
+            self._checksums[number] = crc32(part, self._checksums[number])
+
+    def append(self, sizes: Sequence[int], *, synced: bool = False, to_disk: bool = False) -> None:
+        """Add a line for a flush, unless it added nothing.
+
+        Args:
+            sizes: The size of each file behind it.
+            synced: The files are synced.
+            to_disk: Sync the journal.
+        """
+        if to_disk:
             self.begin(sizes)  # also without new bytes: the lines on which a resume relied may not be on the disk
-        if self._file is None or (self._sizes == [*sizes] and not synced):
+        if self._file is None:
             return
-        self._sizes = [*sizes]
-        line = self._line(synced=synced)
-        atomic.write_all(self._file.fileno(), line, self._end)
-        self._end += len(line)
-        self._checksums = [0] * len(sizes)
-        if synced:
+        if self._sizes != [*sizes] or synced:
+            self._sizes = [*sizes]
+            line = self._line(synced=synced)
+            atomic.write_all(self._file.fileno(), line, self._end)
+            self._end += len(line)
+            self._checksums = [0] * len(sizes)
+        if to_disk:
             os.fsync(self._file.fileno())
 
     def close(self) -> None:

@@ -164,7 +164,7 @@ class AppendingWriter(FileWriter):
         if sync:
             os.fsync(file.fileno())
             if self._journal is not None:
-                self._journal.append([self._end], synced=True)
+                self._journal.append([self._end], synced=True, to_disk=True)
             if not self._is_named:
                 atomic.sync(self._path.parent)
                 self._is_named = True

@@ -5,14 +5,15 @@ The formats have no checksums, so only the journal of the flushes shows zeros in
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import dataformats
+from dataformats.backends.granular.bag_appender import BagAppender
 from dataformats.errors import FormatError
-from dataformats.storage.flush_journal import FlushJournal
 
 SPEC = {"id": "int64", "data": "bytes"}
 FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -118,22 +119,25 @@ def test_resumed_records_are_proven_again(name: str, tmp_path: Path) -> None:
     assert resumed(path, options) == N_SYNCED
 
 
-def test_close_in_place_syncs_its_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a loss of power the journal may be there again: it must not cost rows that are finished."""
+def test_rows_that_a_reader_found_in_place_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, options = tmp_path / "d", FORMATS["in place"][1]
     with dataformats.create(path, "granular", spec=SPEC) as writer:
         writer.append(record(0, options))
-    lines: list[bytes] = []
-    remove = FlushJournal.remove
+    writer = dataformats.create(path, **options)
+    writer.append(record(1, options))
 
-    def read_and_remove(journal: FlushJournal) -> None:
-        lines.extend((path / "spec.json.journal").read_bytes().splitlines())
-        remove(journal)
+    def fail(_: BagAppender) -> None:
+        raise OSError("the disk is gone")
 
-    monkeypatch.setattr(FlushJournal, "remove", read_and_remove)
-    with dataformats.create(path, **options) as writer:
-        writer.append(record(1, options))
-    assert [b'"synced": true' in line for line in lines] == [True, True]
+    monkeypatch.setattr(BagAppender, "sync_ends", fail)
+    with pytest.raises(OSError, match="the disk is gone"):
+        writer.close()
+    assert len(dataformats.open(path)) == 2
+    shutil.copytree(path, tmp_path / "as killed")
+    writer.abort()
+    monkeypatch.undo()
+    with dataformats.create(tmp_path / "as killed", **options) as writer:
+        assert len(writer) == 2
 
 
 def test_damaged_journal_is_refused(tmp_path: Path) -> None:
