@@ -119,7 +119,7 @@ def test_resumed_records_are_proven_again(name: str, tmp_path: Path) -> None:
     assert resumed(path, options) == N_SYNCED
 
 
-def test_rows_that_a_reader_found_in_place_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_seen_in_place_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, options = tmp_path / "d", FORMATS["in place"][1]
     with dataformats.create(path, "granular", spec=SPEC) as writer:
         writer.append(record(0, options))
