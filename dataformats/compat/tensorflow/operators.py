@@ -17,7 +17,8 @@ __all__ = ["OPERATORS", "kind_of"]
 
 def kind_of(dtype: Any) -> str:
     """Return the kind of a numpy dtype: `"f"` for bfloat16, too."""
-    return "f" if dtype.name == "bfloat16" else str(dtype.kind)
+    kind: str = dtype.kind
+    return "f" if kind == "V" and dtype.name == "bfloat16" else kind
 
 
 def _true_divide(x: NDArray[Any], y: NDArray[Any]) -> Any:
