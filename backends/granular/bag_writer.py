@@ -79,7 +79,7 @@ class BagWriter(BlobWriter, HasSidecars):
         """Flush buffers to the operating system, with `sync` also to the disk."""
         self._flush(sync=sync, to_disk=sync)
         if sync:
-            self._journal.append(self._bag.sizes, synced=True)
+            self._journal.append(self._bag.sizes, synced=True, to_disk=True)
 
     def _flush(self, *, sync: bool, to_disk: bool) -> None:
         self._require_open()

@@ -125,7 +125,7 @@ class GranularWriter(FieldsWriter):
         """Hand all rows to the operating system, with `sync` also to the disk; may be repeated after an error."""
         self._flush(sync=sync, to_disk=sync)
         if sync:
-            self._journal.append(self._sizes, synced=True)
+            self._journal.append(self._sizes, synced=True, to_disk=True)
 
     def _flush(self, *, sync: bool, to_disk: bool) -> None:
         self._require_open()
