@@ -44,7 +44,7 @@ PAIRED := fuzz-short lowest sanitize pyright docs plain
 
 test-deep: .venv/stamp
 	@$(MAKE) $(BESIDE) .venv/deep .venv-moto/stamp .venv-docs/stamp .venv-lowest/stamp browser
-	@$(MAKE) $(BESIDE) $(PAIRED:%=stage-%)
+	@$(MAKE) $(BESIDE) --keep-going $(PAIRED:%=stage-%)
 	@$(MAKE) --no-print-directory stage-wheel stage-reference
 	@$(STAGE) tests/deep env DATAFORMATS_KERNELS=native .venv/bin/python -m pytest -n auto tests/deep
 

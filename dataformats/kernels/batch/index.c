@@ -105,10 +105,11 @@ static const uint8_t *block_at(const index_set *set, const index_part *part, ind
 }
 
 static uint64_t number_at(const uint8_t *column, index_column kind, int64_t row) {
+    if (kind.width == 0) {
+        return (uint64_t)kind.constant; /* there is no column */
+    }
     const uint8_t *at = column + row * kind.width;
     switch (kind.width) {
-    case 0:
-        return (uint64_t)kind.constant;
     case 1:
         return *at;
     case 2:
@@ -173,7 +174,7 @@ static int find_in_table(const index_part *part, index_cursor *cursor, int64_t r
     const int64_t first = row > 0 ? row - 1 : 0, stop = row + 3 < n ? row + 3 : n, count = stop - first;
     const uint8_t *bytes = bytes_at(part, cursor, part->base + 8 * first, 8 * count, room);
     const uint8_t *sum = bytes_at(part, cursor, part->checksums + 4 * row, 4, checksum);
-    if (bytes == NULL || sum == NULL) {
+    if (bytes == NULL || sum == NULL || part->start < 0) {
         return -1;
     }
     int64_t last = part->start;
