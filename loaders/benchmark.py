@@ -242,7 +242,7 @@ def _again(scan: Callable[[], Iterator[Any]]) -> Iterator[Any]:
     return chain.from_iterable(scan() for _ in repeat(None))
 
 
-def _drop_from_memory(path: Path) -> None:
+def _drop_from_memory(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)

@@ -33,7 +33,7 @@ class FFRecordBackend(BlobBackend, SupportsRepair):
 
     def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> FFRecordReader:
         """Return a reader; reads the headers and verifies small ones."""
-        return FFRecordReader(files, verify_checksums=options.verify_checksums)
+        return FFRecordReader(files, verify_checksums=options.verify_checksums, counts=options.counts)
 
     def create(self, path: Path, *, resume: bool = False, records: int | None = None, **_: Any) -> FFRecordWriter:
         """Return a writer of one file.

@@ -5,6 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dataformats.backends.ffrecord.layout import RecordCheck
 from dataformats.backends.ffrecord.table_index import TableIndex
 from dataformats.indexing.indexed_reader import IndexedReader
@@ -25,6 +28,7 @@ class FFRecordReader(IndexedReader):
     Args:
         files: The files, in reading order.
         verify_checksums: Check the CRCs of headers and records; the structure is always checked.
+        counts: int64[n_files], the records of each file, if they are known: each header is then read at its first use.
 
     Raises:
         FormatError: A header is broken. If only the offsets of a record are broken, reading that record raises.
@@ -33,9 +37,17 @@ class FFRecordReader(IndexedReader):
     is_packed = True
     has_stored = True
 
-    def __init__(self, files: Sequence[StoredFile], *, verify_checksums: bool = True) -> None:
-        super().__init__(files)
+    def __init__(
+        self,
+        files: Sequence[StoredFile],
+        *,
+        verify_checksums: bool = True,
+        counts: NDArray[np.int64] | None = None,
+    ) -> None:
+        super().__init__(files, counts=counts)
         self._verify = verify_checksums
+        if counts is not None:
+            return
         tables = self.each_file(self.load_index)
         if sum(map(len, tables)) <= _VERIFIED_AT_OPEN:
             self.each_file(lambda file: tables[file].verify())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickletools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import IO, cast
 
 import numpy as np
@@ -51,7 +52,7 @@ def salvage(file: StoredFile) -> ShardSalvage:
     stored, n = PREFIX.unpack(prefix)
     if 0 <= n <= _most(file) and stored == _checksum(file, n):
         return _by_table(file, n)
-    journal = None if file.local is None else stored_journal(file.local)
+    journal = None if file.local is None else stored_journal(Path(file.local))
     if journal is not None:
         entries = journal.load()
         note = "the header is missing; the journal of the writer locates the records"

@@ -104,10 +104,8 @@ class TableIndex:
         def hold(handle: Any, file: int, source: bytes, is_path: bool, base: int) -> bool:
             return hold_table(handle, file, n, source, is_path, (base + 4 * n, base, header_bytes(n), size))
 
-        path, n_bytes = self._file.local, ENTRY_BYTES * n
-        return PackedRows(
-            n_bytes, None if path is None else str(path), PREFIX.size, lambda: self._read(PREFIX.size, n_bytes), hold
-        )
+        n_bytes = ENTRY_BYTES * n
+        return PackedRows(n_bytes, self._file.local, PREFIX.size, lambda: self._read(PREFIX.size, n_bytes), hold)
 
     def entries(self, low: int = 0, high: int | None = None) -> RecordTable:
         """Return the entries of the records `[low, high)` as stored, all by default; nothing is verified."""

@@ -34,7 +34,7 @@ class FramedReader(IndexedReader, CachesIndexes):
     is_packed = True
 
     def __init__(self, files: Sequence[StoredFile], options: ReaderOptions, store: FrameIndexStore) -> None:
-        super().__init__(files, indexes_are_local=options.index != "beside")
+        super().__init__(files, indexes_are_local=options.index != "beside", counts=options.counts)
         self.head: int = store.framing.head
         self.tail: int = store.framing.tail
         self.has_stored: bool = self.tail > 0
@@ -44,6 +44,8 @@ class FramedReader(IndexedReader, CachesIndexes):
         self._check = store.framing.check(options.verify_checksums)
         self._progress = ScanProgress(options.progress, self.files)
         self._compared: dict[int, int] = {}  # the records of each file whose index was compared with it
+        if options.counts is not None:
+            self._cache.keep_together(self.files)
 
     def _unlock(self) -> None:
         super()._unlock()

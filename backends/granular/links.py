@@ -25,7 +25,7 @@ def check_links(dataset: str, files: Sequence[StoredFile]) -> None:
     Raises:
         FormatError: A link leads to another folder.
     """
-    paths = [file.local for file in files if file.local is not None]
+    paths = [Path(file.local) for file in files if file.local is not None]
     if not paths:
         return
     home = Path(os.path.realpath(dataset))

@@ -7,6 +7,7 @@ their own length, so a damaged header costs nothing. Without metadata, the journ
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
@@ -43,7 +44,7 @@ def salvage(file: StoredFile) -> ShardSalvage:
     header = _behind_metadata(file) or _metadata_at_end(file)
     if header is not None:
         return _by_metadata(file, header)
-    journal = None if file.local is None else stored_journal(file.local)
+    journal = None if file.local is None else stored_journal(Path(file.local))
     if journal is not None:
         return _by_journal(file, journal)
     damage.remedy = "Nothing can be saved: no metadata locate the arrays, and there is no journal of the writer"

@@ -32,7 +32,8 @@ class TFRecordReader(FramedReader):
     """
 
     def __init__(self, files: Sequence[StoredFile], options: ReaderOptions, compression: Compression = "auto") -> None:
-        super().__init__(_decompressed(files, compression), options, INDEXES)
+        files = _decompressed(files, compression) if options.counts is None else files
+        super().__init__(files, options, INDEXES)
 
 
 def _decompressed(files: Sequence[StoredFile], compression: Compression) -> list[StoredFile]:

@@ -121,7 +121,8 @@ class IndexCache:
     def keep_together(self, files: Sequence[StoredFile]) -> None:
         """Keep the indexes of small files in one file for each folder of these, unless each lies beside its file."""
         if self.folder and len(files) > 1 and all(file.stored.has_name for file in files):
-            for folder, file in {os.path.dirname(self._member(file)): file for file in files}.items():
+            for file in {os.path.dirname(file.name): file for file in files}.values():
+                folder = os.path.dirname(self._member(file))
                 name = hashlib.blake2b(f"{folder}/".encode(errors="surrogateescape"), digest_size=16).hexdigest()
                 path = os.path.join(self.folder, name + INDEX_SUFFIX)
                 self._sets[folder] = IndexSet(path, None if file.local is None else folder)
@@ -240,7 +241,7 @@ class IndexCache:
         if not file.stored.has_name:
             return None
         if self.where == "beside":
-            return None if file.local is None else str(file.local.with_name(file.basename + INDEX_SUFFIX))
+            return None if file.local is None else file.local + INDEX_SUFFIX
         name = hashlib.blake2b(self.resolved(file).encode(errors="surrogateescape"), digest_size=16).hexdigest()
         return os.path.join(self.folder, name + INDEX_SUFFIX)
 
@@ -254,7 +255,7 @@ class IndexCache:
         """Return the name of a file, independent of links to its folder and of the current folder."""
         if file.local is None:
             return file.name
-        folder, name = os.path.split(str(file.local))
+        folder, name = os.path.split(file.local)
         if folder not in self._folders:
             self._folders[folder] = os.path.realpath(folder)
         return os.path.join(self._folders[folder], name)

@@ -11,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.errors import FormatError
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.file_index import FileIndex, LazyProblems, RecordIndex
 from dataformats.indexing.lookup import RecordLookup
@@ -31,6 +32,7 @@ class IndexedReader(Reader):
     Args:
         files: The files, in reading order.
         indexes_are_local: True if indexes lie on the local disk even though the files may not.
+        counts: int64[n_files], the records of each file, if they are known: each index is then loaded at its first use.
 
     Attributes:
         head: Bytes of framing before each blob.
@@ -44,12 +46,18 @@ class IndexedReader(Reader):
     is_packed: bool = False
     has_stored: bool = False
 
-    def __init__(self, files: Sequence[StoredFile], *, indexes_are_local: bool = False) -> None:
+    def __init__(
+        self,
+        files: Sequence[StoredFile],
+        *,
+        indexes_are_local: bool = False,
+        counts: NDArray[np.int64] | None = None,
+    ) -> None:
         self.files: Sequence[StoredFile] = list(files)
         self._is_local = indexes_are_local or all(file.local is not None for file in self.files)
-        self._indexes: list[RecordIndex] | None = None
+        self._indexes: list[RecordIndex] | _IndexesOnDemand | None = None
+        self._counts = counts
         self._starts: NDArray[np.int64] | None = None
-        self._counts: NDArray[np.int64] | None = None
         self._lookup: RecordLookup | None = None
         self._unlock()
         after_fork(self, "_unlock")
@@ -71,15 +79,27 @@ class IndexedReader(Reader):
         return None
 
     @property
-    def indexes(self) -> list[RecordIndex]:
-        """The index of each file: existing ones are loaded, the others are built in parallel.
+    def indexes(self) -> list[RecordIndex] | _IndexesOnDemand:
+        """The index of each file: existing ones are loaded, the others are built in parallel; see also `counts`.
 
         Each process begins at another file and adopts indexes that appear: many processes may build at once.
         """
         with self._lock:
             if self._indexes is None:
-                self._indexes = self._load_all()
+                self._indexes = self._load_all() if self._counts is None else _IndexesOnDemand(self._load_known)
             return self._indexes
+
+    def _load_known(self, file: int) -> RecordIndex:
+        index, n_records = self.load_index(file), int(self.counts[file])
+        if len(index) != n_records:
+            raise FormatError(
+                "the file changed since its source was pickled",
+                path=self.files[file].name,
+                expected=f"{n_records} records",
+                found=f"{len(index)}",
+                remedy="Open the dataset again",
+            )
+        return index
 
     def _load_all(self) -> list[RecordIndex]:
         found = dict(enumerate(self.each_file(self.quick_index)))
@@ -104,7 +124,9 @@ class IndexedReader(Reader):
     def starts(self) -> NDArray[np.int64]:
         """int64[n_files + 1], the number of each file's first record, and of all records."""
         if self._starts is None:
-            counts = np.fromiter(map(len, self.indexes), np.int64, len(self.files))
+            counts = self._counts
+            if counts is None:
+                counts = np.array([len(self.indexes[file]) for file in range(len(self.files))], np.int64)
             self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         return self._starts
 
@@ -141,5 +163,17 @@ class IndexedReader(Reader):
         return self._lookup
 
     def digest(self, update: Callable[[bytes], None]) -> None:
-        for index in self.indexes:
-            update(index.digest.encode())
+        for file in range(len(self.files)):
+            update(self.indexes[file].digest.encode())
+
+
+class _IndexesOnDemand(dict[int, RecordIndex]):
+    """File to index, which is loaded when it is requested first."""
+
+    def __init__(self, load: Callable[[int], RecordIndex]) -> None:
+        super().__init__()
+        self._load = load
+
+    def __missing__(self, file: int) -> RecordIndex:
+        self[file] = self._load(file)
+        return self[file]

@@ -53,17 +53,24 @@ class RecordLookup:
 
     Args:
         starts: int64[n_files + 1], the number of each file's first record, and of all records.
-        indexes: The index of each file; others may take their places.
+        indexes: File to index; others may take their places.
         handle: The result of `hold_index`; `None` without compiled kernels, or if indexes are not packed.
         local: True if indexes are read from the local disk.
     """
 
-    def __init__(self, starts: NDArray[np.int64], indexes: Sequence[RecordIndex], handle: Any, *, local: bool) -> None:
+    def __init__(
+        self,
+        starts: NDArray[np.int64],
+        indexes: Sequence[RecordIndex] | Mapping[int, RecordIndex],
+        handle: Any,
+        *,
+        local: bool,
+    ) -> None:
         self.handle = handle
         self._starts = starts
         self._indexes = indexes
         self._local = local
-        self._held = np.zeros(len(indexes), bool)
+        self._held = np.zeros(len(starts) - 1, bool)
         self._complete = handle is None
         self._failed: dict[int, RecordIndex] = {}
         self._unlock()

@@ -5,8 +5,11 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dataformats.foreign_names import describe_replacements
 from dataformats.interfaces.file_writer import BlobWriter, FieldsWriter
@@ -54,12 +57,15 @@ class ReaderOptions:
         index: Where indexes are stored: `"cache"`, `"beside"`, or a path.
         progress: Called with (bytes done, bytes in all) while an index is built; `None` is silent.
         max_record_bytes: A longer record is a problem, not an allocation.
+        counts: int64[n_files], the records of each file, if another process has opened the same files: then they are
+            not compressed, and need not be opened before they are read. A backend may ignore it.
     """
 
     verify_checksums: bool = True
     index: str = "cache"
     progress: Callable[[int, int], None] | None = None
     max_record_bytes: int = MAX_RECORD_BYTES
+    counts: NDArray[np.int64] | None = field(default=None, compare=False)
 
 
 class Backend(ABC):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from dataformats.errors import FormatError
@@ -66,7 +65,7 @@ class StoredFile(_Entry):
     name: str
     size: int
     identity: tuple[str, ...]
-    local: Path | None = None
+    local: str | None = None
     compression: str = "none"
     has_name: bool = True
     damage: FormatError | None = None
@@ -107,9 +106,8 @@ class StoredFile(_Entry):
         as its server allows.
 
         Example:
-            >>> from pathlib import Path
             >>> from dataformats.storage.files import LocalFile
-            >>> file = LocalFile(Path("tests/golden/ffrecord/one.ffr"))
+            >>> file = LocalFile("tests/golden/ffrecord/one.ffr")
             >>> file.pread_many([(file.size - 2, 100), (file.size - 6, 2)])
             [b'rd', b're']
         """

@@ -42,6 +42,12 @@ class DeclaredSchema:
     codecs: CodecResolver
     is_saved: bool = False
 
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The metadata of a sidecar that declare the same."""
+        spec = self.spec if self.is_saved else None
+        return {"payload": self.payload, "spec": None if spec is None else spec.to_json()}
+
 
 def declared_schema(arguments: OpenArguments, format: str, metadata: Mapping[str, Any]) -> DeclaredSchema:
     """Return the schema that the call declares, else the sidecar's.

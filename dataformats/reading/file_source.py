@@ -24,6 +24,7 @@ from dataformats.reading.dataset_schema import DatasetSchema, DeclaredSchema
 from dataformats.reading.decode_fallback import OnFailure, decode, decode_fetched
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.fingerprint import files_fingerprint
+from dataformats.reading.pickled_source import PickledSource, pack_files
 from dataformats.reading.scan import as_numbers, check_bounds, read_parts, scan_by_reading, until_failure
 from dataformats.spec import VALUE, Spec, SpecLike, Type
 from dataformats.storage.native.fast_read import PinnedRows
@@ -187,9 +188,10 @@ class FileSource(DecodingSource):
             self._with_specs[types] = source
         return self._with_specs[types]
 
-    def adopt(self, payload: str | None, spec: Spec) -> None:
-        """Use what another process inferred, instead of inferring it again."""
+    def adopt(self, payload: str | None, spec: Spec, fingerprint: str | None) -> None:
+        """Use what another process inferred and computed, instead of doing it again; `None` if it must be."""
         self._schema.adopt(payload, spec)
+        self._fingerprint = fingerprint
 
     def adopt_memory(self, memory: Any) -> None:
         """Use the files in memory of the process that spawned this one; `None`: it has none."""
@@ -401,5 +403,6 @@ class FileSource(DecodingSource):
         self._blobs.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        memory = self._blobs.files.shared()
-        return self._arguments.reopen, (self.fingerprint, self.payload, self.spec, self.spec_is_inferred, memory)
+        known, files, memory = self._declared.metadata, pack_files(self._reader), self._blobs.files.shared()
+        facts = (self.fingerprint, self.payload, self.spec, self.spec_is_inferred)
+        return self._arguments.reopen, (PickledSource(*facts, known, files, memory),)

@@ -80,15 +80,18 @@ def _digested(blobs: BlobReader, parts: Sequence[tuple[bytes, Extents]]) -> Iter
 
 
 def _parts(blobs: BlobReader, name: str, located: Located) -> Iterator[tuple[bytes, Extents]]:
-    """Yield the extents of a field that are read, record by record, and the bytes to digest before each."""
+    """Yield the extents of a field that are read, long records alone, and the bytes to digest before each."""
     extents, begin = located.extents, name.encode()
     length = readable_lengths(blobs.files, extents)
     counts = np.ones(len(extents), np.int64) if located.counts is None else located.counts
-    if not len(counts):
-        yield begin, extents
-    for first, stop in itertools.pairwise([0, *np.cumsum(counts).tolist()]):
+    ends = np.cumsum(counts)
+    sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(length)])
+    is_long = sums[ends] - sums[ends - counts] > _WHOLE_BYTES
+    # Records are joined up to the next long one, and up to _READ_BYTES.
+    cuts = np.flatnonzero(is_long[1:] | is_long[:-1] | (np.diff(sums[ends] // (_READ_BYTES // 2)) > 0))
+    for first, stop in itertools.pairwise([0, *ends[cuts].tolist(), len(extents)]):
         here = slice(first, stop)
-        if length[here].sum() > _WHOLE_BYTES:
+        if sums[stop] - sums[first] > _WHOLE_BYTES and is_long[np.searchsorted(ends, first, side="right")]:
             begin += length[here].astype("<i8").tobytes()
             yield begin, _pieces(extents, first + np.flatnonzero(length[here]))
         else:

@@ -21,6 +21,7 @@ from dataformats.reading.dataset_sidecars import DatasetSidecars
 from dataformats.reading.detection import check_one_format, choose_files
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.file_source import FileSource
+from dataformats.reading.pickled_source import PickledSource, known_files
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike, Type
 from dataformats.storage.given_files import to_picklable, to_reopenable
@@ -152,7 +153,7 @@ def arguments_of(path: Any, *, spec: SpecLike | None = None, **options: Any) -> 
     """
     spec = None if spec is None else Spec(spec)
     _check_codecs(spec or {}, options.get("payload"), options.get("codecs"))
-    names = {one.name for one in fields(OpenArguments)} - {"backend_options"}
+    names = {one.name for one in fields(OpenArguments)} - {"backend_options", "counts"}
     known = {name: options.pop(name) for name in names & options.keys()}
     if "max_record_bytes" in known:
         known["max_record_bytes"] = checked_int("max_record_bytes", known["max_record_bytes"], 0)
@@ -241,38 +242,40 @@ class OpenArguments(ReaderOptions):
         used = set() if self.payload is not None or metadata.get("payload") is None else {"payload"}
         return used | ({"spec"} if self.spec is None and spec_applies(self.payload, metadata) else set())
 
-    def reopen(
-        self, fingerprint: str, payload: str | None, spec: Spec, spec_is_inferred: bool, memory: Any = None
-    ) -> FileSource:
+    def reopen(self, pickled: PickledSource) -> FileSource:
         """Open the files of a pickled source.
-
-        Args:
-            fingerprint: The fingerprint of that source.
-            payload: The payload of that source, inferred or not.
-            spec: The spec of that source, inferred or not; after `with_spec` it differs from the call's.
-            spec_is_inferred: True if that source inferred it.
-            memory: Gives access to its files in memory; `None` if it has none, or cannot share them.
 
         Raises:
             StateMismatchError: The data have another fingerprint.
         """
-        source = self.open(lambda _: None)  # that source accepted its sidecars, and the fingerprints are compared
-        if not spec_is_inferred:
-            source = source.with_spec(spec)
-        source.adopt_memory(memory)
-        source.adopt(payload, spec)
-        if source.fingerprint != fingerprint:
+        known = self._open_known(pickled)
+        source = known or self.open(lambda _: None)  # that source accepted its sidecars; fingerprints are compared
+        if not pickled.spec_is_inferred:
+            source = source.with_spec(pickled.spec)
+        source.adopt_memory(pickled.memory)
+        source.adopt(pickled.payload, pickled.spec, pickled.fingerprint if known else None)
+        if source.fingerprint != pickled.fingerprint:
             raise StateMismatchError(
                 f"the data at {source.paths[0]!r}",
-                expected=fingerprint,
+                expected=pickled.fingerprint,
                 found=source.fingerprint,
                 remedy="they changed since this source was pickled: open them again",
             )
         return source
 
+    def _open_known(self, pickled: PickledSource) -> FileSource | None:
+        """Open files as they were pickled; `None` if they must be listed, opened and compared."""
+        found = None if pickled.files is None else known_files(pickled.files)
+        if found is None or self.format is None:
+            return None
+        files, counts = found
+        backend = backends.get(self.format)
+        reader = backend.open(files, replace(self, counts=counts), **self.backend_options)
+        return FileSource(self, backend, reader, declared_schema(self, self.format, pickled.declared))
+
     def __reduce__(self) -> tuple[Any, ...]:
         defaults = OpenArguments(path=None)
-        names = [one.name for one in fields(self) if one.name not in ("spec", "progress")]
+        names = [one.name for one in fields(self) if one.name not in ("spec", "progress", "counts")]
         changed = {name: getattr(self, name) for name in names if getattr(self, name) != getattr(defaults, name)}
         changed["path"] = to_picklable(self.path)
         return _arguments, (changed | ({} if self.spec is None else {"spec": self.spec.to_json()}),)

@@ -21,17 +21,27 @@ _T = TypeVar("_T")
 class LocalFile(StoredFile):
     """A file on the local disk, read by position through a descriptor that all threads share."""
 
-    def __init__(self, path: Path) -> None:
-        info = path.stat()
+    def __init__(self, path: str | Path) -> None:
+        name, info = str(path), os.stat(path)
         if stat.S_ISDIR(info.st_mode):
-            raise IsADirectoryError(f"{str(path)!r} is a folder, expected a file")
+            raise IsADirectoryError(f"{name!r} is a folder, expected a file")
         if not stat.S_ISREG(info.st_mode):
-            raise FormatError("not a regular file", path=str(path))
-        self.name: str = str(path)
-        self.local: Path | None = path
-        self.size: int = info.st_size
-        self.mtime_ns: int = info.st_mtime_ns
-        self.identity: tuple[str, ...] = (str(info.st_size), str(info.st_mtime_ns))
+            raise FormatError("not a regular file", path=name)
+        self._set(name, info.st_size, info.st_mtime_ns)
+
+    def _set(self, name: str, size: int, mtime_ns: int) -> None:
+        self.name: str = name
+        self.local: str | None = name
+        self.size: int = size
+        self.mtime_ns: int = mtime_ns
+        self.identity: tuple[str, ...] = (str(size), str(mtime_ns))
+
+    @classmethod
+    def known(cls, name: str, size: int, mtime_ns: int) -> LocalFile:
+        """Return a file without looking at it: it is compared with this size and time when it is read."""
+        file = cls.__new__(cls)
+        file._set(name, size, mtime_ns)
+        return file
 
     def read_into(self, offset: int, out: memoryview) -> int:
         done = self._read(lambda descriptor: _fill(descriptor, offset, out))
@@ -124,13 +134,14 @@ class LocalFolder(Folder):
     def __init__(self, path: Path) -> None:
         self._path = path
         self.name: str = str(path)
+        self._prefix = "" if self.name == "." else os.path.join(path, "")
 
     def names(self) -> list[str]:
         with open_patiently(lambda: os.scandir(self._path)) as entries:
             return sorted(entry.name for entry in entries if is_data(entry.name) and entry.is_file())
 
     def file(self, name: str) -> StoredFile:
-        return LocalFile(self._path / name)
+        return LocalFile(self._prefix + name)
 
     def folders(self) -> list[str]:
         with open_patiently(lambda: os.scandir(self._path)) as entries:

@@ -47,7 +47,7 @@ def read_blobs(files: Sequence[StoredFile], requests: Sequence[Extents], *, max_
     """
     if not requests:
         return []
-    sizes = np.array([file.size for file in files], np.int64)
+    sizes = _sizes(files, requests)
     problems = [_problems(request, files, sizes, max_bytes) for request in requests]
     sound = [_without(len(request), wrong) for request, wrong in zip(requests, problems, strict=True)]
     buffer, starts = _fetch_all(files, sizes, requests, sound)
@@ -62,8 +62,21 @@ def read_blobs(files: Sequence[StoredFile], requests: Sequence[Extents], *, max_
 def readable_lengths(files: Sequence[StoredFile], extents: Extents) -> NDArray[np.int64]:
     """Return int64[n], the length of each blob; 0 for blobs that are known to be unreadable before they are read."""
     length = extents.length.copy()
-    length[list(_problems(extents, files, np.array([file.size for file in files], np.int64), 2**62))] = 0
+    length[list(_problems(extents, files, _sizes(files, [extents]), 2**62))] = 0
     return length
+
+
+def _sizes(files: Sequence[StoredFile], requests: Sequence[Extents]) -> NDArray[np.int64]:
+    """Return int64[n_files], the bytes of the files that have the extents; 0 for the others."""
+    sizes = np.zeros(len(files), np.int64)
+    for number in {number for request in requests for number in _numbers(request)}:
+        sizes[number] = files[number].size
+    return sizes
+
+
+def _numbers(request: Extents) -> list[int]:
+    """Return the numbers of the files that have its extents."""
+    return np.flatnonzero(np.bincount(request.file)).tolist()
 
 
 def _problems(
@@ -75,7 +88,7 @@ def _problems(
         outside = (request.length < 0) | (request.offset < request.head) | (request.length > room - request.offset)
     outside |= request.offset > room
     problems: dict[int, FormatError] = {}
-    least = min((file.most_record_bytes(max_bytes) for file in files), default=max_bytes)
+    least = min((files[number].most_record_bytes(max_bytes) for number in _numbers(request)), default=max_bytes)
     for row in np.flatnonzero(outside | (request.length > least)).tolist():
         file = files[request.file[row]]
         offset, length = int(request.offset[row]), int(request.length[row])

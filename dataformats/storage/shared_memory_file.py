@@ -9,7 +9,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from multiprocessing import reduction
 from multiprocessing.context import get_spawning_popen
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -181,7 +180,7 @@ class MappedFile(MemoryFile):
                 f"io='mmap' needs uncompressed local files, found {file!r}. Pass cache='memory' for other files."
             )
         super().__init__(file)
-        self.local: Path | None = file.local
+        self.local: str | None = file.local
 
     def _load(self) -> NDArray[np.uint8]:
         assert isinstance(self._file, LocalFile)  # the constructor checked it; for the type checker

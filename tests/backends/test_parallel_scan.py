@@ -37,7 +37,7 @@ class Held(StoredFile):
 
     def __init__(self, content: bytes) -> None:
         self.name, self.size, self.identity = "held", len(content), (str(len(content)),)
-        self.local = Path("held")  # a file with a path: the scan passes over large records
+        self.local = "held"  # a file with a path: the scan passes over large records
         self._content = content
 
     def read_into(self, offset: int, out: memoryview) -> int:

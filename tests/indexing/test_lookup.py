@@ -199,11 +199,9 @@ def test_indexes_of_all_sources_share_one_budget(tmp_path: Path, monkeypatch: py
     budget = MemoryBudget(20_000)
     monkeypatch.setattr(lookup, "INDEX_MEMORY", budget)
     sources = [dataformats.open(path, payload="bytes") for _ in range(6)]
-    for source in sources:
-        assert len(source.read([3, 999])) == 2
+    assert [len(source.read([3, 999])) for source in sources] == [2] * 6
     assert 0 <= budget.left < 7_000
     sources.clear()
-    del source
     gc.collect()
     assert budget.left == 20_000
 

@@ -72,3 +72,20 @@ def test_damage_among_long_records(tmp_path: Path, small_limits: list[int]) -> N
     path.write_bytes(content)
     assert len(dataformats.open(path, verify_checksums=False).fingerprint) == 32
     assert np.max(small_limits) < 1000
+
+
+def test_short_records_of_a_field_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work by field and record took nine seconds for 5,000 fields."""
+    fields = [f"f{number}" for number in range(30)]
+    with dataformats.create(tmp_path / "x", "granular", spec=dict.fromkeys(fields, "int64")) as writer:
+        writer.extend(dict.fromkeys(fields, row) for row in range(64))
+    parts: list[int] = []
+    fetch = BlobReader.fetch_located
+
+    def counted(self: BlobReader, located: Mapping[str, Located]) -> Any:
+        parts.append(len(located))
+        return fetch(self, located)
+
+    monkeypatch.setattr(BlobReader, "fetch_located", counted)
+    assert len(dataformats.open(tmp_path / "x").fingerprint) == 32
+    assert parts == [30]

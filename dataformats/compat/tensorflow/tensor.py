@@ -88,7 +88,7 @@ class Tensor(np.ndarray):
         return as_dtype(np.ndarray.dtype.__get__(self))
 
     @property  # type: ignore[misc]  # numpy's can be assigned
-    def shape(self) -> Any:
+    def shape(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The shape, a `TensorShape`."""
         return TensorShape(np.ndarray.shape.__get__(self))
 
