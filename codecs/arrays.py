@@ -97,9 +97,9 @@ class _Array(ArrayCodec):
         if values is not None:
             rows = values.reshape(len(blobs), width)
             begin = width - self.decode(blobs.view(0)).nbytes
-            stacked = _stacked(rows[:, :begin], rows[:, begin:])
-            if stacked is not None:
-                return self._column(stacked)
+            column = self._column(_stacked(rows[:, :begin], rows[:, begin:]))
+            if column is not None:
+                return column
         return [self.decode(blobs.view(row)) for row in range(len(blobs))]
 
     def value_slice(self, blobs: Blobs) -> ValueSlice | None:
@@ -113,11 +113,11 @@ class _Array(ArrayCodec):
         values = blobs.packed(begin + n_bytes) if begin >= 0 and len(blobs) else None
         if values is None:
             return None
-        stacked = _stacked(values.reshape(len(blobs), begin + n_bytes)[:, :begin], split.rows)
-        return None if stacked is None else self._column(stacked)
+        return self._column(_stacked(values.reshape(len(blobs), begin + n_bytes)[:, :begin], split.rows))
 
-    def _column(self, stacked: NDArray[Any]) -> Column:
-        return StackedList(stacked)
+    def _column(self, stacked: NDArray[Any] | None) -> Column | None:
+        """Return the column of the rows of one array; `None` if the blobs must be decoded one by one."""
+        return None if stacked is None or stacked.ndim == 1 else StackedList(stacked)  # its rows are not scalars
 
 
 class _Declared(_Array):
@@ -132,9 +132,10 @@ class _Declared(_Array):
         self._dtype = dtype
         self._shape = shape
 
-    def _column(self, stacked: NDArray[Any]) -> Column:
-        fits = stacked.dtype == self._dtype and stacked.shape[1:] == self._shape
-        return np.ascontiguousarray(stacked) if fits else StackedList(stacked)
+    def _column(self, stacked: NDArray[Any] | None) -> Column | None:
+        if stacked is not None and stacked.dtype == self._dtype and stacked.shape[1:] == self._shape:
+            return np.ascontiguousarray(stacked)
+        return super()._column(stacked)
 
 
 def _stacked(heads: NDArray[np.uint8], data: NDArray[np.uint8]) -> NDArray[Any] | None:
@@ -145,14 +146,14 @@ def _stacked(heads: NDArray[np.uint8], data: NDArray[np.uint8]) -> NDArray[Any] 
         data: uint8[n, n_bytes], the data.
 
     Returns:
-        `None` if the headers, and so dtypes or shapes, are not all the same, or the arrays have no dimension.
+        `None` if the headers, and so dtypes or shapes, are not all the same, or the arrays are empty.
     """
     headers = heads.tobytes()
     head = headers[: heads.shape[1]]
     if headers != head * len(heads):
         return None
     dtype, shape = _form(head, data.shape[1])
-    if not shape or not data.shape[1]:
+    if not data.shape[1]:
         return None
     rows = data.view(dtype)
     if not rows.flags.aligned:

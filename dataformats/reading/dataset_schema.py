@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from dataformats.reading.opening import OpenArguments
 
 __all__ = ["DatasetSchema", "DeclaredSchema", "declared_schema", "spec_applies"]
+
+_FEW = 16  # samples that tell the payload of declared fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,8 @@ class DatasetSchema:
             return None
         with self._lock:
             if self._payload is None and isinstance(self._backend, BlobBackend):
-                self._payload = self._backend.guess_payload(self._samples())
+                few = None if self._declared.spec is None else _FEW  # a payload without these fields is an error
+                self._payload = self._backend.guess_payload(itertools.islice(self._samples(), few))
             return self._payload or "bytes"
 
     @property
