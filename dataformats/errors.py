@@ -224,9 +224,9 @@ class ChecksumError(FormatError):
 
     def __post_init__(self) -> None:
         if self.stored is not None:
-            self.expected = f"{self.stored:#010x} (stored)"
+            self.expected: object = f"{self.stored:#010x} (stored)"
         if self.computed is not None:
-            self.found = f"{self.computed:#010x} (computed)"
+            self.found: object = f"{self.computed:#010x} (computed)"
         super().__post_init__()
 
 

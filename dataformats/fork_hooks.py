@@ -35,6 +35,7 @@ class cached_property(functools.cached_property[T]):  # noqa: N801  # the name i
 
     def __init__(self, func: Callable[[Any], T]) -> None:
         super().__init__(func)
+        self.lock: Any
         self._unlock()
         after_fork(self, "_unlock")
 

@@ -18,7 +18,7 @@ class MemoryBudget:
     """
 
     def __init__(self, n_bytes: int) -> None:
-        self.left = n_bytes
+        self.left: int = n_bytes
         self._unlock()
         after_fork(self, "_unlock")
 

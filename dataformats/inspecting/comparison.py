@@ -122,8 +122,8 @@ class DatasetDiff:
         n: int | None = None,
     ) -> None:
         check_names(source, rename)
-        self.findings = Findings(limit)
-        self.numbers = SourceIndices(0, chosen)
+        self.findings: Findings = Findings(limit)
+        self.numbers: SourceIndices = SourceIndices(0, chosen)
         self._n = n if n is not None else len(source) if chosen is None else len(chosen)
         wanted = {rename.get(name, name): name for name in (source.spec if fields is None else source.mask(fields))}
         common = {new: old for new, old in wanted.items() if new in dataset.spec}

@@ -76,7 +76,7 @@ class Findings:
     def __init__(self, limit: int) -> None:
         if limit < 1:
             raise ValueError(f"expected max_findings of at least 1, found {limit}")
-        self.n_findings = 0
+        self.n_findings: int = 0
         self.findings: list[Finding] = []
         self._limit = limit
         self._groups: dict[_Key, FindingGroup] = {}

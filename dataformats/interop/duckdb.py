@@ -182,7 +182,7 @@ class _BoundCondition:
             self._connection.execute("set enable_progress_bar = false")  # it would go to stdout
             self._connection.execute("set lock_configuration = true")
             tree = self._parsed()
-            self.rows = ArrowRows(source, _fields(tree, source.spec, self._number))
+            self.rows: ArrowRows = ArrowRows(source, _fields(tree, source.spec, self._number))
             self._copies, self._constant_bytes = _sizes(tree)
             self._bind()
             stack.pop_all()

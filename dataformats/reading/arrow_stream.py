@@ -66,7 +66,7 @@ class ArrowRows:
                 if any(kind.dims for kind in self._computed.values()):
                     raise
         self.source = source
-        self.schema = arrow_schema(spec, media_structs=media_structs)
+        self.schema: Any = arrow_schema(spec, media_structs=media_structs)
 
     def arrays(self, batch: RecordBatch) -> list[Any]:
         """Return the columns of a batch of `source`, in the order of `schema`."""

@@ -63,7 +63,8 @@ class Moments:
         self._mean = 0.0  # mean of the distances
         self._squares = 0.0
         self._scale = _FROM_TINY
-        self.least, self.most = math.inf, -math.inf
+        self.least: float = math.inf
+        self.most: float = -math.inf
 
     def add(self, numbers: NDArray[Any], minimum: float, maximum: float) -> None:
         """Add float64 numbers or integers, given their least and largest."""
@@ -185,7 +186,7 @@ class Frequencies:
     """How often each value occurs, if there are at most `MAX_DISTINCT`. All values are integers, or none is."""
 
     def __init__(self) -> None:
-        self.overflown = False
+        self.overflown: bool = False
         self._values: NDArray[Any] | None = None  # distinct integers, sorted
         self._counts = np.zeros(0, np.int64)
         self._others: Counter[Any] = Counter()

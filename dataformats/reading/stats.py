@@ -110,8 +110,8 @@ class RunningStats:
     """
 
     def __init__(self, fields: Sequence[str], n_largest: int = 10) -> None:
-        self.records = 0
-        self.n_failed = 0
+        self.records: int = 0
+        self.n_failed: int = 0
         self.failures: dict[int, Exception] = {}
         self._fields = {name: _FieldStats(n_largest) for name in fields}
 

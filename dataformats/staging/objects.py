@@ -30,7 +30,7 @@ class Objects:
     def __init__(self, fs: Any) -> None:
         self.fs = fs
         protocols = {fs.protocol} if isinstance(fs.protocol, str) else {*fs.protocol}
-        self.appear_whole = bool(protocols & _OBJECT_STORES)
+        self.appear_whole: bool = bool(protocols & _OBJECT_STORES)
 
     def find(self, folder: str) -> dict[str, Any]:
         """Return the objects in a folder, each with its description by the file system."""

@@ -57,15 +57,15 @@ class OpenedFile(StoredFile):
 
     def __init__(self, handle: Any) -> None:
         name = getattr(handle, "name", None)  # a number, if it has only a descriptor
-        self.name = name if isinstance(name, str) and name else f"<{type(handle).__name__}>"
+        self.name: str = name if isinstance(name, str) and name else f"<{type(handle).__name__}>"
         if isinstance(handle, io.TextIOBase):
             raise TypeError(f"{self.name!r} is opened as text: open it in binary mode, 'rb'")
         if not (handle.readable() and handle.seekable()):
             raise ValueError(f"{self.name!r} cannot be read at any place: pass its bytes, as file.read() returns them")
         self._handle = handle
         self._lock = threading.Lock()
-        self.size = int(handle.seek(0, os.SEEK_END))
-        self.identity = (str(self.size),)
+        self.size: int = int(handle.seek(0, os.SEEK_END))
+        self.identity: tuple[str, ...] = (str(self.size),)
         self.has_name = False
         after_fork(self, "_forget")
 

@@ -38,8 +38,10 @@ class ParsePlan:
 
     def __init__(self, features: Mapping[str, Any], *, in_steps: bool) -> None:
         make = _field_of_steps if in_steps else _field_of
-        self.fields = sorted([make(name, features[name]) for name in sorted(features)], key=lambda field: field.group)
-        self.keys = list(dict.fromkeys(key for field in self.fields for key in field.keys))
+        self.fields: list[ParsedFeature] = sorted(
+            [make(name, features[name]) for name in sorted(features)], key=lambda field: field.group
+        )
+        self.keys: list[str] = list(dict.fromkeys(key for field in self.fields for key in field.keys))
         self._read = None if in_steps else _reader(self.fields)
 
     def find(self, blobs: Blobs) -> dict[str, FeatureColumn]:

@@ -46,7 +46,7 @@ class TensorShape(tuple[int | None, ...]):
         """Return the sizes of this shape, followed by the sizes of another."""
         return TensorShape((*self, *other))
 
-    __add__ = concatenate
+    __add__: Any = concatenate
 
     def __radd__(self, other: Any) -> TensorShape:
         return TensorShape((*other, *self))
@@ -61,7 +61,7 @@ class TensorShape(tuple[int | None, ...]):
     def __ne__(self, other: object) -> bool:
         return not self == other
 
-    __hash__ = tuple.__hash__
+    __hash__: Any = tuple.__hash__
 
 
 def _operator(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -125,27 +125,6 @@ class Tensor(np.ndarray):
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return func(*_plain_arrays(args), **_plain_arrays(kwargs))
 
-    __add__, __radd__ = _operator("add")
-    __sub__, __rsub__ = _operator("subtract")
-    __mul__, __rmul__ = _operator("multiply")
-    __truediv__, __rtruediv__ = _operator("divide")
-    __floordiv__, __rfloordiv__ = _operator("floordiv")
-    __mod__, __rmod__ = _operator("floormod")
-    __pow__, __rpow__ = _operator("pow")
-    __matmul__, __rmatmul__ = _operator("matmul")
-    __and__, __rand__ = _operator("and")
-    __or__, __ror__ = _operator("or")
-    __xor__, __rxor__ = _operator("xor")
-    __lt__, _ = _operator("less")
-    __le__, _ = _operator("less_equal")
-    __gt__, _ = _operator("greater")
-    __ge__, _ = _operator("greater_equal")
-    # An operator with assignment makes a new tensor: names of the same one keep their values.
-    __iadd__, __isub__, __imul__, __itruediv__ = __add__, __sub__, __mul__, __truediv__
-    __ifloordiv__, __imod__, __ipow__, __imatmul__ = __floordiv__, __mod__, __pow__, __matmul__
-    __iand__, __ior__, __ixor__ = __and__, __or__, __xor__
-    del _
-
     def __eq__(self, other: Any) -> Any:
         return _equal("equal", self, other)
 
@@ -162,6 +141,20 @@ class Tensor(np.ndarray):
 
     def __invert__(self) -> Any:
         return unary("~", np.invert, "bui", self)
+
+
+_ARITHMETIC = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floordiv", "mod": "floormod",
+    "pow": "pow", "matmul": "matmul", "and": "and", "or": "or", "xor": "xor",
+}  # fmt: skip
+_COMPARISONS = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
+
+for _method, _operation in (_ARITHMETIC | _COMPARISONS).items():
+    _forward, _backward = _operator(_operation)
+    setattr(Tensor, f"__{_method}__", _forward)
+    if _method in _ARITHMETIC:
+        setattr(Tensor, f"__r{_method}__", _backward)
+        setattr(Tensor, f"__i{_method}__", _forward)  # a new tensor: names of the same one keep their values
 
 
 _UFUNCS: dict[Any, str] = {
@@ -310,6 +303,8 @@ class StringTensor(bytes):
         """
         same_shape((), shape)
 
+    __add__: Any
+    __radd__: Any
     __add__, __radd__ = _operator("add")
 
     def __eq__(self, other: object) -> Any:
@@ -318,7 +313,7 @@ class StringTensor(bytes):
     def __ne__(self, other: object) -> Any:
         return _equal("not_equal", self, other)
 
-    __hash__ = bytes.__hash__
+    __hash__: Any = bytes.__hash__
 
 
 class TensorSpec:

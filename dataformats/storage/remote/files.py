@@ -76,7 +76,7 @@ class FsspecFile(StoredFile):
         self._modified: str | None = None if self._tag else info.get("Last-Modified")
         # Paths in two archives, or on two hosts, may have one name: only some versions tell their contents apart.
         # A copy that `simplecache::` keeps may be of an earlier version than the one that the server tells.
-        self.has_name = not is_copy(fs)
+        self.has_name: bool = not is_copy(fs)
         tells = (is_http(self.name) and len(self.identity) > 1) or has_tag(info)
         self.is_versioned: bool = self.has_name and tells
         self.cache_key: tuple[str, ...] = (self.name, *self.identity)

@@ -30,7 +30,7 @@ class Versions:
     def __init__(self, ask: Callable[[], dict[str, tuple[str, ...]]], seconds: float = 0.0) -> None:
         self._ask = ask
         self._seconds = seconds
-        self.asked = time.monotonic()
+        self.asked: float = time.monotonic()
         self.found: dict[str, tuple[str, ...]] = {}
 
     @property

@@ -17,7 +17,8 @@ MOST_MEGABYTES = 700  # 180 of them without any condition
 TIMEOUT_S = 5
 
 SEARCH = f"""
-import json, resource, sys, time
+import json, sys, time
+from pathlib import Path
 import dataformats
 from dataformats.interop.duckdb import matching
 outcomes = []
@@ -27,7 +28,9 @@ for condition in json.loads(sys.stdin.read()):
         outcome = sum(map(len, matching(dataformats.open(sys.argv[1]), condition, timeout_s={TIMEOUT_S})))
     except (ValueError, TimeoutError) as error:
         outcome = type(error).__name__
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    # Not ru_maxrss, which begins with that of the process that started this one.
+    status = Path("/proc/self/status").read_text().split("VmHWM:")[1]
+    peak = int(status.split()[0]) // 1024
     outcomes.append((outcome, time.monotonic() - began, peak))
     print(peak, f"{{time.monotonic() - began:.1f}} s", outcome, condition[:60], file=sys.stderr)
 print(json.dumps(outcomes))
