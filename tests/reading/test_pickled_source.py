@@ -46,7 +46,7 @@ def test_no_shard_is_opened_before_it_is_read(tmp_path: Path, format: str, monke
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_a_shard_that_changed_is_refused_when_it_is_read(
+def test_a_changed_shard_is_refused_when_it_is_read(
     tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = dataformats.open(_write(tmp_path / "data", format))

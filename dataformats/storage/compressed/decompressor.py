@@ -1,8 +1,8 @@
 """Decompressors of GZIP and ZLIB data at a position of a file, which can be copied as checkpoints.
 
-The fast path decompresses with zlib-ng, or with zlib if zlib-ng is not installed, and says nothing about damage: it
-raises `DamageError` at anything unusual. Its reference decompresses with zlib, and finds every byte before the damage.
-So the bytes and errors of a damaged file are the same with either library.
+The fast paths decompress with zlib-ng, or in one pass with ISA-L, or with zlib if these are not installed. They say
+nothing about damage: they raise `DamageError` at anything unusual. Their reference decompresses with zlib, and finds
+every byte before the damage. So the bytes and errors of a damaged file are the same with any library.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import zlib
 from types import ModuleType
 from typing import Any
 
-__all__ = ["WBITS", "DamageError", "Decompressor", "ReferenceDecompressor", "fast_library"]
+__all__ = ["WBITS", "DamageError", "Decompressor", "OnePassDecompressor", "ReferenceDecompressor", "fast_library"]
 
 WBITS = {"gzip": 31, "zlib": 15}
 """The `wbits` of `zlib` for each compression."""
+
+_RESERVED_FLAGS = 0xE0  # of a gzip header
 
 
 class DamageError(Exception):
@@ -24,10 +26,10 @@ class DamageError(Exception):
 
 
 @functools.cache
-def fast_library() -> ModuleType:
-    """Return `zlib_ng`, which decompresses about twice as fast as `zlib`; or `zlib` if it is not installed."""
+def fast_library(name: str = "zlib_ng.zlib_ng") -> ModuleType:
+    """Return a library; `zlib`, which takes twice as long as the others, if it is not installed."""
     try:
-        return importlib.import_module("zlib_ng.zlib_ng")
+        return importlib.import_module(name)
     except ImportError:  # a platform for which it has no wheel
         return zlib
 
@@ -47,6 +49,7 @@ class Decompressor:
 
     __slots__ = ("_state", "_wbits", "pending", "position", "source")
     read_bytes = 64 * 1024
+    library = staticmethod(fast_library)
 
     def __init__(self, wbits: int) -> None:
         self._wbits = wbits
@@ -56,7 +59,7 @@ class Decompressor:
         self.pending: bytes = b""
 
     def _new_state(self) -> Any:
-        return fast_library().decompressobj(self._wbits)
+        return self.library().decompressobj(self._wbits)
 
     @property
     def ended(self) -> bool:
@@ -93,7 +96,7 @@ class Decompressor:
         found.source -= len(self.pending)
         try:
             found.position += len(state.decompress(b"", 1))  # which forgets `unconsumed_tail`
-        except fast_library().error as error:
+        except self.library().error as error:
             raise DamageError(str(error)) from error
         return found
 
@@ -111,11 +114,40 @@ class Decompressor:
         """
         try:
             out: bytes = self._state.decompress(self.pending, max_bytes)
-        except fast_library().error as error:
+        except self.library().error as error:
             raise DamageError(str(error)) from error
         self.pending = _left(self._state)
         self.position += len(out)
         return out
+
+
+class OnePassDecompressor(Decompressor):
+    """Decompresses with ISA-L, a third faster than zlib-ng; its state cannot be copied, so a copy is at the start."""
+
+    __slots__ = ("_checked",)
+    library = staticmethod(functools.partial(fast_library, "isal.isal_zlib"))
+
+    def copy(self) -> Decompressor:
+        """Return another one at the start."""
+        return type(self)(self._wbits)
+
+    def _new_state(self) -> Any:
+        self._checked = self._wbits != WBITS["gzip"]
+        return super()._new_state()
+
+    def take(self, max_bytes: int) -> bytes:
+        """Return up to `max_bytes` decompressed bytes of the pending ones; max_bytes > 0.
+
+        Raises:
+            DamageError: The pending bytes are damaged at their start, or a member begins with flags of no meaning,
+                which ISA-L does not see.
+        """
+        if not self._checked:
+            flags = self.pending[3:4]
+            if not flags or flags[0] & _RESERVED_FLAGS:
+                raise DamageError("unknown header flags")
+            self._checked = True
+        return super().take(max_bytes)
 
 
 class ReferenceDecompressor(Decompressor):
@@ -127,9 +159,7 @@ class ReferenceDecompressor(Decompressor):
 
     __slots__ = ()
     read_bytes = 16 * 1024  # a checkpoint may hold this much compressed data
-
-    def _new_state(self) -> Any:
-        return zlib.decompressobj(self._wbits)
+    library = staticmethod(functools.partial(fast_library, "zlib"))
 
     def checkpoint(self) -> Decompressor:
         """Return a copy at the same position."""

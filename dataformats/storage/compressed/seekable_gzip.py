@@ -14,7 +14,13 @@ from dataformats.errors import FormatError, TruncatedError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces import OutdatedIndexError
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.compressed.decompressor import WBITS, DamageError, Decompressor, ReferenceDecompressor
+from dataformats.storage.compressed.decompressor import (
+    WBITS,
+    DamageError,
+    Decompressor,
+    OnePassDecompressor,
+    ReferenceDecompressor,
+)
 
 __all__ = ["DecompressedFile"]
 
@@ -28,6 +34,7 @@ _PATIENCE_S = 1.0  # an interrupt may leave a read that never ends
 _SHARE = 8  # divides `max_record_bytes`: longer records need a file that is not much smaller
 _EXPANSION = 100  # sound records of this size are rarely compressed more
 _END = 2**63
+_FLAGS = 4  # bytes of a gzip header up to its flags, which a decompressor may look at
 
 _LIVE: weakref.WeakSet[DecompressedFile] = weakref.WeakSet()
 
@@ -35,11 +42,16 @@ _LIVE: weakref.WeakSet[DecompressedFile] = weakref.WeakSet()
 class DecompressedFile(StoredFile):
     """The decompressed bytes of a file, as a file.
 
+    Args:
+        file: The compressed file.
+        compression: `"gzip"` or `"zlib"`.
+        one_pass: It is read once, in order: faster, without checkpoints.
+
     Attributes:
         damage: Why the decompressed bytes end early, once `size` is known; `None` if the file is sound.
     """
 
-    def __init__(self, file: StoredFile, compression: str) -> None:
+    def __init__(self, file: StoredFile, compression: str, *, one_pass: bool = False) -> None:
         self._file = file
         self._wbits = WBITS[compression]
         self.compression = compression
@@ -48,8 +60,8 @@ class DecompressedFile(StoredFile):
         self.damage: FormatError | None = None
         self._size: int | None = None
         self._is_measured = False
-        self._step = _STEP
-        self._kind: type[Decompressor] = Decompressor
+        self._step = _END if one_pass else _STEP
+        self._kind: type[Decompressor] = OnePassDecompressor if one_pass else Decompressor
         self._checkpoints: list[Decompressor] = [self._kind(self._wbits)]
         self._unlock()
         after_fork(self, "_unlock")
@@ -138,7 +150,7 @@ class DecompressedFile(StoredFile):
     def _use_reference(self) -> None:
         """Decompress from the start, by the reference, and from then on."""
         with self._lock:
-            if self._kind is Decompressor:
+            if self._kind is not ReferenceDecompressor:
                 self._kind = ReferenceDecompressor
                 checkpoints: list[Decompressor] = [self._kind(self._wbits)]
                 self._checkpoints, self._cursors, self._step = checkpoints, [], _STEP
@@ -260,12 +272,12 @@ class DecompressedFile(StoredFile):
         while True:
             if self._wbits == WBITS["gzip"]:
                 rest = rest.lstrip(b"\0")  # padding, which gzip itself accepts
-            if rest:
+            more = b"" if len(rest) >= _FLAGS else self._file.pread(source, cursor.read_bytes)
+            if not more:
                 break
-            rest = self._file.pread(source, cursor.read_bytes)
-            source += len(rest)
-            if not rest:
-                return False
+            rest, source = rest + more, source + len(more)
+        if not rest:
+            return False
         if self._wbits != WBITS["gzip"] or not rest.startswith(b"\x1f"):
             self._broken(cursor, "bytes follow the compressed data", FormatError)
             return False
