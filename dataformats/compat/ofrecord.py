@@ -56,8 +56,8 @@ Feature: Any = message_class("oneflow.Feature")
 OFRecord: Any = message_class("oneflow.OFRecord")
 """`feature`: name to `Feature`."""
 
-for _message in (BytesList, FloatList, DoubleList, Int32List, Int64List, Feature, OFRecord):
-    _message.__module__ = __name__  # pickles name a class by its module
+for _name in __all__:
+    globals()[_name].__module__ = __name__  # pickles name a class by its module
 
 DESCRIPTOR: Any = OFRecord.DESCRIPTOR.file
 """Describes all of them."""

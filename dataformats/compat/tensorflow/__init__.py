@@ -20,8 +20,6 @@ Example:
 
 from __future__ import annotations
 
-from typing import Any
-
 from dataformats.compat.tensorflow import (
     arithmetic,
     arrays,
@@ -49,9 +47,9 @@ from dataformats.compat.tensorflow import (
 from dataformats.compat.tensorflow.arithmetic import *  # noqa: F403  # as TensorFlow has them: in both places
 from dataformats.compat.tensorflow.arrays import *  # noqa: F403
 from dataformats.compat.tensorflow.debugging import assert_equal, assert_greater, assert_less
-from dataformats.compat.tensorflow.dtypes import ALIASES, DTYPES, DType, as_dtype
+from dataformats.compat.tensorflow.dtypes import NAMED, DType, as_dtype
 from dataformats.compat.tensorflow.functions import *  # noqa: F403
-from dataformats.compat.tensorflow.missing import missing
+from dataformats.compat.tensorflow.missing import missing_from
 from dataformats.compat.tensorflow.ragged import RaggedTensor
 from dataformats.compat.tensorflow.shapes import *  # noqa: F403
 from dataformats.compat.tensorflow.sparse import SparseTensor
@@ -64,16 +62,13 @@ __version__ = "2.21.0"
 newaxis = None
 """An index that adds a dimension."""
 
-_DTYPES = DTYPES | {alias: DTYPES[name] for alias, name in ALIASES.items()}
-globals().update(_DTYPES)
+globals().update(NAMED)
 
 __all__ = [  # names of dtypes and operations
     "DType", "RaggedTensor", "SparseTensor", "Tensor", "TensorShape", "TensorSpec", "as_dtype", "as_string",
     "assert_equal", "assert_greater", "assert_less", "autograph", "compat", "config", "data", "debugging", "dtypes",
     "errors", "image", "io", "lookup", "math", "nest", "newaxis", "python_io", "ragged", "random", "sparse", "strings",
-    "train", *arrays.__all__, *functions.__all__, *arithmetic.__all__, *shapes.__all__, *_DTYPES,
+    "train", *arrays.__all__, *functions.__all__, *arithmetic.__all__, *shapes.__all__, *NAMED,
 ]  # fmt: skip
 
-
-def __getattr__(name: str) -> Any:
-    raise missing(name)
+__getattr__ = missing_from(__name__)

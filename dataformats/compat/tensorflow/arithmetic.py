@@ -20,36 +20,33 @@ __all__ = [
 ]  # fmt: skip
 
 
-def elementwise(name: str, function: Callable[..., Any], kinds: str, doc: str) -> Callable[..., Any]:
+def elementwise(operation: str, function: Callable[..., Any], kinds: str, doc: str) -> Callable[..., Any]:
     """Return an operation of one value, for dtypes of some kinds."""
 
-    def operation(x: Any, name: Any = None) -> Any:
-        return unary(called, function, kinds, x)
+    def apply(x: Any, name: Any = None) -> Any:
+        return unary(operation, function, kinds, x)
 
-    called = name
-    operation.__doc__ = doc
-    return operation
+    apply.__doc__ = doc
+    return apply
 
 
-def of_two(name: str, doc: str) -> Callable[..., Any]:
+def of_two(operation: str, doc: str) -> Callable[..., Any]:
     """Return an operation of `OPERATORS`."""
 
-    def operation(x: Any, y: Any, name: Any = None) -> Any:
-        return binary(called, x, y)
+    def apply(x: Any, y: Any, name: Any = None) -> Any:
+        return binary(operation, x, y)
 
-    called = name
-    operation.__doc__ = doc
-    return operation
+    apply.__doc__ = doc
+    return apply
 
 
-def _reduction(name: str, function: Callable[..., Any], kinds: str, doc: str) -> Callable[..., Any]:
-    def operation(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None) -> Any:
+def _reduction(operation: str, function: Callable[..., Any], kinds: str, doc: str) -> Callable[..., Any]:
+    def apply(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None) -> Any:
         axes = tuple(int(one) for one in axis) if isinstance(axis, Sequence) or np.ndim(axis) else axis
-        return unary(called, lambda array: function(array, axis=axes, keepdims=bool(keepdims)), kinds, input_tensor)
+        return unary(operation, lambda array: function(array, axis=axes, keepdims=bool(keepdims)), kinds, input_tensor)
 
-    called = name
-    operation.__doc__ = doc
-    return operation
+    apply.__doc__ = doc
+    return apply
 
 
 def _sum(array: Any, axis: Any, keepdims: bool) -> Any:

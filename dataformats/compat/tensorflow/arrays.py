@@ -10,7 +10,7 @@ from dataformats.compat.tensorflow.dtypes import as_dtype, convert, is_string, n
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
 from dataformats.compat.tensorflow.ragged import RaggedTensor
 from dataformats.compat.tensorflow.sparse import SparseTensor
-from dataformats.compat.tensorflow.tensor import Tensor, array_of, as_tensor, like, operands, plain, tensor_of
+from dataformats.compat.tensorflow.tensor import Tensor, array_of, as_tensor, like, of_one_dtype, plain, tensor_of
 
 __all__ = [
     "bitcast", "cast", "constant", "convert_to_tensor", "fill", "identity", "one_hot", "ones", "ones_like", "range",
@@ -175,8 +175,5 @@ def where(condition: Any, x: Any = None, y: Any = None, name: Any = None) -> Any
     """
     if x is None and y is None:
         return as_tensor(np.argwhere(array_of(condition)))
-    left, right = operands(x, y)
-    if left.dtype != right.dtype:
-        kinds = f"{as_dtype(left.dtype)!r} and {as_dtype(right.dtype)!r}"
-        raise InvalidArgumentError(f"where: expected two tensors of one dtype, found {kinds}")
+    left, right = of_one_dtype("where", x, y)
     return tensor_of(np.where(like(condition, np.dtype(bool)), left, right))

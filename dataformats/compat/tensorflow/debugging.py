@@ -8,19 +8,20 @@ from typing import Any
 import numpy as np
 
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
-from dataformats.compat.tensorflow.missing import missing
+from dataformats.compat.tensorflow.missing import missing_from
 from dataformats.compat.tensorflow.tensor import binary
 
 __all__ = ["assert_equal", "assert_greater", "assert_greater_equal", "assert_less", "assert_less_equal"]
 
+__getattr__ = missing_from(__name__)
 
-def _check(name: str) -> Callable[..., None]:
+
+def _check(operation: str) -> Callable[..., None]:
     def check(x: Any, y: Any, message: Any = None, summarize: Any = None, name: Any = None) -> None:
         if not np.asarray(binary(operation, x, y)).all():
             raise InvalidArgumentError(f"{message or ''} expected {operation}, found {x!r:.80} and {y!r:.80}".strip())
 
-    operation = name
-    check.__doc__ = f"Raise `InvalidArgumentError` unless `{name}(x, y)` for all elements."
+    check.__doc__ = f"Raise `InvalidArgumentError` unless `{operation}(x, y)` for all elements."
     return check
 
 
@@ -29,7 +30,3 @@ assert_less: Callable[..., None] = _check("less")
 assert_less_equal: Callable[..., None] = _check("less_equal")
 assert_greater: Callable[..., None] = _check("greater")
 assert_greater_equal: Callable[..., None] = _check("greater_equal")
-
-
-def __getattr__(name: str) -> Any:
-    raise missing(f"debugging.{name}")

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -144,11 +145,16 @@ _ENUMS = {
 DTYPES = {name: DType(name, enum) for name, enum in _ENUMS.items()}
 """Name to dtype."""
 
-ALIASES = {"half": "float16", "double": "float64"}
-"""Other names."""
+NAMED = DTYPES | {"half": DTYPES["float16"], "double": DTYPES["float64"]}
+"""Name, or another name, to dtype."""
 
-
-_BY_NUMPY = {known.dtype: known for name, known in DTYPES.items() if name != "bfloat16"}
+_KNOWN: dict[Any, DType] = {
+    **NAMED,
+    **{known.as_datatype_enum: known for known in DTYPES.values()},
+    **{known.dtype: known for known in DTYPES.values() if known.name != "bfloat16"},
+    int: DTYPES["int32"],
+    float: DTYPES["float32"],
+}
 
 
 def as_dtype(type_value: Any) -> DType:
@@ -159,30 +165,17 @@ def as_dtype(type_value: Any) -> DType:
     """
     if isinstance(type_value, DType):
         return type_value
-    if isinstance(type_value, str) and (known := DTYPES.get(ALIASES.get(type_value, type_value))) is not None:
-        return known
-    if isinstance(type_value, int) and not isinstance(type_value, bool):
-        numbered = {known.as_datatype_enum: known for known in DTYPES.values()}
-        if type_value not in numbered:
-            _unknown(type_value)
-        return numbered[type_value]
-    if type_value is int or type_value is float:
-        return DTYPES["int32" if type_value is int else "float32"]
-    if isinstance(type_value, np.dtype) and (known := _BY_NUMPY.get(type_value)) is not None:
-        return known
     kind: Any = type_value
-    try:
-        found = np.dtype(kind)
-    except TypeError:
-        _unknown(type_value)
-    name = "string" if found.kind in "OSU" else found.name
-    if type_value is None or name not in DTYPES:
-        _unknown(type_value)
+    name = ""
+    if kind is not None and not isinstance(kind, bool):
+        with suppress(TypeError):  # numpy knows no such dtype
+            if (known := _KNOWN.get(kind)) is not None:
+                return known
+            found = np.dtype(kind)
+            name = "string" if found.kind in "OSU" else found.name
+    if name not in DTYPES:
+        raise TypeError(f"cannot use {kind!r} as a dtype: expected one of {', '.join(f'tf.{name}' for name in DTYPES)}")
     return DTYPES[name]
-
-
-def _unknown(value: Any) -> NoReturn:
-    raise TypeError(f"cannot use {value!r} as a dtype: expected one of {', '.join(f'tf.{name}' for name in DTYPES)}")
 
 
 def numpy_dtype(dtype: Any) -> np.dtype[Any]:
@@ -253,6 +246,6 @@ def _strings(value: Any) -> NDArray[Any]:
 
 
 def __getattr__(name: str) -> DType:
-    if name in DTYPES or name in ALIASES:
-        return DTYPES[ALIASES.get(name, name)]
+    if name in NAMED:
+        return NAMED[name]
     raise missing(f"dtypes.{name}")

@@ -104,18 +104,10 @@ class VarLenFeature(NamedTuple):
     dtype: Any
 
 
-class _Sparse(NamedTuple):
-    index_key: str | Sequence[str]
-    value_key: str
-    dtype: Any
-    size: int | Sequence[int]
-    already_sorted: bool = False
-
-
-class SparseFeature(_Sparse):
+class SparseFeature(NamedTuple):
     """Values of one feature at the indices that other features hold; they become a `SparseTensor`.
 
-    Args:
+    Attributes:
         index_key: The name of the feature with the index of each value; several names, one for each dimension.
         value_key: The name of the feature that has the values.
         dtype: `tf.int64`, `tf.float32` or `tf.string`.
@@ -128,7 +120,11 @@ class SparseFeature(_Sparse):
         100
     """
 
-    __slots__ = ()
+    index_key: str | Sequence[str]
+    value_key: str
+    dtype: Any
+    size: int | Sequence[int]
+    already_sorted: bool = False
 
 
 @dataclass(frozen=True)

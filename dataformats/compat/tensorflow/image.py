@@ -12,7 +12,7 @@ from dataformats.compat.tensorflow import color, image_files, random
 from dataformats.compat.tensorflow.color import *  # noqa: F403
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
 from dataformats.compat.tensorflow.image_files import *  # noqa: F403
-from dataformats.compat.tensorflow.missing import missing
+from dataformats.compat.tensorflow.missing import missing_from
 from dataformats.compat.tensorflow.resizing import ResizeMethod, resize
 from dataformats.compat.tensorflow.tensor import as_tensor
 
@@ -24,6 +24,8 @@ __all__ = [
     "random_crop", "random_flip_left_right", "random_flip_up_down", "resize", "resize_with_crop_or_pad", "rot90",
     "sample_distorted_bounding_box", "transpose", *color.__all__, *image_files.__all__,
 ]  # fmt: skip
+
+__getattr__ = missing_from(__name__)
 
 
 def crop_to_bounding_box(
@@ -214,7 +216,3 @@ def _covers(window: tuple[int, int, int, int], objects: NDArray[Any], least: flo
     )
     areas = (bottoms - tops) * (rights - lefts)
     return bool(((areas > 0) & (inside >= least * areas)).any())
-
-
-def __getattr__(name: str) -> Any:
-    raise missing(f"image.{name}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from dataformats.backends.tfrecord.compression import Compression, chosen_compression
@@ -15,7 +14,7 @@ from dataformats.compat.tensorflow.data.record_dataset import records_of
 from dataformats.compat.tensorflow.dtypes import string_array
 from dataformats.compat.tensorflow.features import *  # noqa: F403
 from dataformats.compat.tensorflow.image_files import *  # noqa: F403
-from dataformats.compat.tensorflow.missing import missing
+from dataformats.compat.tensorflow.missing import missing_from
 from dataformats.compat.tensorflow.parsing import *  # noqa: F403
 from dataformats.compat.tensorflow.tensor import array_of, as_tensor
 from dataformats.compat.tensorflow.tensors import *  # noqa: F403
@@ -24,6 +23,8 @@ __all__ = [
     "TFRecordCompressionType", "TFRecordOptions", "TFRecordWriter", "gfile", "matching_files", "read_file",
     "tf_record_iterator", "write_file", *features.__all__, *image_files.__all__, *parsing.__all__, *tensors.__all__,
 ]  # fmt: skip
+
+__getattr__ = missing_from(__name__)
 
 
 class TFRecordCompressionType:
@@ -120,9 +121,7 @@ class TFRecordWriter:
     def __enter__(self) -> TFRecordWriter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __del__(self) -> None:
@@ -166,7 +165,3 @@ def write_file(filename: Any, contents: bytes, name: Any = None) -> None:
     path = Path(os.fsdecode(filename))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(contents)
-
-
-def __getattr__(name: str) -> Any:
-    raise missing(f"io.{name}")

@@ -8,12 +8,14 @@ import numpy as np
 
 from dataformats.compat.tensorflow.dtypes import DType, as_dtype
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
-from dataformats.compat.tensorflow.missing import missing
+from dataformats.compat.tensorflow.missing import missing_from
 from dataformats.compat.tensorflow.ragged import RaggedTensor
 from dataformats.compat.tensorflow.sparse import SparseTensor
 from dataformats.compat.tensorflow.tensor import array_of, like, tensor_of
 
 __all__ = ["KeyValueTensorInitializer", "StaticHashTable"]
+
+__getattr__ = missing_from(__name__)
 
 
 class KeyValueTensorInitializer:
@@ -87,7 +89,3 @@ class StaticHashTable:
         return tensor_of(values.reshape(array.shape))
 
     __getitem__ = lookup
-
-
-def __getattr__(name: str) -> Any:
-    raise missing(f"lookup.{name}")

@@ -10,12 +10,14 @@ import numpy as np
 from dataformats.compat.tensorflow import arithmetic
 from dataformats.compat.tensorflow.arithmetic import *  # noqa: F403
 from dataformats.compat.tensorflow.arithmetic import elementwise, of_two
-from dataformats.compat.tensorflow.missing import missing
+from dataformats.compat.tensorflow.missing import missing_from
 
 __all__ = [
     "ceil", "floordiv", "floormod", "is_finite", "is_nan", "log", "log1p",
     "rint", *arithmetic.__all__,
 ]  # fmt: skip
+
+__getattr__ = missing_from(__name__)
 
 
 log: Callable[..., Any] = elementwise("log", np.log, "fc", "Return the natural logarithms.")
@@ -26,7 +28,3 @@ is_nan: Callable[..., Any] = elementwise("is_nan", np.isnan, "f", "Return where 
 is_finite: Callable[..., Any] = elementwise("is_finite", np.isfinite, "f", "Return where values are finite.")
 floordiv: Callable[..., Any] = of_two("floordiv", "Return the quotients rounded down.")
 floormod: Callable[..., Any] = of_two("floormod", "Return the remainders, of the sign of the second value.")
-
-
-def __getattr__(name: str) -> Any:
-    raise missing(f"math.{name}")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
 
-__all__ = ["REMEDIES", "missing"]
+__all__ = ["REMEDIES", "missing", "missing_from"]
 
 _HERE = "dataformats.compat.tensorflow"
 _GENERATOR = "Write a Python generator, and pass it to tf.data.Dataset.from_generator"
@@ -66,3 +68,12 @@ def missing(name: str) -> AttributeError:
     if near:
         text = f"{text} The nearest name is tf.{owner + '.' if owner else ''}{near[0]}."
     return AttributeError(f"{text} {_OTHER}")
+
+
+def missing_from(module: str) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a module of this package."""
+
+    def raise_missing(name: str) -> NoReturn:
+        raise missing(f"{module.removeprefix(_HERE)}.{name}".lstrip("."))
+
+    return raise_missing

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def parse_example(serialized: Any, features: Mapping[str, Any], example_names: A
     """
     if isinstance(serialized, bytes):
         return parse_single_example(serialized, features, example_names)
-    with _Naming(example_names):
+    with _naming(example_names):
         plan = plan_of(features)
         return plan.batch(plan.find(_blobs(serialized)))
 
@@ -80,7 +81,7 @@ def parse_single_example(
     plan = plan_of(features)
     values = plan.read(serialized)
     if values is None:
-        with _Naming(example_names, alone=True):
+        with _naming(example_names, alone=True):
             values = plan.one(plan.find(_blobs([serialized])))
     return values
 
@@ -112,7 +113,7 @@ def parse_sequence_example(
         single = parse_single_sequence_example(serialized, context_features, sequence_features, example_names)
         return *single, {}
     context, lists = plan_of(context_features or {}), plan_of(sequence_features or {}, in_steps=True)
-    with _Naming(example_names):
+    with _naming(example_names):
         found = _find_sequences(_blobs(serialized), context, lists)
         values = context.batch(found[0])
         columns, lengths = {}, {}
@@ -159,7 +160,7 @@ def parse_single_sequence_example(
         ({}, {'words': Tensor([5, 6])})
     """
     context, lists = plan_of(context_features or {}), plan_of(sequence_features or {}, in_steps=True)
-    with _Naming(example_name, alone=True):
+    with _naming(example_name, alone=True):
         found = _find_sequences(_blobs([serialized]), context, lists)
         values = context.one(found[0])
         return values, {field.name: _one_of_steps(field, found[1][field.keys[0]]) for field in lists.fields}
@@ -204,27 +205,19 @@ def _find_sequences(
     return dict(zip(context.keys, found[:n], strict=True)), dict(zip(lists.keys, found[n:], strict=True))
 
 
-class _Naming:
-    """Names the record of an error.
+@contextmanager
+def _naming(names: Any, *, alone: bool = False) -> Iterator[None]:
+    """Name the record of an error.
 
     Args:
-        names: The names of the records; `None`: they have none.
+        names: The names of the records, the name if there is one record; `None`: they have none.
         alone: There is one record.
     """
-
-    def __init__(self, names: Any, *, alone: bool = False) -> None:
-        self._names = [names] if alone else names
-        self._alone = alone
-
-    def __enter__(self) -> None:
-        """Nothing is prepared."""
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if not isinstance(error, InvalidArgumentError | CorruptRecordError):
-            return
-        name = None if self._names is None or error.index is None else self._names[error.index]
+    try:
+        yield
+    except (InvalidArgumentError, CorruptRecordError) as error:
+        name = None if names is None or error.index is None else names if alone else names[error.index]
         path = name.decode() if isinstance(name, bytes) else name
-        index = None if self._alone else error.index
-        field = error.field if isinstance(error, InvalidArgumentError) else None
-        remedy = error.remedy if isinstance(error, InvalidArgumentError) else None
+        index = None if alone else error.index
+        field, remedy = (error.field, error.remedy) if isinstance(error, InvalidArgumentError) else (None, None)
         raise InvalidArgumentError(error.what, field=field, index=index, path=path, remedy=remedy) from error

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dataformats.compat.tensorflow.dtypes import DType, as_dtype, convert
-from dataformats.compat.tensorflow.missing import missing
+from dataformats.compat.tensorflow.missing import missing, missing_from
 from dataformats.compat.tensorflow.tensor import TensorShape, array_of, as_tensor, like, tensor_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["RaggedTensor", "constant", "stack"]
+
+__getattr__ = missing_from(__name__)
 
 
 class RaggedTensor:
@@ -215,7 +217,3 @@ def _joined(tensors: Sequence[Any]) -> Any:
     lengths = np.concatenate([one.row_lengths() for one in tensors])
     splits = np.concatenate([[0], np.cumsum(lengths)]).astype(tensors[0].row_splits.dtype)
     return RaggedTensor(_joined([one.values for one in tensors]), splits)
-
-
-def __getattr__(name: str) -> Any:
-    raise missing(f"ragged.{name}")

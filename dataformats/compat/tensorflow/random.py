@@ -70,19 +70,14 @@ def uniform(
     else:
         scale = (1 if maxval is None else maxval) - minval
         numbers = (generator().random(tuple(shape), np.float64) * scale + minval).astype(kind)
-    return numbers[()] if not np.ndim(numbers) else as_tensor(numbers)
+    return tensor_of(np.asarray(numbers))
 
 
 def normal(
     shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = "float32", seed: Any = None, name: Any = None
 ) -> Any:
     """Return normally distributed random numbers."""
-    numbers = generator().normal(mean, stddev, tuple(shape))
-    return (
-        np.asarray(numbers).astype(numpy_dtype(dtype))[()]
-        if not np.ndim(numbers)
-        else as_tensor(numbers.astype(numpy_dtype(dtype)))
-    )
+    return tensor_of(np.asarray(generator().normal(mean, stddev, tuple(shape))).astype(numpy_dtype(dtype)))
 
 
 def truncated_normal(

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataformats.compat.tensorflow.dtypes import as_dtype, numpy_dtype
+from dataformats.compat.tensorflow.dtypes import numpy_dtype
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
-from dataformats.compat.tensorflow.tensor import array_of, as_tensor, like, operands, same_shape, tensor_of
+from dataformats.compat.tensorflow.tensor import array_of, as_tensor, like, of_one_dtype, same_shape, tensor_of
 
 __all__ = [
     "boolean_mask", "broadcast_to", "concat", "ensure_shape", "expand_dims", "gather", "gather_nd", "pad", "rank",
@@ -76,28 +76,12 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: Any = Non
 
 def concat(values: Any, axis: int, name: Any = None) -> Any:
     """Return arrays joined along a dimension."""
-    return tensor_of(np.concatenate(_same(values), int(axis)))
+    return tensor_of(np.concatenate(of_one_dtype("concat", *values), int(axis)))
 
 
 def stack(values: Any, axis: int = 0, name: Any = None) -> Any:
     """Return arrays joined along a new dimension."""
-    return tensor_of(np.stack(_same(values), axis))
-
-
-def _same(values: Any) -> list[Any]:
-    """Return values as arrays of one dtype.
-
-    Raises:
-        InvalidArgumentError: They are tensors of several dtypes.
-    """
-    arrays = operands(*values)
-    other = next((array.dtype for array in arrays if array.dtype != arrays[0].dtype), None)
-    if other is not None:
-        raise InvalidArgumentError(
-            f"expected tensors of one dtype, found {as_dtype(arrays[0].dtype)!r} and {as_dtype(other)!r}",
-            remedy="Cast them with tf.cast",
-        )
-    return arrays
+    return tensor_of(np.stack(of_one_dtype("stack", *values), axis))
 
 
 def unstack(value: Any, num: int | None = None, axis: int = 0, name: Any = None) -> list[Any]:

@@ -9,13 +9,15 @@ import numpy as np
 
 from dataformats.compat.tensorflow.dtypes import DType, as_dtype, convert, string_array
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
-from dataformats.compat.tensorflow.missing import missing
+from dataformats.compat.tensorflow.missing import missing_from
 from dataformats.compat.tensorflow.tensor import TensorShape, array_of, as_tensor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["SparseTensor", "to_dense", "to_indicator"]
+
+__getattr__ = missing_from(__name__)
 
 
 class SparseTensor:
@@ -133,7 +135,3 @@ def unstack(tensor: SparseTensor) -> list[SparseTensor]:
     rows = tensor.indices[:, 0]
     found = [np.flatnonzero(rows == row) for row in range(tensor.shape[0])]
     return [SparseTensor(tensor.indices[at, 1:], tensor.values[at], tensor.dense_shape[1:]) for at in found]
-
-
-def __getattr__(name: str) -> Any:
-    raise missing(f"sparse.{name}")

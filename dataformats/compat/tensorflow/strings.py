@@ -10,7 +10,7 @@ import numpy as np
 
 from dataformats.compat.tensorflow.dtypes import convert, numpy_dtype, string_array
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
-from dataformats.compat.tensorflow.missing import missing
+from dataformats.compat.tensorflow.missing import missing_from
 from dataformats.compat.tensorflow.ragged import RaggedTensor
 from dataformats.compat.tensorflow.tensor import array_of, as_tensor, tensor_of
 
@@ -19,12 +19,12 @@ __all__ = [
     "substr", "to_number", "unicode_decode",
 ]  # fmt: skip
 
+__getattr__ = missing_from(__name__)
+
 
 def as_string(input: Any, name: Any = None) -> Any:
     """Return numbers as strings."""
-    array = np.asarray(input)
-    values = [(b"%f" % one) if isinstance(one, float) else str(one).lower().encode() for one in array.ravel().tolist()]
-    return values[0] if not array.ndim else as_tensor(string_array(values, array.shape))
+    return _each(lambda one: (b"%f" % one) if isinstance(one, float) else str(one).lower().encode(), input)
 
 
 def to_number(input: Any, out_type: Any = "float32", name: Any = None) -> Any:
@@ -33,14 +33,11 @@ def to_number(input: Any, out_type: Any = "float32", name: Any = None) -> Any:
     Raises:
         InvalidArgumentError: One is no number.
     """
-    array = np.asarray(convert(input), object)
     kind = numpy_dtype(out_type)
     try:
-        values = [(float if kind.kind == "f" else int)(one) for one in array.ravel().tolist()]
+        return _each(float if kind.kind == "f" else int, input, kind)
     except ValueError as error:
         raise InvalidArgumentError(f"expected numbers: {error}") from error
-    numbers = np.array(values, kind).reshape(array.shape)
-    return as_tensor(numbers) if numbers.ndim else numbers[()]
 
 
 def join(inputs: Any, separator: str = "", name: Any = None) -> Any:
@@ -52,10 +49,7 @@ def join(inputs: Any, separator: str = "", name: Any = None) -> Any:
 
 def length(input: Any, unit: str = "BYTE", name: Any = None) -> Any:
     """Return the length of strings, int32, in bytes or, with `unit="UTF8_CHAR"`, in characters."""
-    array = np.asarray(convert(input), object)
-    count = len if unit == "BYTE" else lambda one: len(one.decode())
-    lengths = np.array([count(one) for one in array.ravel().tolist()], np.int32).reshape(array.shape)
-    return as_tensor(lengths) if lengths.ndim else lengths[()]
+    return _each(len if unit == "BYTE" else lambda one: len(one.decode()), input, np.int32)
 
 
 def lower(input: Any, encoding: str = "", name: Any = None) -> Any:
@@ -83,10 +77,7 @@ def split(input: Any, sep: str | None = None, maxsplit: int = -1, name: Any = No
         maxsplit: The most splits; -1: all.
     """
     between = None if not sep else sep.encode()
-    if isinstance(input, bytes | str):
-        whole = input if isinstance(input, bytes) else input.encode()
-        return as_tensor(string_array(whole.split(between, maxsplit)))
-    return rows([one.split(between, maxsplit) for one in array_of(input).tolist()])
+    return _split_each(input, lambda text: text.split(between, maxsplit), string_array)
 
 
 def rows(parts: list[list[bytes]]) -> RaggedTensor:
@@ -101,9 +92,9 @@ def _ragged(parts: list[list[Any]], array: Callable[[list[Any]], Any]) -> Ragged
 def _split_each(input: Any, function: Callable[[bytes], list[Any]], array: Callable[[list[Any]], Any]) -> Any:
     """Return the parts of a string, or a `RaggedTensor` for several strings."""
     texts = array_of(input)
-    return (
-        _ragged(list(map(function, texts.tolist())), array) if texts.ndim else as_tensor(array(function(texts.item())))
-    )
+    if not texts.ndim:
+        return as_tensor(array(function(texts.item())))
+    return _ragged(list(map(function, texts.tolist())), array)
 
 
 def bytes_split(input: Any, name: Any = None) -> Any:
@@ -128,8 +119,8 @@ def unicode_decode(input: Any, input_encoding: str, errors: str = "replace", nam
 
 def regex_full_match(input: Any, pattern: str, name: Any = None) -> Any:
     """Return bool: which strings a regular expression matches from their beginning to their end."""
-    texts, found = array_of(input), re.compile(pattern.encode())
-    return tensor_of(np.array([bool(found.fullmatch(one)) for one in texts.ravel().tolist()]).reshape(texts.shape))
+    found = re.compile(pattern.encode())
+    return _each(lambda one: bool(found.fullmatch(one)), input, bool)
 
 
 def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: Any = None) -> Any:
@@ -153,13 +144,9 @@ def _part(text: bytes, start: int, length: int, unit: str) -> bytes:
     return bytes(found if unit == "BYTE" else found.encode())
 
 
-def _each(function: Callable[[bytes], bytes], values: Any) -> Any:
-    """Return `function` of each of some strings."""
-    if isinstance(values, bytes | str):
-        return function(values if isinstance(values, bytes) else values.encode())
+def _each(function: Callable[[Any], Any], values: Any, dtype: Any = object) -> Any:
+    """Return `function` of each value."""
     array = array_of(values)
-    return as_tensor(string_array([function(one) for one in array.reshape(-1).tolist()], array.shape))
-
-
-def __getattr__(name: str) -> Any:
-    raise missing(f"strings.{name}")
+    found = np.empty(array.size, dtype)
+    found[:] = [function(one) for one in array.ravel().tolist()]
+    return tensor_of(found.reshape(array.shape))

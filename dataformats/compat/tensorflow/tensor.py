@@ -12,8 +12,8 @@ from dataformats.compat.tensorflow.errors import InvalidArgumentError
 from dataformats.compat.tensorflow.operators import OPERATORS, kind_of
 
 __all__ = [
-    "StringTensor", "Tensor", "TensorShape", "TensorSpec", "array_of", "as_tensor", "binary", "like", "operands",
-    "plain", "same_shape", "tensor_of", "unary",
+    "StringTensor", "Tensor", "TensorShape", "TensorSpec", "array_of", "as_tensor", "binary", "like", "of_one_dtype",
+    "operands", "plain", "same_shape", "tensor_of", "unary",
 ]  # fmt: skip
 
 
@@ -29,14 +29,11 @@ class TensorShape(tuple[int | None, ...]):
     __slots__ = ()
 
     @property
-    def ndims(self) -> int:
-        """The number of dimensions."""
-        return len(self)
-
-    @property
     def rank(self) -> int:
         """The number of dimensions."""
         return len(self)
+
+    ndims = rank
 
     def as_list(self) -> list[int | None]:
         """Return the sizes."""
@@ -69,7 +66,35 @@ def _operator(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
     return (lambda self, other: binary(name, self, other)), (lambda self, other: binary(name, other, self))
 
 
-class Tensor(np.ndarray):
+class _TensorMethods:
+    """The methods of tensors of numbers and of strings."""
+
+    def get_shape(self: Any) -> TensorShape:
+        """Return the shape."""
+        return TensorShape(self.shape)
+
+    def set_shape(self: Any, shape: Any) -> None:
+        """Check the shape; `None` stands for any size.
+
+        Raises:
+            InvalidArgumentError: It is another.
+        """
+        same_shape(self.shape, shape)
+
+    __add__: Any
+    __radd__: Any
+    __add__, __radd__ = _operator("add")
+
+    def __eq__(self, other: object) -> Any:
+        return _equal("equal", self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return _equal("not_equal", self, other)
+
+    __hash__: Any = None
+
+
+class Tensor(_TensorMethods, np.ndarray):
     """A numpy array with the methods and operators of a tensor; numpy's functions return plain arrays of it.
 
     Another operand takes the dtype of the tensor; a tensor of another dtype is refused.
@@ -96,18 +121,6 @@ class Tensor(np.ndarray):
         """Return the plain array, or for a scalar the numpy scalar or bytes."""
         return self.view(np.ndarray)[()] if self.ndim == 0 else self.view(np.ndarray)
 
-    def get_shape(self) -> TensorShape:
-        """Return the shape."""
-        return TensorShape(self.shape)
-
-    def set_shape(self, shape: Any) -> None:
-        """Check the shape; `None` stands for any size.
-
-        Raises:
-            InvalidArgumentError: It is another.
-        """
-        same_shape(self.shape, shape)
-
     def __repr__(self) -> str:
         return repr(self.view(np.ndarray)).replace("array(", "Tensor(", 1)
 
@@ -124,14 +137,6 @@ class Tensor(np.ndarray):
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return func(*_plain_arrays(args), **_plain_arrays(kwargs))
-
-    def __eq__(self, other: Any) -> Any:
-        return _equal("equal", self, other)
-
-    def __ne__(self, other: Any) -> Any:
-        return _equal("not_equal", self, other)
-
-    __hash__ = None
 
     def __neg__(self) -> Any:
         return unary("negative", np.negative, "ifc", self)
@@ -206,12 +211,7 @@ def binary(name: str, x: Any, y: Any) -> Any:
         TypeError: A Python value does not fit the dtype of the other.
     """
     function, kinds = OPERATORS[name]
-    left, right = operands(x, y)
-    if left.dtype != right.dtype:
-        raise InvalidArgumentError(
-            f"{name}: expected two tensors of one dtype, found {as_dtype(left.dtype)!r} and {as_dtype(right.dtype)!r}",
-            remedy="Cast one of them with tf.cast",
-        )
+    left, right = of_one_dtype(name, x, y)
     _check_kind(name, left, kinds)
     with np.errstate(all="ignore"):
         try:
@@ -239,6 +239,20 @@ def operands(*values: Any) -> list[Any]:
         array_of(value) if value is first or isinstance(value, Tensor | StringTensor) else like(value, dtype)
         for value in values
     ]
+
+
+def of_one_dtype(name: str, *values: Any) -> list[Any]:
+    """Return the values of an operation as `operands` does.
+
+    Raises:
+        InvalidArgumentError: They are tensors of several dtypes.
+    """
+    arrays = operands(*values)
+    other = next((array.dtype for array in arrays if array.dtype != arrays[0].dtype), None)
+    if other is not None:
+        found = f"{as_dtype(arrays[0].dtype)!r} and {as_dtype(other)!r}"
+        raise InvalidArgumentError(f"{name}: expected tensors of one dtype, found {found}", remedy="Cast with tf.cast")
+    return arrays
 
 
 def like(value: Any, dtype: np.dtype[Any]) -> Any:
@@ -271,7 +285,7 @@ def _has_tensor(value: Any) -> bool:
     return isinstance(value, np.ndarray) or (isinstance(value, list | tuple) and any(map(_has_tensor, value)))
 
 
-class StringTensor(bytes):
+class StringTensor(_TensorMethods, bytes):
     """Bytes with the methods and operators of a scalar tensor of strings.
 
     Example:
@@ -290,28 +304,6 @@ class StringTensor(bytes):
     def numpy(self) -> bytes:
         """Return the plain bytes."""
         return bytes(self)
-
-    def get_shape(self) -> TensorShape:
-        """Return the shape of a scalar."""
-        return self.shape
-
-    def set_shape(self, shape: Any) -> None:
-        """Check the shape.
-
-        Raises:
-            InvalidArgumentError: It is not a scalar's.
-        """
-        same_shape((), shape)
-
-    __add__: Any
-    __radd__: Any
-    __add__, __radd__ = _operator("add")
-
-    def __eq__(self, other: object) -> Any:
-        return _equal("equal", self, other)
-
-    def __ne__(self, other: object) -> Any:
-        return _equal("not_equal", self, other)
 
     __hash__: Any = bytes.__hash__
 

@@ -48,18 +48,8 @@ Example: Any = message_class("tensorflow.Example")
 SequenceExample: Any = message_class("tensorflow.SequenceExample")
 """`context`: a `Features`; `feature_lists`: a `FeatureLists`."""
 
-for _message in (
-    BytesList,
-    FloatList,
-    Int64List,
-    Feature,
-    Features,
-    FeatureList,
-    FeatureLists,
-    Example,
-    SequenceExample,
-):
-    _message.__module__ = __name__  # pickles name a class by its module
+for _name in __all__:
+    globals()[_name].__module__ = __name__  # pickles name a class by its module
 
 DESCRIPTOR: Any = Example.DESCRIPTOR.file
 """Describes all of them."""

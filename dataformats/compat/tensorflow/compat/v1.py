@@ -40,6 +40,9 @@ random_crop: Any = _image.random_crop
 set_random_seed: Any = _random.set_seed
 py_func: Any = functions.numpy_function
 substr: Any = _strings.substr
+to_float: Any = functools.partial(arrays.cast, dtype="float32")
+to_int32: Any = functools.partial(arrays.cast, dtype="int32")
+to_int64: Any = functools.partial(arrays.cast, dtype="int64")
 
 
 def _renamed(function: Callable[..., Any], names: dict[str, str]) -> Callable[..., Any]:
@@ -152,19 +155,16 @@ strings = _Names(_strings, split=_strings_split)
 """`tf.strings`; `split` returns a `SparseTensor`."""
 
 
-class logging:  # noqa: N801  # its name
-    """The logger of TensorFlow 1, `logging.getLogger("tensorflow")`."""
-
-    _LOG = _logging.getLogger("tensorflow")
-    DEBUG, INFO, WARN, ERROR, FATAL = 10, 20, 30, 40, 50
-    debug: Any = _LOG.debug
-    info: Any = _LOG.info
-    warn: Any = _LOG.warning
-    warning: Any = _LOG.warning
-    error: Any = _LOG.error
-    fatal: Any = _LOG.critical
-    set_verbosity: Any = _LOG.setLevel
-    get_verbosity: Any = _LOG.getEffectiveLevel
+_LOG = _logging.getLogger("tensorflow")
+_LEVELS = {"DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
+logging = _Names(
+    _LOG,
+    **_LEVELS,
+    warn=_LOG.warning,
+    set_verbosity=_LOG.setLevel,
+    get_verbosity=_LOG.getEffectiveLevel,
+)
+"""The logger of TensorFlow 1, `logging.getLogger("tensorflow")`."""
 
 
 class gfile:  # noqa: N801  # its name
@@ -178,21 +178,6 @@ class gfile:  # noqa: N801  # its name
     IsDirectory: Any = staticmethod(_gfile.isdir)
     ListDirectory: Any = staticmethod(_gfile.listdir)
     MakeDirs: Any = staticmethod(_gfile.makedirs)
-
-
-def to_float(x: Any, name: Any = None) -> Any:
-    """Return `tf.cast(x, tf.float32)`."""
-    return arrays.cast(x, "float32")
-
-
-def to_int32(x: Any, name: Any = None) -> Any:
-    """Return `tf.cast(x, tf.int32)`."""
-    return arrays.cast(x, "int32")
-
-
-def to_int64(x: Any, name: Any = None) -> Any:
-    """Return `tf.cast(x, tf.int64)`."""
-    return arrays.cast(x, "int64")
 
 
 def enable_eager_execution(*ignored: Any, **named: Any) -> None:

@@ -6,21 +6,17 @@ are called for each element, not once: they may contain any Python code.
 
 from __future__ import annotations
 
-from typing import Any
-
 from dataformats.compat.tensorflow.data import experimental
 from dataformats.compat.tensorflow.data.constants import AUTOTUNE, INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from dataformats.compat.tensorflow.data.dataset import Dataset
 from dataformats.compat.tensorflow.data.dataset_base import Iterator, make_one_shot_iterator
 from dataformats.compat.tensorflow.data.options import Options
 from dataformats.compat.tensorflow.data.record_dataset import TFRecordDataset
-from dataformats.compat.tensorflow.missing import missing
+from dataformats.compat.tensorflow.missing import missing_from
 
 __all__ = [
     "AUTOTUNE", "INFINITE_CARDINALITY", "UNKNOWN_CARDINALITY", "Dataset", "Iterator", "Options", "TFRecordDataset",
     "experimental", "make_one_shot_iterator",
 ]  # fmt: skip
 
-
-def __getattr__(name: str) -> Any:
-    raise missing(f"data.{name}")
+__getattr__ = missing_from(__name__)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import enum
+import operator
 from collections.abc import Callable
 from typing import Any
 
 from dataformats.compat.tensorflow.data.constants import AUTOTUNE, INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
 from dataformats.compat.tensorflow.data.dataset import Dataset
-from dataformats.compat.tensorflow.missing import missing
+from dataformats.compat.tensorflow.missing import missing_from
 
 __all__ = [
     "AUTOTUNE", "INFINITE_CARDINALITY", "UNKNOWN_CARDINALITY", "AutoShardPolicy", "bucket_by_sequence_length",
     "cardinality", "group_by_window", "map_and_batch", "parallel_interleave", "sample_from_datasets",
     "shuffle_and_repeat", "unbatch",
 ]  # fmt: skip
+
+__getattr__ = missing_from(__name__)
 
 
 class AutoShardPolicy(enum.IntEnum):
@@ -27,9 +30,16 @@ class AutoShardPolicy(enum.IntEnum):
     HINT = 3
 
 
-def cardinality(dataset: Dataset) -> Any:
-    """Return the number of elements, `INFINITE_CARDINALITY` or `UNKNOWN_CARDINALITY`."""
-    return dataset.cardinality()
+def _applied(method: str) -> Callable[..., Callable[[Dataset], Dataset]]:
+    """Return a function from the arguments of a method to a function for `Dataset.apply`."""
+    return lambda *args, **named: operator.methodcaller(method, *args, **named)
+
+
+bucket_by_sequence_length = _applied("bucket_by_sequence_length")
+group_by_window = _applied("group_by_window")
+unbatch = _applied("unbatch")
+sample_from_datasets = Dataset.sample_from_datasets
+cardinality: Callable[[Dataset], Any] = Dataset.cardinality
 
 
 def parallel_interleave(
@@ -51,32 +61,8 @@ def map_and_batch(
     return lambda dataset: dataset.map(map_func, calls).batch(batch_size, drop_remainder)
 
 
-def bucket_by_sequence_length(*args: Any, **named: Any) -> Callable[[Dataset], Dataset]:
-    """Return a function for `Dataset.apply`: `Dataset.bucket_by_sequence_length`."""
-    return lambda dataset: dataset.bucket_by_sequence_length(*args, **named)
-
-
-def group_by_window(*args: Any, **named: Any) -> Callable[[Dataset], Dataset]:
-    """Return a function for `Dataset.apply`: `Dataset.group_by_window`."""
-    return lambda dataset: dataset.group_by_window(*args, **named)
-
-
 def shuffle_and_repeat(
     buffer_size: int, count: int | None = None, seed: int | None = None
 ) -> Callable[[Dataset], Dataset]:
     """Return a function for `Dataset.apply`: `Dataset.shuffle`, then `Dataset.repeat`."""
     return lambda dataset: dataset.shuffle(buffer_size, seed).repeat(count)
-
-
-def unbatch() -> Callable[[Dataset], Dataset]:
-    """Return a function for `Dataset.apply`: `Dataset.unbatch`."""
-    return lambda dataset: dataset.unbatch()
-
-
-def sample_from_datasets(datasets: Any, weights: Any = None, seed: int | None = None) -> Dataset:
-    """Return `Dataset.sample_from_datasets`."""
-    return Dataset.sample_from_datasets(datasets, weights, seed)
-
-
-def __getattr__(name: str) -> Any:
-    raise missing(f"data.experimental.{name}")
