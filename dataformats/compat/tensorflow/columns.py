@@ -107,9 +107,7 @@ class Dense(ParsedFeature):
 
     def __init__(self, name: str, feature: FixedLenFeature) -> None:
         super().__init__(name, feature)
-        if feature.shape is None or None in feature.shape:
-            raise ValueError(f"feature {name!r}: expected a shape of known sizes, found {feature.shape}")
-        self._shape = tuple(size for size in feature.shape if size is not None)
+        self._shape = _known_sizes(name, feature.shape)
         self._size = math.prod(self._shape)
         self._default = _default(feature.default_value, self)
         if self._default is not None and self._default.size != self._size:
@@ -161,11 +159,9 @@ class Padded(ParsedFeature):
 
     def __init__(self, name: str, feature: FixedLenSequenceFeature, in_steps: bool = False) -> None:
         super().__init__(name, feature)
-        if feature.shape is None or None in feature.shape:
-            raise ValueError(f"feature {name!r}: expected a shape of known sizes, found {feature.shape}")
         if not feature.allow_missing and not in_steps:
             raise ValueError(f"feature {name!r}: expected FixedLenSequenceFeature(allow_missing=True), found False")
-        self._shape = tuple(size for size in feature.shape if size is not None)
+        self._shape = _known_sizes(name, feature.shape)
         self._size = math.prod(self._shape)
         if not self._size:
             raise ValueError(f"feature {name!r}: expected items of at least one value, found shape {self._shape}")
@@ -220,6 +216,12 @@ class Padded(ParsedFeature):
         dense = np.full((len(counts), int(counts.max(initial=0)), *self._shape), self._fill, items.dtype)
         dense[np.arange(dense.shape[1]) < counts[:, None]] = items
         return dense
+
+
+def _known_sizes(name: str, shape: tuple[int | None, ...] | None) -> tuple[int, ...]:
+    if shape is None or None in shape:
+        raise ValueError(f"feature {name!r}: expected a shape of known sizes, found {shape}")
+    return tuple(size for size in shape if size is not None)
 
 
 def _records(lists: FeatureColumn) -> NDArray[np.int64]:

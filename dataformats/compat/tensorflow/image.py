@@ -12,6 +12,7 @@ from dataformats.compat.tensorflow import color, image_files, random
 from dataformats.compat.tensorflow.color import *  # noqa: F403
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
 from dataformats.compat.tensorflow.image_files import *  # noqa: F403
+from dataformats.compat.tensorflow.image_files import crop_to_bounding_box
 from dataformats.compat.tensorflow.missing import missing_from
 from dataformats.compat.tensorflow.resizing import ResizeMethod, resize
 from dataformats.compat.tensorflow.tensor import as_tensor
@@ -26,23 +27,6 @@ __all__ = [
 ]  # fmt: skip
 
 __getattr__ = missing_from(__name__)
-
-
-def crop_to_bounding_box(
-    image: Any, offset_height: int, offset_width: int, target_height: int, target_width: int
-) -> Any:
-    """Return a part of an image.
-
-    Raises:
-        InvalidArgumentError: It is not within the image.
-    """
-    pixels = np.asarray(image)
-    height, width = pixels.shape[-3:-1]
-    top, left, rows, columns = int(offset_height), int(offset_width), int(target_height), int(target_width)
-    if min(top, left) < 0 or min(rows, columns) < 1 or top + rows > height or left + columns > width:
-        found = [top, left, rows, columns]
-        raise InvalidArgumentError(f"expected a part of {height} x {width} pixels, found {found}")
-    return as_tensor(pixels[..., top : top + rows, left : left + columns, :])
 
 
 def pad_to_bounding_box(

@@ -120,25 +120,32 @@ def decode_and_crop_jpeg(
     """Return a part of the pixels of a JPEG.
 
     Args:
-        contents: The bytes of the file.
-        crop_window: Top, left, height and width.
-        channels: 0 as in the file, 1 gray, 3 RGB.
-        ratio: See `decode_jpeg`; the window is in the pixels of the reduced image.
-        fancy_upscaling: Interpolate between color pixels.
-        try_recover_truncated: Accepted; truncated images are refused.
-        dct_method: `"INTEGER_ACCURATE"`, or the faster `"INTEGER_FAST"`, TensorFlow's default.
+        contents: The bytes of the file; the other arguments are those of `decode_jpeg`.
+        crop_window: Top, left, height and width, in the pixels of the reduced image.
 
     Raises:
         InvalidArgumentError: The window is not within the image, or the bytes are no such image.
     """
     _check_start(contents, (_JPEG,))
     pixels = decode_jpeg(contents, channels, ratio, fancy_upscaling, dct_method=dct_method)
-    top, left, height, width = (int(number) for number in crop_window)
-    rows, columns = pixels.shape[:2]
-    if min(top, left) < 0 or min(height, width) < 1 or top + height > rows or left + width > columns:
-        window = [top, left, height, width]
-        raise InvalidArgumentError(f"crop_window: expected a part of {rows} x {columns} pixels, found {window}")
-    return pixels[top : top + height, left : left + width]
+    return crop_to_bounding_box(pixels, *crop_window)
+
+
+def crop_to_bounding_box(
+    image: Any, offset_height: int, offset_width: int, target_height: int, target_width: int
+) -> Any:
+    """Return a part of an image.
+
+    Raises:
+        InvalidArgumentError: It is not within the image.
+    """
+    pixels = np.asarray(image)
+    height, width = pixels.shape[-3:-1]
+    top, left, rows, columns = int(offset_height), int(offset_width), int(target_height), int(target_width)
+    if min(top, left) < 0 or min(rows, columns) < 1 or top + rows > height or left + columns > width:
+        found = [top, left, rows, columns]
+        raise InvalidArgumentError(f"expected a part of {height} x {width} pixels, found {found}")
+    return as_tensor(pixels[..., top : top + rows, left : left + columns, :])
 
 
 def extract_jpeg_shape(contents: bytes, output_type: Any = "int32", name: Any = None) -> Any:
@@ -263,8 +270,6 @@ def _as_dtype(pixels: NDArray[Any], dtype: Any, shifted: bool = False) -> NDArra
         raise InvalidArgumentError(f"dtype: expected tf.uint8 or tf.uint16, found {dtype!r}")
     if pixels.dtype == kind:
         return pixels
-    return (
-        pixels.astype(np.uint16) * np.uint16(256 if shifted else 257)
-        if kind == np.uint16
-        else (pixels >> 8).astype(np.uint8)
-    )
+    if kind == np.uint8:
+        return (pixels >> 8).astype(np.uint8)
+    return pixels.astype(np.uint16) * np.uint16(256 if shifted else 257)

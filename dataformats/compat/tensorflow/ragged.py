@@ -68,8 +68,7 @@ class RaggedTensor:
     def from_row_lengths(cls, values: Any, row_lengths: Any, name: Any = None, validate: bool = True) -> RaggedTensor:
         """Return rows of these lengths."""
         lengths = np.asarray(row_lengths)
-        kind = np.int32 if lengths.dtype == np.int32 else np.int64
-        return cls.from_row_splits(values, np.concatenate([[0], np.cumsum(lengths)]).astype(kind))
+        return cls.from_row_splits(values, _splits(lengths, np.int32 if lengths.dtype == np.int32 else np.int64))
 
     def __len__(self) -> int:
         return len(self.row_splits) - 1
@@ -207,13 +206,20 @@ def stack(tensors: Sequence[RaggedTensor | NDArray[Any]]) -> RaggedTensor:
     """Return arrays or ragged tensors as the rows of one with a ragged dimension more."""
     lengths = [len(one) for one in tensors]
     first = tensors[0]
-    splits = first.row_splits.dtype if isinstance(first, RaggedTensor) else np.dtype(np.int64)
-    return RaggedTensor(_joined(tensors), np.concatenate([[0], np.cumsum(lengths)]).astype(splits))
+    return of_rows(_joined(tensors), lengths, first.row_splits.dtype if isinstance(first, RaggedTensor) else np.int64)
 
 
 def _joined(tensors: Sequence[Any]) -> Any:
     if not isinstance(tensors[0], RaggedTensor):
         return np.concatenate(tensors)
     lengths = np.concatenate([one.row_lengths() for one in tensors])
-    splits = np.concatenate([[0], np.cumsum(lengths)]).astype(tensors[0].row_splits.dtype)
-    return RaggedTensor(_joined([one.values for one in tensors]), splits)
+    return of_rows(_joined([one.values for one in tensors]), lengths, tensors[0].row_splits.dtype)
+
+
+def of_rows(values: Any, lengths: Any, dtype: Any) -> RaggedTensor:
+    """Return values in rows of these lengths, with row splits of a dtype."""
+    return RaggedTensor(values, _splits(lengths, dtype))
+
+
+def _splits(lengths: Any, dtype: Any) -> Any:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(dtype)

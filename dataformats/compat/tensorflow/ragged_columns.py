@@ -74,7 +74,7 @@ class Rows(ParsedFeature):
 
     def ragged(self, values: Any, counts: NDArray[np.int64]) -> RaggedTensor:
         """Return values in rows of these lengths."""
-        return RaggedTensor(values, np.concatenate([[0], np.cumsum(counts)]).astype(self.splits))
+        return ragged.of_rows(values, counts, self.splits)
 
     def _partitioned(self, values: Any, found: Found, row: int) -> Any:
         for part in reversed(self._partitions):
@@ -86,7 +86,7 @@ class Rows(ParsedFeature):
             if isinstance(part, UniformRowLength):
                 lengths = np.full(len(values) // max(1, part.length), part.length)
             else:
-                lengths = self._lengths(part, self._numbers(found[part.key], row), len(values))
+                lengths = _LENGTHS[type(part)](self._numbers(found[part.key], row), len(values))
             if (lengths < 0).any() or lengths.sum() != len(values):
                 self.raise_misfit(
                     row, f"rows that divide {len(values)} values", f"{part} with lengths {lengths.tolist()}"
@@ -100,9 +100,6 @@ class Rows(ParsedFeature):
             self.raise_misfit(row, "tf.int64 values as a partition", f"{KIND_NAMES[kind]} values")
         numbers: NDArray[np.int64] = stored.take(np.array([row])).numbers(INTEGERS)
         return numbers
-
-    def _lengths(self, part: Any, numbers: NDArray[np.int64], n_values: int) -> NDArray[np.int64]:
-        return _LENGTHS[type(part)](numbers, n_values)
 
 
 _LENGTHS: dict[type, Callable[[NDArray[np.int64], int], NDArray[np.int64]]] = {

@@ -11,7 +11,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from dataformats.compat.tensorflow.dtypes import as_dtype, convert, numpy_dtype, string_array
+from dataformats.compat.tensorflow.dtypes import DTYPES, as_dtype, convert, numpy_dtype, string_array
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
 from dataformats.compat.tensorflow.tensor import as_tensor
 
@@ -110,10 +110,7 @@ def parse_tensor(serialized: bytes, out_type: Any, name: Any = None) -> Any:
 
 
 def _named(enum: int) -> str:
-    try:
-        return repr(as_dtype(int(enum)))
-    except TypeError:
-        return f"the dtype of number {enum}"
+    return next((repr(known) for known in DTYPES.values() if known.as_datatype_enum == enum), f"dtype number {enum}")
 
 
 def _values(message: Any, name: str) -> NDArray[Any]:

@@ -20,7 +20,7 @@ from dataformats.compat.tensorflow.data.structure import as_element, map_leaves
 from dataformats.compat.tensorflow.data.transformations import Transformations
 from dataformats.compat.tensorflow.dtypes import convert, is_string, numpy_dtype
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
-from dataformats.compat.tensorflow.tensor import same_shape
+from dataformats.compat.tensorflow.tensor import TensorSpec, same_shape
 
 __all__ = ["Dataset"]
 
@@ -90,10 +90,10 @@ class Dataset(Transformations, Batches):
         if output_signature is None and output_types is None:
             raise TypeError("expected output_signature, or output_types, found neither")
 
+        specs = _specs(output_types, output_shapes) if output_signature is None else output_signature
+
         def typed(value: Any) -> Any:
-            if output_signature is not None:
-                return _typed(output_signature, value)
-            return _typed_by(output_types, output_shapes, value)
+            return map_leaves(_typed, specs, value)
 
         return Dataset(lambda: map(typed, generator(*map(convert, args or ()))))
 
@@ -176,28 +176,17 @@ class Dataset(Transformations, Batches):
         return Dataset(elements)
 
 
-def _typed(signature: Any, value: Any) -> Any:
-    """Return an element with the dtypes and shapes of a structure of specs."""
-    if isinstance(signature, tuple):
-        return tuple(_typed(*pair) for pair in zip(signature, value, strict=True))
-    if isinstance(signature, dict):
-        return {key: _typed(part, value[key]) for key, part in signature.items()}
-    return _converted(value, signature.dtype, signature.shape)
-
-
-def _typed_by(kinds: Any, shapes: Any, value: Any) -> Any:
-    """Return an element with the dtypes and shapes of two structures."""
+def _specs(kinds: Any, shapes: Any) -> Any:
+    """Return a structure of specs from one of dtypes, and one of shapes."""
     if isinstance(kinds, tuple):
         each = shapes if isinstance(shapes, tuple) else [shapes] * len(kinds)
-        return tuple(_typed_by(*parts) for parts in zip(kinds, each, value, strict=True))
+        return tuple(map(_specs, kinds, each))
     if isinstance(kinds, dict):
-        return {
-            key: _typed_by(kind, None if shapes is None else shapes[key], value[key]) for key, kind in kinds.items()
-        }
-    return _converted(value, kinds, shapes)
+        return {key: _specs(kind, None if shapes is None else shapes[key]) for key, kind in kinds.items()}
+    return TensorSpec(shapes, kinds)
 
 
-def _converted(value: Any, dtype: Any, shape: Any) -> Any:
-    found = convert(value, None if is_string(dtype) else dtype)
-    same_shape(np.shape(found) if not isinstance(found, bytes) else (), shape)
+def _typed(spec: TensorSpec, value: Any) -> Any:
+    found = convert(value, None if is_string(spec.dtype) else spec.dtype)
+    same_shape(np.shape(found) if not isinstance(found, bytes) else (), spec.shape)
     return found

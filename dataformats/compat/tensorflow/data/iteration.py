@@ -126,12 +126,12 @@ def shuffled(items: Iterable[Any], size: int, chooser: random.Random) -> Iterato
     yield from buffer
 
 
-def repeated(items: Iterable[Any], count: int) -> Iterator[Any]:
-    """Yield all items `count` times; if it is negative, without end, unless there are none."""
+def repeated(make: Callable[[], Iterator[Any]], count: int) -> Iterator[Any]:
+    """Yield the items of `count` new iterators; if it is negative, without end, unless there are none."""
     done = 0
     while done != count:
         n = 0
-        for item in items:
+        for item in make():
             n += 1
             yield item
         if not n:

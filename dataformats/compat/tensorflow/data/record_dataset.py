@@ -6,11 +6,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from dataformats.compat.tensorflow.data.constants import parallelism
 from dataformats.compat.tensorflow.data.dataset import Dataset
-from dataformats.compat.tensorflow.dtypes import convert
 from dataformats.reading.opening import open
 
 __all__ = ["TFRecordDataset", "records_of"]
@@ -46,14 +43,10 @@ class TFRecordDataset(Dataset):
         num_parallel_reads: int | None = None,
         name: Any = None,
     ) -> None:
-        if isinstance(filenames, Dataset):
-            files = filenames
-        else:
-            names = [
-                os.fspath(one)
-                for one in ([filenames] if isinstance(filenames, str | bytes | os.PathLike) else filenames)
-            ]
-            files = Dataset.from_tensor_slices(np.atleast_1d(np.asarray(convert(names), object)))
+        files = filenames
+        if not isinstance(filenames, Dataset):
+            names = [filenames] if isinstance(filenames, str | bytes | os.PathLike) else filenames
+            files = Dataset.from_tensor_slices([os.fspath(one) for one in names])
         compression = (compression_type or "auto").lower()
         cycle = parallelism(num_parallel_reads, "num_parallel_reads")
 

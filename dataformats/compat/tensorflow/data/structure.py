@@ -79,12 +79,7 @@ def call(function: Callable[..., Any], element: Any) -> Any:
 
 def columns(function: Callable[[Sequence[Any]], Any], elements: Sequence[Any]) -> Any:
     """Return a function of all values at each place of elements of the same structure."""
-    first = elements[0]
-    if isinstance(first, tuple):
-        return _like(first, [columns(function, column) for column in zip(*elements, strict=True)])
-    if isinstance(first, dict):
-        return {key: columns(function, [element[key] for element in elements]) for key in first}
-    return function(elements)
+    return map_leaves(lambda *leaves: function(leaves), *elements)
 
 
 def stack(elements: Sequence[Any]) -> Any:

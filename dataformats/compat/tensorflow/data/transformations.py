@@ -107,7 +107,7 @@ class Transformations(Elements):
         times = -1 if count is None else int(count)
         n = INFINITE_CARDINALITY if times < 0 and self._n else 0 if not times else self._n * times
         n = self._n if self._n < 0 and times else n
-        return self._derived(lambda: iteration.repeated(_Again(self._make), times), n)
+        return self._derived(lambda: iteration.repeated(self._make, times), n)
 
     def shuffle(
         self, buffer_size: int, seed: int | None = None, reshuffle_each_iteration: bool | None = True, name: Any = None
@@ -167,7 +167,8 @@ class Transformations(Elements):
         """Return a dataset of these elements, followed by another dataset."""
         counts = (self._n, dataset._n)
         n = next((kind for kind in (INFINITE_CARDINALITY, UNKNOWN_CARDINALITY) if kind in counts), sum(counts))
-        return self._derived(lambda: itertools.chain(self._make(), _Again(dataset._make)), n)
+        makers = (self._make, dataset._make)
+        return self._derived(lambda: itertools.chain.from_iterable(make() for make in makers), n)
 
     def enumerate(self, start: int = 0, name: Any = None) -> Self:
         """Return a dataset of tuples of a number (int64) and an element."""
@@ -221,13 +222,3 @@ class Transformations(Elements):
     def options(self) -> Options:
         """Return options, which have no effect."""
         return Options()
-
-
-class _Again:
-    """An iterable that begins anew each time."""
-
-    def __init__(self, make: Callable[[], Items[Any]]) -> None:
-        self._make = make
-
-    def __iter__(self) -> Items[Any]:
-        return self._make()
