@@ -17,7 +17,17 @@ from dataformats.spec import Spec
 from dataformats.storage.remote.systems import is_url
 from dataformats.storage.threads import concurrent_map
 
-__all__ = ["REFS", "SPEC", "ColumnFiles", "DatasetFiles", "bags_of", "dataset_files", "find_files", "group_files"]
+__all__ = [
+    "REFS",
+    "SPEC",
+    "ColumnFiles",
+    "DatasetFiles",
+    "bags_of",
+    "dataset_files",
+    "find_files",
+    "group_files",
+    "spec_types",
+]
 
 SPEC = "spec.json"
 REFS = "refs"  # the one bag that is not a field
@@ -157,27 +167,42 @@ def _without_spec(folder: Folder, names: Sequence[str]) -> FormatError:
     )
 
 
-def _read_spec(file: StoredFile) -> Spec:
-    """Return the spec in `spec.json`; refuses names that lead out of the folder."""
+def spec_types(text: bytes, path: str) -> dict[str, str]:
+    """Return the types in the text of a `spec.json`, by field.
+
+    Raises:
+        FormatError: It is not an object of field to type, or a name leads out of the folder.
+    """
     try:
-        types: Any = json.loads(file.read_all(_MAX_SPEC_BYTES))
+        types: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
-        if isinstance(error, FormatError):
-            raise
-        raise FormatError(f"spec.json is not JSON: {error}", path=file.name, expected=_EXPECTED_SPEC) from error
+        raise FormatError(f"spec.json is not JSON: {error}", path=path, expected=_EXPECTED_SPEC) from error
+    if not isinstance(types, dict) or not all(isinstance(kind, str) for kind in types.values()):
+        raise FormatError("spec.json is not a spec", path=path, expected=_EXPECTED_SPEC, found=_short(types))
+    for name in types:
+        if not name or name in (".", "..") or any(mark in name for mark in "/\\\0"):
+            raise _impossible_name(name, path)
+    return types
+
+
+def _read_spec(file: StoredFile) -> Spec:
+    """Return the spec in `spec.json`."""
+    try:
+        types = spec_types(file.read_all(_MAX_SPEC_BYTES), file.name)
     finally:
         file.release()
-    if not isinstance(types, dict) or not all(isinstance(kind, str) for kind in types.values()):
-        raise FormatError("spec.json is not a spec", path=file.name, expected=_EXPECTED_SPEC, found=_short(types))
-    for name in types:
-        if not name or name in (".", "..", REFS) or any(mark in name for mark in "/\\\0"):
-            raise FormatError("spec.json has an impossible name of a field", path=file.name, found=_short(name))
+    if REFS in types:
+        raise _impossible_name(REFS, file.name)
     if not types:
         raise FormatError("spec.json has no fields", path=file.name)
     try:
         return Spec({name: stored_type(types[name]) for name in sorted(types)})
     except SpecError as error:
         raise FormatError(f"spec.json is not a spec: {error}", path=file.name) from error
+
+
+def _impossible_name(name: str, path: str) -> FormatError:
+    return FormatError("spec.json has an impossible name of a field", path=path, found=_short(name))
 
 
 def _part(files: dict[str, StoredFile], folder: str, name: str) -> StoredFile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import UserDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -44,22 +45,15 @@ def _parsed(kind: str) -> tuple[bool, str, tuple[str, ...]]:
     return bool(brackets), name, () if args is None else tuple(args.split(","))
 
 
-class _Functions(Mapping[str, Callable[..., Any]]):
+class _Functions(UserDict[str, Callable[..., Any]]):
     """Encoders or decoders by whole type: the arguments of a type follow the value."""
-
-    def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
-        self._functions = functions
 
     def __getitem__(self, kind: str) -> Callable[..., Any]:
         _, name, args = _parsed(kind)
-        function = self._functions[name]
+        function = self.data[name]
         return _Applied(function, args) if args else function
 
-    def __iter__(self) -> Any:
-        return iter(self._functions)
-
-    def __len__(self) -> int:
-        return len(self._functions)
+    __contains__ = Mapping.__contains__
 
 
 class _Applied:
@@ -114,7 +108,18 @@ class BagReader(bag.BagReader):
         super().__init__(_path_of(fp), cache_index=cache_index, single_file=True)
 
 
-class DatasetWriter(dataset.DatasetWriter):
+class _HasSpec:
+    """A dataset."""
+
+    _spec: dict[str, str]
+
+    @property
+    def spec(self) -> ParsedSpec:
+        """Field to (whether it is a sequence, name of the type, its arguments)."""
+        return parse_spec(self._spec)
+
+
+class DatasetWriter(_HasSpec, dataset.DatasetWriter):  # type: ignore[misc]  # spec: as the original has it
     """Writes a new dataset.
 
     Args:
@@ -129,13 +134,8 @@ class DatasetWriter(dataset.DatasetWriter):
     def _check_names(self, names: Iterable[str]) -> None:
         """Types are checked as they are parsed."""
 
-    @property
-    def spec(self) -> ParsedSpec:  # type: ignore[override]  # as the original has it
-        """Field to (whether it is a sequence, name of the type, its arguments)."""
-        return parse_spec(self._spec)
 
-
-class DatasetReader(dataset.DatasetReader):
+class DatasetReader(_HasSpec, dataset.DatasetReader):  # type: ignore[misc]  # spec: as the original has it
     """The rows of a dataset by number.
 
     Args:
@@ -146,11 +146,6 @@ class DatasetReader(dataset.DatasetReader):
 
     def __init__(self, directory: Any, decoders: Mapping[str, Callable[..., Any]], cache_index: bool = True) -> None:
         super().__init__(directory, _Functions(decoders), cache_index)
-
-    @property
-    def spec(self) -> ParsedSpec:  # type: ignore[override]  # as the original has it
-        """Field to (whether it is a sequence, name of the type, its arguments)."""
-        return parse_spec(self._spec)
 
 
 class ShardedDatasetWriter(sharded.ShardedDatasetWriter):

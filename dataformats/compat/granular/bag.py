@@ -17,18 +17,17 @@ from __future__ import annotations
 import functools
 import operator
 import os
-import pickle
 import struct
 from collections.abc import Sequence
 from io import FileIO
 from itertools import islice, pairwise
 from operator import le
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from dataformats.backends.granular.bag_limits import layout_of
 from dataformats.backends.granular.layout import ENTRY_BYTES
 from dataformats.compat.granular.content import SharedBuffer, content_of
-from dataformats.compat.granular.utils import ArgumentError, Closing, path_of
+from dataformats.compat.granular.utils import ArgumentError, Closing, RandomAccess, path_of
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.storage.paths import is_local
 
@@ -200,7 +199,7 @@ def _write(file: Any, data: bytes) -> None:
         written += file.write(data[written:])
 
 
-class BagReader(Closing):
+class BagReader(RandomAccess):
     """The records of a bag by number. It has the records that the bag had as it was opened; the bag may grow.
 
     Args:
@@ -214,6 +213,8 @@ class BagReader(Closing):
     Raises:
         FormatError: The bag has no table of ends.
     """
+
+    _unit = "record"
 
     def __init__(
         self,
@@ -231,7 +232,6 @@ class BagReader(Closing):
         self._idx = self._bag if idx_source is None else content_of(path_of(idx_source))
         self._table = 0  # where the ends begin
         self._single_size = 0  # size of a bag that holds its ends
-        self.length: int
         if idx_source is None:
             self._single_size = self._bag.size
             layout = layout_of(cast("StoredFile", self._bag), None)
@@ -251,9 +251,6 @@ class BagReader(Closing):
             return self._single_size
         return (self._limits(self.length - 1, self.length)[-1] if self.length else 0) + ENTRY_BYTES * self.length
 
-    def __len__(self) -> int:
-        return self.length
-
     def __getitem__(self, index: Any) -> Any:
         """Return a record, or the list of those in a slice or range, which is cut at the end.
 
@@ -269,14 +266,12 @@ class BagReader(Closing):
                 data, limits = self.read(rows_of(index, self.length))
                 return [data[start:stop] for start, stop in pairwise(limits)]
             number = operator.index(index)
-        if not 0 <= number < self.length:
-            raise IndexError(f"record {number} is out of range for {self.length} records")
-        if number:
+        if not 0 < number < self.length:
+            start, stop = self._limits(self.checked(number), 1)
+        else:
             at, memory = self._table + ENTRY_BYTES * (number - 1), self._idx.buf
             ends = self._idx.pread(at, 2 * ENTRY_BYTES) if memory is None else memory[at : at + 2 * ENTRY_BYTES]
             start, stop = _TWO_ENDS.unpack(ends)
-        else:
-            start, stop = self._limits(0, 1)
         return self._read(number, start, stop)
 
     def read(self, rows: range) -> tuple[bytes, Sequence[int]]:
@@ -289,11 +284,6 @@ class BagReader(Closing):
             for number, (start, stop) in zip(rows, pairwise(limits), strict=True):
                 self._read(number, start, stop)  # one of them raises
         return self._read(rows.start, first, last), [end - first for end in limits] if first else limits
-
-    def copy(self) -> Self:
-        """Return another reader of the same bag."""
-        copied: Self = pickle.loads(pickle.dumps(self))
-        return copied
 
     def close(self) -> None:
         """Close files, and free shared memory."""

@@ -14,10 +14,8 @@ Example:
 
 from __future__ import annotations
 
-import operator
-import pickle
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import msgpack
 
@@ -25,7 +23,7 @@ from dataformats.compat.granular.bag import BagReader, rows_of
 from dataformats.compat.granular.dataset_spec import REFS, Functions, functions_of, has_refs, is_sequence, read_spec
 from dataformats.compat.granular.dataset_writer import DatasetWriter
 from dataformats.compat.granular.formats import decode_all
-from dataformats.compat.granular.utils import ArgumentError, Closing, path_of
+from dataformats.compat.granular.utils import ArgumentError, RandomAccess, path_of
 from dataformats.errors import FormatError
 from dataformats.storage.paths import is_local
 from dataformats.storage.threads import ThreadPool
@@ -36,7 +34,7 @@ _MOST_MASKS = 256
 _THREADS = ThreadPool(16, "dataformats-granular")
 
 
-class DatasetReader(Closing):
+class DatasetReader(RandomAccess):
     """The rows of a dataset by number. It has the rows that the dataset had as it was opened; the files may grow.
 
     Args:
@@ -81,7 +79,7 @@ class DatasetReader(Closing):
         }
         self._refs = self.readers[REFS] if is_old else None
         lengths = {name: len(bag) for name, bag in self.readers.items() if self._refs in (None, bag)}
-        self.length: int = min(lengths.values(), default=0)
+        self.length = min(lengths.values(), default=0)
         if len({*lengths.values()}) > 1:
             self.close()
             remedy = "Append the missing values with DatasetWriter, or open it by dataformats.open"
@@ -98,12 +96,9 @@ class DatasetReader(Closing):
         """Bytes of all bags."""
         return sum(bag.size for bag in self.readers.values())
 
-    def __len__(self) -> int:
-        return self.length
-
     def available(self, index: int) -> dict[str, bool | range]:
         """Return the fields of a row: True, or the range of a sequence's elements; without reading a value."""
-        row = self._row(_checked(index, self.length))
+        row = self._row(self.checked(index))
         return {name: range(len(rows)) if isinstance(rows, range) else True for name, rows in row.items()}
 
     def __getitem__(self, index: Any) -> dict[str, Any]:
@@ -125,16 +120,11 @@ class DatasetReader(Closing):
             mask = self._checked_mask(fields) if known is None else known
         if isinstance(index, (slice, range)):
             return self._slice(rows_of(index, self.length), mask)
-        index = _checked(index, self.length)
+        index = self.checked(index)
         if self._refs is None:
             return self._read(dict.fromkeys(mask, index))
         row = self._row(index)
         return self._read({name: _part(row[name], part) for name, part in mask.items()})
-
-    def copy(self) -> Self:
-        """Return another reader of the same dataset."""
-        copied: Self = pickle.loads(pickle.dumps(self))
-        return copied
 
     def close(self) -> None:
         """Close files, and free shared memory."""
@@ -229,13 +219,6 @@ class MaskError(ArgumentError, TypeError):
 
 class InconsistentError(FormatError, AssertionError):
     """The fields of a dataset have different numbers of values. The original asserts."""
-
-
-def _checked(index: Any, length: int) -> int:
-    number = operator.index(index)
-    if not 0 <= number < length:
-        raise IndexError(f"row {number} is out of range for {length} rows")
-    return number
 
 
 def _part(numbers: int | range, wanted: Any) -> int | range:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dataformats.errors import FormatError, UnknownNameError
+from dataformats.backends.granular.folder import REFS, spec_types
+from dataformats.errors import UnknownNameError
 
 __all__ = ["REFS", "Functions", "functions_of", "has_refs", "is_sequence", "read_spec"]
-
-REFS = "refs"
-"""The bag that is no field, in the files of granular 0.21."""
 
 Functions = Mapping[str, Callable[..., Any]] | None
 """Type to encoder or decoder; `None`: values are the stored bytes."""
@@ -51,14 +47,4 @@ def read_spec(directory: Any) -> dict[str, str]:
     """
     path = directory / "spec.json"
     with path.open("rb") as file:
-        text = file.read()
-    try:
-        spec: Any = json.loads(text)
-    except ValueError as error:
-        raise FormatError(f"spec.json does not parse: {error}", path=str(path)) from None
-    if not isinstance(spec, dict) or not all(isinstance(kind, str) for kind in spec.values()):
-        raise FormatError("spec.json is not a spec", path=str(path), expected="an object of field to type", found=spec)
-    wrong = [name for name in spec if not name or re.search(r"[/\\\0]", name)]
-    if wrong:
-        raise FormatError("a field is not the name of a file in the folder", path=str(path), found=wrong[0])
-    return spec
+        return spec_types(file.read(), str(path))

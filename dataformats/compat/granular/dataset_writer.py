@@ -53,8 +53,7 @@ class DatasetWriter(Closing):
         self._refs = BagWriter(self.directory / f"{REFS}.bag", version=self.version) if self.version < 3 else None
         self._all = (*bags.values(), *([] if self._refs is None else [self._refs]))
         least = int(self.version == 2)  # its readers mistake a bag that begins with an empty record
-        encode = {name: _Encode(name, kind, self.encoders[name], least) for name, kind in self._spec.items()}
-        self._encode = [(name, encode[name].all if is_sequence(self._spec[name]) else encode[name]) for name in encode]
+        self._encode = [(name, _encoder(name, kind, self.encoders[name], least)) for name, kind in self._spec.items()]
         lengths = [len(bag) for bag in bags.values()]
         self.length: int = min(lengths, default=0)
         self._is_uneven = len({*lengths}) > 1
@@ -171,8 +170,8 @@ class DatasetWriter(Closing):
             )
 
 
-class _Encode:
-    """Encodes the values of a field. An error has a note that names it.
+def _encoder(name: str, kind: str, function: Callable[..., Any] | None, least: int) -> Callable[[Any], Any]:
+    """Return the function from a field's value to bytes, or of a sequence to a list of them. Its errors name the field.
 
     Args:
         name: The field.
@@ -181,21 +180,14 @@ class _Encode:
         least: The least bytes of a value.
     """
 
-    def __init__(self, name: str, kind: str, function: Callable[..., Any] | None, least: int) -> None:
-        self._note = f"while encoding field {name!r} of type {kind!r}"
-        self._function = function
-        self._least = least
-
-    def __call__(self, value: Any) -> bytes:
+    def encode(value: Any) -> bytes:
         try:
-            blob = value if self._function is None else self._function(value)
-            if not isinstance(blob, bytes) or len(blob) < self._least:
-                raise ArgumentError(f"expected bytes{', not empty' if self._least else ''}, found {blob!r:.40}")
+            blob = value if function is None else function(value)
+            if not isinstance(blob, bytes) or len(blob) < least:
+                raise ArgumentError(f"expected bytes{', not empty' if least else ''}, found {blob!r:.40}")
         except Exception as error:
-            error.add_note(self._note)
+            error.add_note(f"while encoding field {name!r} of type {kind!r}")
             raise
         return blob
 
-    def all(self, values: Iterable[Any]) -> list[bytes]:
-        """Return the bytes of all values of a sequence."""
-        return list(map(self, values))
+    return (lambda values: list(map(encode, values))) if is_sequence(kind) else encode

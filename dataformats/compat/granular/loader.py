@@ -174,7 +174,8 @@ class _Rows:
             progress(step)
             point = self._source(step)
             if point.keys() != arrays.keys():
-                raise SpecError(f"step {step} has other fields than step 0: {_differing(self._spec, point)}")
+                fields = f"expected {', '.join(self._spec)}, found {', '.join(point)}"
+                raise SpecError(f"step {step} has other fields than step 0: {fields}")
             for name, value in point.items():
                 array = np.asarray(value)
                 self._check(name, array, step)
@@ -196,10 +197,6 @@ class _Rows:
                 f"{array.shape}. Give all of them one type and shape, by granular.sources.Transform",
                 field=name,
             )
-
-
-def _differing(spec: ArraySpec, point: Mapping[str, Any]) -> str:
-    return f"expected {', '.join(spec)}, found {', '.join(point)}"
 
 
 class SharedArray:

@@ -15,16 +15,14 @@ Example:
 from __future__ import annotations
 
 import bisect
-import operator
-import pickle
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import Any, Self
+from typing import Any
 
 from dataformats.compat.granular.bag import rows_of
 from dataformats.compat.granular.dataset import DatasetReader, DatasetWriter
 from dataformats.compat.granular.dataset_spec import Functions
-from dataformats.compat.granular.utils import ArgumentError, Closing, path_of
+from dataformats.compat.granular.utils import ArgumentError, Closing, RandomAccess, path_of
 from dataformats.storage.paths import is_local
 from dataformats.storage.threads import concurrent_map
 
@@ -71,20 +69,20 @@ class ShardedDatasetWriter(Closing):
         self.shardnum: int = shardstart
         self.shardstep = shardstep
         self.writer: DatasetWriter | None = None
-        self._before = _Totals()
+        self._before = 0, 0, 0  # shards, bytes and rows of the complete shards
 
     @property
     def shards(self) -> int:
         """Shards that this writer wrote to."""
-        return self._before.shards + (self.writer is not None)
+        return self._before[0] + (self.writer is not None)
 
     @property
     def size(self) -> int:
         """Bytes of these shards."""
-        return self._before.size + (0 if self.writer is None else self.writer.size)
+        return self._before[1] + (0 if self.writer is None else self.writer.size)
 
     def __len__(self) -> int:
-        return self._before.length + (0 if self.writer is None else len(self.writer))
+        return self._before[2] + (0 if self.writer is None else len(self.writer))
 
     def append(self, datapoint: Mapping[str, Any], flush: bool = True) -> int:
         """Append a row and return its number among the rows of these shards."""
@@ -106,8 +104,8 @@ class ShardedDatasetWriter(Closing):
 
     def _finish(self, writer: DatasetWriter) -> None:
         writer.close()
-        before = self._before
-        self._before = _Totals(before.shards + 1, before.size + writer.size, before.length + len(writer))
+        shards, size, length = self._before
+        self._before = shards + 1, size + writer.size, length + len(writer)
         self.writer = None
         self.shardnum += self.shardstep
 
@@ -123,14 +121,7 @@ class ShardedDatasetWriter(Closing):
         super().close()
 
 
-class _Totals:
-    """The shards that are complete."""
-
-    def __init__(self, shards: int = 0, size: int = 0, length: int = 0) -> None:
-        self.shards, self.size, self.length = shards, size, length
-
-
-class ShardedDatasetReader(Closing):
+class ShardedDatasetReader(RandomAccess):
     """The rows of all shards, one after the other; or of some of them.
 
     Args:
@@ -175,7 +166,7 @@ class ShardedDatasetReader(Closing):
         )
         self.stops: list[int] = list(accumulate(map(len, self.readers)))
         self.starts: list[int] = [0, *self.stops[:-1]]
-        self.length: int = self.stops[-1]
+        self.length = self.stops[-1]
 
     @property
     def spec(self) -> dict[str, str]:
@@ -191,9 +182,6 @@ class ShardedDatasetReader(Closing):
     def shards(self) -> int:
         """Number of shards."""
         return len(self.readers)
-
-    def __len__(self) -> int:
-        return self.length
 
     def available(self, index: int) -> dict[str, bool | range]:
         """Return the fields of a row: see `DatasetReader.available`."""
@@ -223,11 +211,6 @@ class ShardedDatasetReader(Closing):
                 found = {name: found[name] + values[name] for name in values} if found else values
         return found
 
-    def copy(self) -> Self:
-        """Return another reader of the same dataset."""
-        copied: Self = pickle.loads(pickle.dumps(self))
-        return copied
-
     def close(self) -> None:
         """Close files, and free shared memory."""
         for reader in self.readers:
@@ -235,7 +218,4 @@ class ShardedDatasetReader(Closing):
         super().close()
 
     def _shard(self, index: Any) -> int:
-        number = operator.index(index)
-        if not 0 <= number < self.length:
-            raise IndexError(f"row {number} is out of range for {self.length} rows")
-        return bisect.bisect_right(self.stops, number)
+        return bisect.bisect_right(self.stops, self.checked(index))

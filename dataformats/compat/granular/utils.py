@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import pickle
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -53,6 +55,36 @@ class Closing:
                 raise
         finally:
             self.closed = True
+
+
+class RandomAccess(Closing):
+    """Records or rows by number.
+
+    Attributes:
+        length: How many there are.
+    """
+
+    length: int
+    _unit = "row"
+
+    def __len__(self) -> int:
+        return self.length
+
+    def copy(self) -> Self:
+        """Return another reader of the same files."""
+        copied: Self = pickle.loads(pickle.dumps(self))
+        return copied
+
+    def checked(self, index: Any) -> int:
+        """Return a number in `[0, length)`.
+
+        Raises:
+            IndexError: It is out of range.
+        """
+        number = operator.index(index)
+        if not 0 <= number < self.length:
+            raise IndexError(f"{self._unit} {number} is out of range for {self.length} {self._unit}s")
+        return number
 
 
 def path_of(path: Any) -> Any:

@@ -120,7 +120,7 @@ def decode_and_crop_jpeg(
     """Return a part of the pixels of a JPEG.
 
     Args:
-        contents: The bytes of the file; the other arguments are those of `decode_jpeg`.
+        contents: The bytes of the file; see `decode_jpeg` for the other arguments.
         crop_window: Top, left, height and width, in the pixels of the reduced image.
 
     Raises:

@@ -31,8 +31,11 @@ class AutoShardPolicy(enum.IntEnum):
 
 
 def _applied(method: str) -> Callable[..., Callable[[Dataset], Dataset]]:
-    """Return a function from the arguments of a method to a function for `Dataset.apply`."""
-    return lambda *args, **named: operator.methodcaller(method, *args, **named)
+    def applied(*args: Any, **named: Any) -> Callable[[Dataset], Dataset]:
+        return operator.methodcaller(method, *args, **named)
+
+    applied.__doc__ = f"Return a function for `Dataset.apply`: `Dataset.{method}`."
+    return applied
 
 
 bucket_by_sequence_length = _applied("bucket_by_sequence_length")
