@@ -12,13 +12,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
-import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.compat.granular.formats import decode_image, decode_video, encode_image, encode_video
-from dataformats.compat.granular.formats import decoders as granular_decoders
-from dataformats.compat.granular.formats import encoders as granular_encoders
+from dataformats.compat.granular.formats import CODECS, decode_image, decode_video, encode_image, encode_video
 from dataformats.compat.granular.utils import ArgumentError
 
 __all__ = [
@@ -57,14 +54,11 @@ def array_decode(buffer: bytes, dtype: str, *shape: str) -> NDArray[Any]:
     return np.frombuffer(buffer, dtype).reshape(tuple(map(int, shape)))
 
 
-def image_encode(value: NDArray[Any], quality: Any = None, format: str = "jpeg") -> bytes:
-    """Return an image file of an array, as Pillow writes it; `quality` is ignored, as in the original."""
-    return encode_image(value, format=format)
+image_encode: Callable[..., bytes] = partial(encode_image, format="jpeg")
+"""Returns an image file of an array, as Pillow writes it; the quality is ignored, as in the original."""
 
-
-def image_decode(buffer: bytes, *args: Any) -> NDArray[Any]:
-    """Return the pixels of an image file as Pillow gives them: uint8 (h, w) or (h, w, channels)."""
-    return decode_image(buffer)
+image_decode = decode_image
+mp4_decode = decode_video
 
 
 def mp4_encode(array: NDArray[Any], fps: Any = 15) -> bytes:
@@ -72,31 +66,17 @@ def mp4_encode(array: NDArray[Any], fps: Any = 15) -> bytes:
     return encode_video(array, float(fps))
 
 
-def mp4_decode(buffer: bytes, *args: Any) -> NDArray[np.uint8]:
-    """Return the frames of an MP4, uint8 (n, h, w, 3). Needs the extra `video`."""
-    return decode_video(buffer)
-
-
-encoders: dict[str, Callable[..., Any]] = {
-    "bytes": granular_encoders["bytes"],
-    "utf8": granular_encoders["utf8"],
-    "msgpack": msgpack.packb,
-    "int": int_encode,
-    "array": array_encode,
-    "jpeg": partial(image_encode, format="jpeg"),
-    "png": partial(image_encode, format="png"),
-    "mp4": mp4_encode,
+_CODECS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    **{name: CODECS[name] for name in ("bytes", "utf8", "msgpack")},
+    "int": (int_encode, int_decode),
+    "array": (array_encode, array_decode),
+    "jpeg": (image_encode, image_decode),
+    "png": (partial(encode_image, format="png"), image_decode),
+    "mp4": (mp4_encode, mp4_decode),
 }
+
+encoders = {name: encode for name, (encode, _) in _CODECS.items()}
 """Type to the function from a value to bytes."""
 
-decoders: dict[str, Callable[..., Any]] = {
-    "bytes": granular_decoders["bytes"],
-    "utf8": granular_decoders["utf8"],
-    "msgpack": msgpack.unpackb,
-    "int": int_decode,
-    "array": array_decode,
-    "jpeg": image_decode,
-    "png": image_decode,
-    "mp4": mp4_decode,
-}
+decoders = {name: decode for name, (_, decode) in _CODECS.items()}
 """Type to the function from bytes to a value."""

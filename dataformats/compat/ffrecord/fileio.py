@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import operator
 import os
@@ -255,15 +256,7 @@ def _file_names(fname: Any) -> list[str]:
 
 
 def _read_error(error: FormatError) -> ReadError:
-    return ReadError(
-        error.what,
-        path=error.path,
-        index=error.index,
-        offset_bytes=error.offset_bytes,
-        expected=error.expected,
-        found=error.found,
-        remedy=error.remedy,
-    )
+    return ReadError(**{fact.name: getattr(error, fact.name) for fact in dataclasses.fields(ReadError)})
 
 
 def _bytes_of(buffer: Any) -> Any:

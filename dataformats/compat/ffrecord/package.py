@@ -56,13 +56,13 @@ class PackedFolder:
             AssertionError: There is no such file, or it is a folder.
             ReadError: Its record is damaged.
         """
-        return self.reader.read_one(self._number(fname))
+        return self.reader.read_one(self._found(fname, int))
 
     def read(self, fnames: Sequence[str | os.PathLike[str]]) -> builtins.list[Any]:
         """Return the contents of a list or tuple of files, read together; raises the errors of `read_one`."""
         if not isinstance(fnames, (list, tuple)):
             raise AssertionError(f"expected a list or tuple of names, found {type(fnames).__name__}. Use read_one()")
-        return self.reader.read([self._number(name) for name in fnames])
+        return self.reader.read([self._found(name, int) for name in fnames])
 
     def list(
         self,
@@ -78,13 +78,7 @@ class PackedFolder:
         Raises:
             AssertionError: There is no such folder.
         """
-        path = "" if path is None else path
-        node = self._look(path)
-        if node is None:
-            raise MissingFileError(f"{os.fspath(path)!r} does not exist in {self.reader.fnames[0]!r}")
-        if not isinstance(node, dict):
-            raise AssertionError(f"{os.fspath(path)!r} in {self.reader.fnames[0]!r} is a file, not a folder")
-        return _names(node, list_file, list_dir, recursive)
+        return _names(self._found("" if path is None else path, dict), list_file, list_dir, recursive)
 
     def exists(self, path: str | os.PathLike[str]) -> bool:
         """Return True if there is a file or a folder of that path."""
@@ -98,12 +92,13 @@ class PackedFolder:
         """Return True if there is a folder of that path."""
         return isinstance(self._look(path), dict)
 
-    def _number(self, fname: str | os.PathLike[str]) -> int:
-        node = self._look(fname)
+    def _found(self, path: str | os.PathLike[str], kind: type) -> Any:
+        node = self._look(path)
         if node is None:
-            raise MissingFileError(f"{os.fspath(fname)!r} does not exist in {self.reader.fnames[0]!r}")
-        if not isinstance(node, int):
-            raise AssertionError(f"{os.fspath(fname)!r} in {self.reader.fnames[0]!r} is a folder, not a file")
+            raise MissingFileError(f"{os.fspath(path)!r} does not exist in {self.reader.fnames[0]!r}")
+        if not isinstance(node, kind):
+            found = "a folder, not a file" if kind is int else "a file, not a folder"
+            raise AssertionError(f"{os.fspath(path)!r} in {self.reader.fnames[0]!r} is {found}")
         return node
 
     def _look(self, path: str | os.PathLike[str]) -> Any:

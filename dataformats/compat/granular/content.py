@@ -9,7 +9,7 @@ from contextlib import suppress
 from io import BytesIO
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from dataformats.storage.path_objects import ObjectFile
 from dataformats.storage.paths import is_local
@@ -18,31 +18,6 @@ __all__ = ["Content", "GrowingFile", "PathFile", "SharedBuffer", "content_of"]
 
 
 _AHEAD_BYTES = 8192
-
-
-class Content(Protocol):
-    """Bytes that are read by position, by several threads. Pickles.
-
-    Attributes:
-        name: The path, for messages.
-        buf: The bytes, if they are in memory; or `None`.
-    """
-
-    name: str
-    buf: Any
-
-    @property
-    def size(self) -> int:
-        """Bytes, as of now."""
-        ...
-
-    def pread(self, offset: int, length: int) -> bytes:
-        """Return these bytes, fewer only at the end."""
-        ...
-
-    def close(self) -> None:
-        """Release memory and descriptors; may be called twice."""
-        ...
 
 
 class GrowingFile:
@@ -170,9 +145,7 @@ class SharedBuffer:
         if shm is not None:
             try:
                 shm.close()
-            except (
-                BufferError
-            ):  # a caller has a view of it, which frees it; `SharedMemory.__del__` would print an error
+            except BufferError:  # a view of a caller frees it; `SharedMemory.__del__` would print an error
                 vars(shm)["close"] = lambda: None
             if self._owner == os.getpid():
                 with suppress(FileNotFoundError):
@@ -196,6 +169,10 @@ def _check_room(size: int) -> None:
         if size > free:
             remedy = "Pass cache_index=False and no cache_keys, or enlarge it (docker run --shm-size)"
             raise OSError(errno.ENOSPC, f"{folder} has {free} bytes left, and {size} are needed. {remedy}")
+
+
+Content = GrowingFile | PathFile | SharedBuffer
+"""Bytes that are read by position, by several threads; in `buf` if they are in memory. Pickles."""
 
 
 def content_of(source: Any) -> Content:

@@ -160,14 +160,10 @@ class DatasetReader(RandomAccess):
             for name in mask:
                 numbers = [point[name] for point in points]
                 if name in self._sequences or numbers != list(range(numbers[0], numbers[0] + len(rows))):
-                    return self._transposed(rows, mask)
+                    found = [self[index, mask] for index in rows]  # they lie apart in their bags, or have sequences
+                    return {name: [row[name] for row in found] for name in mask}
                 wanted[name] = range(numbers[0], numbers[0] + len(rows))
         return self._read(wanted)
-
-    def _transposed(self, rows: range, mask: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values of rows that lie apart in their bags, or that have sequences."""
-        points = [self[index, mask] for index in rows]
-        return {name: [point[name] for point in points] for name in mask}
 
     def _checked_mask(self, mask: Any) -> Mapping[str, Any]:
         if not isinstance(mask, (tuple, list, dict)) or not {*mask} <= self._spec.keys():
@@ -186,10 +182,9 @@ class DatasetReader(RandomAccess):
         """Return the number of the record of each field in a row, or the range of a sequence's."""
         if self._refs is None:
             return dict.fromkeys(self._spec, index)
+        blob = self._refs[index]
         try:
-            stored = msgpack.unpackb(self._refs[index])
-        except FormatError:
-            raise
+            stored = msgpack.unpackb(blob)
         except ValueError as error:  # msgpack raises it
             stored = error
         if isinstance(stored, list) and len(stored) == len(self._spec):

@@ -13,6 +13,7 @@ from fractions import Fraction
 from functools import partial
 from io import BytesIO
 from itertools import pairwise
+from operator import methodcaller
 from types import FunctionType
 from typing import Any, Literal, cast
 
@@ -29,7 +30,7 @@ from dataformats.compat.granular.utils import ArgumentError
 from dataformats.interfaces import Codec
 
 __all__ = [
-    "decode_array", "decode_image", "decode_int", "decode_tree", "decode_video", "decoders", "encode_array",
+    "CODECS", "decode_array", "decode_image", "decode_int", "decode_tree", "decode_video", "decoders", "encode_array",
     "encode_image", "encode_int", "encode_tree", "encode_video", "encoders",
 ]  # fmt: skip
 
@@ -139,44 +140,26 @@ def _as_is(value: bytes) -> bytes:
     return value
 
 
-def _encode_utf8(value: str) -> bytes:
-    return value.encode()
-
-
-def _decode_utf8(buffer: bytes) -> str:
-    return buffer.decode()
-
-
-encoders: dict[str, Callable[..., Any]] = {
-    "bytes": _as_is,
-    "utf8": _encode_utf8,
-    "msgpack": msgpack.packb,
-    "int": encode_int,
-    "i64": partial(encode_int, size=8, signed=True),
-    "u64": partial(encode_int, size=8, signed=False),
-    "array": encode_array,
-    "tree": encode_tree,
-    "jpg": partial(encode_image, format="jpg"),
-    "png": partial(encode_image, format="png"),
-    "mp4": partial(encode_video, codec="h264"),
-    "webm": partial(encode_video, codec="vp9"),
+CODECS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "bytes": (_as_is, _as_is),
+    "utf8": (methodcaller("encode"), methodcaller("decode")),
+    "msgpack": (msgpack.packb, msgpack.unpackb),
+    "int": (encode_int, decode_int),
+    "i64": (partial(encode_int, size=8, signed=True), partial(decode_int, size=8, signed=True)),
+    "u64": (partial(encode_int, size=8, signed=False), partial(decode_int, size=8, signed=False)),
+    "array": (encode_array, decode_array),
+    "tree": (encode_tree, decode_tree),
+    "jpg": (partial(encode_image, format="jpg"), decode_image),
+    "png": (partial(encode_image, format="png"), decode_image),
+    "mp4": (partial(encode_video, codec="h264"), decode_video),
+    "webm": (partial(encode_video, codec="vp9"), decode_video),
 }
+"""Type to its encoder and its decoder."""
+
+encoders = {name: encode for name, (encode, _) in CODECS.items()}
 """Type to the function from a value to bytes."""
 
-decoders: dict[str, Callable[..., Any]] = {
-    "bytes": _as_is,
-    "utf8": _decode_utf8,
-    "msgpack": msgpack.unpackb,
-    "int": decode_int,
-    "i64": partial(decode_int, size=8, signed=True),
-    "u64": partial(decode_int, size=8, signed=False),
-    "array": decode_array,
-    "tree": decode_tree,
-    "jpg": decode_image,
-    "png": decode_image,
-    "mp4": decode_video,
-    "webm": decode_video,
-}
+decoders = {name: decode for name, (_, decode) in CODECS.items()}
 """Type to the function from bytes to a value."""
 
 _BATCH_CODECS: dict[Callable[[bytes], Any], Codec] = {decode_array: ARRAY, decode_int: INT}

@@ -49,17 +49,17 @@ def _reduction(operation: str, function: Callable[..., Any], kinds: str, doc: st
     return apply
 
 
-def _sum(array: Any, axis: Any, keepdims: bool) -> Any:
-    return np.sum(array, axis=axis, keepdims=keepdims, dtype=array.dtype)
-
-
-def _product(array: Any, axis: Any, keepdims: bool) -> Any:
-    return np.prod(array, axis=axis, keepdims=keepdims, dtype=array.dtype)
+def _in_its_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda array, **named: function(array, dtype=array.dtype, **named)
 
 
 def _mean(array: Any, axis: Any, keepdims: bool) -> Any:
     if array.dtype.kind not in "iu":
-        mean = np.mean(array, axis=axis, keepdims=keepdims) if array.size else _sum(array, axis, keepdims) / np.nan
+        mean = (
+            np.mean(array, axis=axis, keepdims=keepdims)
+            if array.size
+            else np.sum(array, axis, keepdims=keepdims) / np.nan
+        )
         return np.asarray(mean).astype(array.dtype)
     wide = array.dtype if array.dtype.itemsize == 8 else np.dtype(np.int64)
     total = np.sum(array, axis=axis, keepdims=keepdims, dtype=wide)
@@ -101,8 +101,12 @@ greater: Callable[..., Any] = of_two("greater", "Return where the first value is
 greater_equal: Callable[..., Any] = of_two("greater_equal", "Return where the first value is not smaller.")
 logical_and: Callable[..., Any] = of_two("logical_and", "Return where both are true.")
 logical_or: Callable[..., Any] = of_two("logical_or", "Return where one is true.")
-reduce_sum: Callable[..., Any] = _reduction("reduce_sum", _sum, "uifc", "Return sums along axes, or of all values.")
-reduce_prod: Callable[..., Any] = _reduction("reduce_prod", _product, "uifc", "Return products along axes, or of all.")
+reduce_sum: Callable[..., Any] = _reduction(
+    "reduce_sum", _in_its_dtype(np.sum), "uifc", "Return sums along axes, or of all values."
+)
+reduce_prod: Callable[..., Any] = _reduction(
+    "reduce_prod", _in_its_dtype(np.prod), "uifc", "Return products along axes, or of all."
+)
 reduce_mean: Callable[..., Any] = _reduction("reduce_mean", _mean, "uifc", "Return means along axes, or of all.")
 reduce_max: Callable[..., Any] = _reduction("reduce_max", _largest, "uif", "Return the largest along axes, or of all.")
 reduce_min: Callable[..., Any] = _reduction(

@@ -32,7 +32,8 @@ def cast(x: Any, dtype: Any, name: Any = None) -> Any:
     if is_string(dtype) != (array.dtype == object):
         raise TypeError(f"cannot cast {array.dtype} to {as_dtype(dtype)!r}. Use tf.strings.to_number or as_string")
     with np.errstate(all="ignore"):
-        return tensor_of(_real(array, dtype).astype(numpy_dtype(dtype), copy=False))
+        real = array.real if array.dtype.kind == "c" and not as_dtype(dtype).is_complex else array
+        return tensor_of(real.astype(numpy_dtype(dtype), copy=False))
 
 
 def saturate_cast(value: Any, dtype: Any, name: Any = None) -> Any:
@@ -40,10 +41,6 @@ def saturate_cast(value: Any, dtype: Any, name: Any = None) -> Any:
     kind = numpy_dtype(dtype)
     limits: Any = np.iinfo(kind) if kind.kind in "iu" else np.finfo(kind)
     return cast(np.clip(array_of(value), limits.min, limits.max), dtype)
-
-
-def _real(array: Any, dtype: Any) -> Any:
-    return array.real if array.dtype.kind == "c" and not as_dtype(dtype).is_complex else array
 
 
 def bitcast(input: Any, type: Any, name: Any = None) -> Any:

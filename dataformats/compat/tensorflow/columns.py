@@ -95,6 +95,12 @@ class ParsedFeature(ABC):
         with renumber_errors(_records(lists)):
             return self.values(lists.steps())
 
+    def check(self, wrong: NDArray[np.bool_], expected: str, found: NDArray[Any], remedy: str = "") -> None:
+        """Raise the error of the first record that is wrong, if there is one."""
+        if wrong.any():
+            row = int(wrong.argmax())
+            self.raise_misfit(row, expected, f"{found[row]}", remedy)
+
     def raise_misfit(self, row: int, expected: str, found: str, remedy: str = "") -> NoReturn:
         """Raise the error of a record."""
         raise InvalidArgumentError(
@@ -121,11 +127,9 @@ class Dense(ParsedFeature):
         if not len(stored) or (stored.complete and stored.fewest == stored.most == self._size):
             return values.reshape(len(stored), *self._shape)
         present = stored.kinds > MISSING
+        remedy = "Use tf.io.VarLenFeature or tf.io.RaggedFeature if records differ in their number of values"
         wrong = (counts != self._size) & present
-        if wrong.any():
-            row = int(wrong.argmax())
-            remedy = "Use tf.io.VarLenFeature or tf.io.RaggedFeature if records differ in their number of values"
-            self.raise_misfit(row, f"{self._size} values for the shape {self._shape}", f"{int(counts[row])}", remedy)
+        self.check(wrong, f"{self._size} values for the shape {self._shape}", counts, remedy)
         if self._default is None:
             remedy = "Check the name, or pass default_value= to FixedLenFeature if records may lack it"
             self.raise_misfit(int(present.argmin()), f"{self.dtype!r} of shape {self._shape}", "nothing", remedy)
@@ -185,12 +189,8 @@ class Padded(ParsedFeature):
 
     def _items(self, stored: FeatureColumn) -> tuple[NDArray[Any], NDArray[np.int64]]:
         values, counts = self.values(stored)
-        wrong = counts % self._size != 0
-        if wrong.any():
-            row = int(wrong.argmax())
-            self.raise_misfit(
-                row, f"a multiple of {self._size} values for the shape {self._shape}", f"{int(counts[row])}"
-            )
+        expected = f"a multiple of {self._size} values for the shape {self._shape}"
+        self.check(counts % self._size != 0, expected, counts)
         return values.reshape(-1, *self._shape), counts // self._size
 
     def steps(self, lists: FeatureColumn) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -205,10 +205,7 @@ class Padded(ParsedFeature):
             self.raise_misfit(int(lacks.argmax()), "a feature list", "none", remedy)
         with renumber_errors(_records(lists)):
             values, sizes = self.values(lists.steps())
-            wrong = sizes != self._size
-            if wrong.any():
-                row = int(wrong.argmax())
-                self.raise_misfit(row, f"{self._size} values in each step", f"{int(sizes[row])}")
+            self.check(sizes != self._size, f"{self._size} values in each step", sizes)
         return values.reshape(-1, *self._shape), lists.counts
 
     def padded(self, items: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[Any]:

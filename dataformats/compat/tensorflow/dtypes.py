@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["DType", "as_dtype", "convert", "is_string", "numpy_dtype", "string_array"]
 
 
+def _of_kind(kinds: str, doc: str) -> Any:
+    return property(lambda self: self.dtype.kind in kinds, doc=doc)
+
+
 class DType:
     """A dtype with TensorFlow's name and properties; equal to the numpy dtype of its values.
 
@@ -78,25 +82,10 @@ class DType:
         """True for real floating-point numbers."""
         return self.name == "bfloat16" or self.dtype.kind == "f"
 
-    @property
-    def is_complex(self) -> bool:
-        """True for complex numbers."""
-        return self.dtype.kind == "c"
-
-    @property
-    def is_integer(self) -> bool:
-        """True for integers, signed or not."""
-        return self.dtype.kind in "iu"
-
-    @property
-    def is_bool(self) -> bool:
-        """True for bool."""
-        return self.dtype.kind == "b"
-
-    @property
-    def is_unsigned(self) -> bool:
-        """True for unsigned integers."""
-        return self.dtype.kind == "u"
+    is_complex = _of_kind("c", "True for complex numbers.")
+    is_integer = _of_kind("iu", "True for integers, signed or not.")
+    is_bool = _of_kind("b", "True for bool.")
+    is_unsigned = _of_kind("u", "True for unsigned integers.")
 
     @property
     def min(self) -> Any:

@@ -66,12 +66,13 @@ def _outputs(found: Any, kinds: Any, converted: Callable[[Any, Any], Any]) -> An
 
 def _of_dtype(value: Any, kind: Any) -> Any:
     array = np.asarray(value)
-    array = array_of(value) if array.dtype.kind in "USO" else array
+    return _checked(array_of(value) if array.dtype.kind in "USO" else array, kind, "numpy_function")
+
+
+def _checked(array: Any, kind: Any, name: str) -> Any:
     if array.dtype != numpy_dtype(kind):
-        raise InvalidArgumentError(
-            f"numpy_function: expected values of {as_dtype(kind)!r}, found {as_dtype(array.dtype)!r}",
-            remedy="Return an array of the dtype in Tout",
-        )
+        found = f"expected values of {as_dtype(kind)!r}, found {as_dtype(array.dtype)!r}"
+        raise InvalidArgumentError(f"{name}: {found}", remedy="Return values of the declared dtype")
     return array
 
 
@@ -94,10 +95,8 @@ def map_fn(
 
 
 def _row_of(kind: Any, value: Any) -> Any:
-    array = like(value, numpy_dtype(kind)) if not isinstance(value, Tensor) else array_of(value)
-    if array.dtype != numpy_dtype(kind):
-        raise InvalidArgumentError(f"map_fn: expected {as_dtype(kind)!r}, found {as_dtype(array.dtype)!r}")
-    return array
+    array = array_of(value) if isinstance(value, Tensor) else like(value, numpy_dtype(kind))
+    return _checked(array, kind, "map_fn")
 
 
 def function(func: Any = None, **ignored: Any) -> Any:

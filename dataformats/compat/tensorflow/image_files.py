@@ -24,7 +24,6 @@ __all__ = [
 ]  # fmt: skip
 
 _JPEG, _PNG = b"\xff\xd8\xff", b"\x89PNG"
-_RATIOS = (1, 2, 4, 8)
 _LUMA = np.array([9797, 19234, 3737], np.uint32)  # libpng's weights, in units of 2^-15
 
 
@@ -60,7 +59,7 @@ def decode_jpeg(
         >>> tf.io.decode_jpeg(tf.io.encode_jpeg(np.zeros([4, 6, 3], np.uint8))).shape
         (4, 6, 3)
     """
-    if ratio not in _RATIOS:
+    if ratio not in (1, 2, 4, 8):
         raise InvalidArgumentError(f"ratio: expected 1, 2, 4 or 8, found {ratio}")
     fast = {"fast_dct": dct_method != "INTEGER_ACCURATE", "fast_upsample": not fancy_upscaling}
     return as_tensor(_as_dtype(_decoded(contents, channels, (0, 1, 3, 4), ratio, fast), "uint8"))
@@ -106,29 +105,20 @@ def decode_image(
     return as_tensor(_as_dtype(pixels, dtype, is_jpeg(contents)))
 
 
-def decode_and_crop_jpeg(
-    contents: bytes,
-    crop_window: Any,
-    channels: int = 0,
-    ratio: int = 1,
-    fancy_upscaling: bool = True,
-    try_recover_truncated: bool = False,
-    acceptable_fraction: float = 1,
-    dct_method: str = "",
-    name: Any = None,
-) -> Any:
+def decode_and_crop_jpeg(contents: bytes, crop_window: Any, *args: Any, **named: Any) -> Any:
     """Return a part of the pixels of a JPEG.
 
     Args:
-        contents: The bytes of the file; see `decode_jpeg` for the other arguments.
+        contents: The bytes of the file.
         crop_window: Top, left, height and width, in the pixels of the reduced image.
+        args: The other arguments of `decode_jpeg`.
+        named: The other arguments of `decode_jpeg`.
 
     Raises:
         InvalidArgumentError: The window is not within the image, or the bytes are no such image.
     """
     _check_start(contents, (_JPEG,))
-    pixels = decode_jpeg(contents, channels, ratio, fancy_upscaling, dct_method=dct_method)
-    return crop_to_bounding_box(pixels, *crop_window)
+    return crop_to_bounding_box(decode_jpeg(contents, *args, **named), *crop_window)
 
 
 def crop_to_bounding_box(

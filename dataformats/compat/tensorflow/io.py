@@ -91,8 +91,8 @@ class TFRecordWriter:
 
     def __init__(self, path: str | os.PathLike[str], options: Any = None) -> None:
         chosen = options if isinstance(options, TFRecordOptions) else TFRecordOptions(options)
-        self._writer: FileWriter | None = None
-        self._writer = FileWriter(Path(os.fspath(path)), compression=_compression(chosen.compression_type))
+        compression = _compression(chosen.compression_type)
+        self._writer: FileWriter | None = FileWriter(Path(os.fspath(path)), compression=compression)
 
     def write(self, record: bytes) -> None:
         """Append a record, any bytes.

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dataformats.compat.tensorflow.arrays import constant
 from dataformats.compat.tensorflow.dtypes import DType, as_dtype
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
 from dataformats.compat.tensorflow.missing import missing_from
@@ -24,11 +25,7 @@ class KeyValueTensorInitializer:
     def __init__(
         self, keys: Any, values: Any, key_dtype: Any = None, value_dtype: Any = None, name: Any = None
     ) -> None:
-        self.keys, self.values = _typed(keys, key_dtype), _typed(values, value_dtype)
-
-
-def _typed(values: Any, dtype: Any) -> Any:
-    return array_of(values) if dtype is None else like(values, as_dtype(dtype).dtype)
+        self.keys, self.values = constant(keys, key_dtype), constant(values, value_dtype)
 
 
 class StaticHashTable:
@@ -37,6 +34,10 @@ class StaticHashTable:
     Args:
         initializer: Its keys and values.
         default_value: The value of all other keys.
+
+    Attributes:
+        key_dtype: The dtype of the keys.
+        value_dtype: The dtype of the values.
 
     Raises:
         InvalidArgumentError: A key has two values.
@@ -49,22 +50,13 @@ class StaticHashTable:
     """
 
     def __init__(self, initializer: KeyValueTensorInitializer, default_value: Any, name: Any = None, **_: Any) -> None:
-        self._keys, self._values = initializer.keys.dtype, initializer.values.dtype
-        self._default = like(default_value, self._values)[()]
+        self.key_dtype: DType = initializer.keys.dtype
+        self.value_dtype: DType = initializer.values.dtype
+        self._default = like(default_value, self.value_dtype.dtype)[()]
         self._table: dict[Any, Any] = {}
         for key, value in zip(initializer.keys.tolist(), initializer.values.tolist(), strict=True):
             if self._table.setdefault(key, value) != value:
                 raise InvalidArgumentError(f"the key {key!r} has two values, {self._table[key]!r} and {value!r}")
-
-    @property
-    def key_dtype(self) -> DType:
-        """The dtype of the keys."""
-        return as_dtype(self._keys)
-
-    @property
-    def value_dtype(self) -> DType:
-        """The dtype of the values."""
-        return as_dtype(self._values)
 
     def size(self, name: Any = None) -> Any:
         """Return the number of keys, int64."""
@@ -81,10 +73,10 @@ class StaticHashTable:
         if isinstance(keys, RaggedTensor):
             return RaggedTensor(self.lookup(keys.values), keys.row_splits)
         array = array_of(keys)
-        if array.dtype != self._keys:
+        if array.dtype != self.key_dtype:
             raise TypeError(f"keys: expected {self.key_dtype!r}, found {as_dtype(array.dtype)!r}")
         found = [self._table.get(key, self._default) for key in array.reshape(-1).tolist()]
-        values = np.empty(len(found), self._values)
+        values = np.empty(len(found), self.value_dtype.dtype)
         values[:] = found
         return tensor_of(values.reshape(array.shape))
 

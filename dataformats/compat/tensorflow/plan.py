@@ -136,8 +136,5 @@ def _field_of(name: str, feature: Any) -> ParsedFeature:
     field = _FIELDS.get(type(feature))
     if field is not None:
         return field(name, feature)
-    raise ValueError(
-        f"feature {name!r}: expected FixedLenFeature, VarLenFeature, FixedLenSequenceFeature, RaggedFeature or "
-        f"SparseFeature, "
-        f"found {feature!r:.80}"
-    )
+    known = ", ".join(kind.__name__ for kind in _FIELDS)
+    raise ValueError(f"feature {name!r}: expected {known}, found {feature!r:.80}")

@@ -67,7 +67,12 @@ def resize(
 
 
 def resize_from_corners(
-    images: Any, size: Any, method: Any, align_corners: bool, preserve_aspect_ratio: bool = False
+    images: Any,
+    size: Any,
+    method: Any = ResizeMethod.BILINEAR,
+    align_corners: bool = False,
+    preserve_aspect_ratio: bool = False,
+    name: Any = None,
 ) -> Any:
     """Return images resized, as TensorFlow 1 does it: pixels are points, counted from the corner.
 

@@ -108,17 +108,6 @@ def string_split(
     return sparse.of_rows(rows.values, rows.row_lengths()) if result_type == "SparseTensor" else rows
 
 
-def _resize(
-    images: Any,
-    size: Any,
-    method: Any = "bilinear",
-    align_corners: bool = False,
-    preserve_aspect_ratio: bool = False,
-    name: Any = None,
-) -> Any:
-    return resize_from_corners(images, size, method, align_corners, preserve_aspect_ratio)
-
-
 def _resize_by(method: str) -> Callable[..., Any]:
     def resized(
         images: Any, size: Any, align_corners: bool = False, name: Any = None, half_pixel_centers: bool = False
@@ -143,8 +132,8 @@ class _Names:
 
 image = _Names(
     _image,
-    resize=_resize,
-    resize_images=_resize,
+    resize=resize_from_corners,
+    resize_images=resize_from_corners,
     resize_bilinear=_resize_by("bilinear"),
     resize_nearest_neighbor=_resize_by("nearest"),
     resize_image_with_crop_or_pad=_image.resize_with_crop_or_pad,
@@ -181,11 +170,10 @@ class gfile:  # noqa: N801  # its name
 
 
 def enable_eager_execution(*ignored: Any, **named: Any) -> None:
-    """Do nothing: there is no other execution."""
-
-
-def enable_v2_behavior() -> None:
     """Do nothing: there is no other behavior."""
+
+
+enable_v2_behavior = enable_eager_execution
 
 
 _VERSION_2 = __name__.removesuffix(".compat.v1")

@@ -60,7 +60,7 @@ class _Binding:
         copy.__module__, copy.__doc__ = function.__module__, function.__doc__
         copy.__dict__.update(function.__dict__)
         self._copies[id(function)] = copy
-        follow: Callable[[Any], Any] = _unchanged if later else self.value
+        follow: Callable[[Any], Any] = (lambda value: value) if later else self.value
         for name, cell in old.items():
             if cells[name] is not cell:
                 cells[name].cell_contents = follow(cell.cell_contents)
@@ -69,10 +69,6 @@ class _Binding:
                 variables[name] = function.__globals__[name]  # before functions are followed: they may be recursive
                 if _same_module(variables[name], function):
                     variables[name] = follow(variables[name])
-
-
-def _unchanged(value: Any) -> Any:
-    return value
 
 
 def _same_module(value: Any, function: FunctionType) -> bool:

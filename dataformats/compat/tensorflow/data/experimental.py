@@ -42,7 +42,11 @@ bucket_by_sequence_length = _applied("bucket_by_sequence_length")
 group_by_window = _applied("group_by_window")
 unbatch = _applied("unbatch")
 sample_from_datasets = Dataset.sample_from_datasets
-cardinality: Callable[[Dataset], Any] = Dataset.cardinality
+
+
+def cardinality(dataset: Dataset) -> Any:
+    """Return the number of elements, `INFINITE_CARDINALITY` or `UNKNOWN_CARDINALITY`."""
+    return dataset.cardinality()
 
 
 def parallel_interleave(

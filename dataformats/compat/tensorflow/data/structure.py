@@ -12,7 +12,7 @@ from dataformats.compat.tensorflow.dtypes import convert, string_array
 from dataformats.compat.tensorflow.errors import InvalidArgumentError
 from dataformats.compat.tensorflow.ragged import RaggedTensor
 from dataformats.compat.tensorflow.sparse import SparseTensor
-from dataformats.compat.tensorflow.tensor import as_tensor, plain
+from dataformats.compat.tensorflow.tensor import array_of, as_tensor, plain
 
 __all__ = ["as_element", "as_numpy", "call", "columns", "map_leaves", "pad", "rows", "stack"]
 
@@ -127,18 +127,16 @@ def pad(elements: Sequence[Any], shapes: Any, values: Any, unknown: int | None =
     """
     first = elements[0]
     if isinstance(first, tuple):
-        each = [_part(shapes, at, len(first)) for at in range(len(first))]
-        fills = [_part(values, at, len(first)) for at in range(len(first))]
-        parts = zip(zip(*elements, strict=True), each, fills, strict=True)
-        return _like(first, [pad(*part, unknown) for part in parts])
+        each, fills = _parts(shapes, len(first)), _parts(values, len(first))
+        return _like(
+            first, [pad(*part, unknown) for part in zip(zip(*elements, strict=True), each, fills, strict=True)]
+        )
     if isinstance(first, dict):
         return {
             key: pad([element[key] for element in elements], _key(shapes, key), _key(values, key), unknown)
             for key in first
         }
-    arrays = [
-        np.asarray(element, object) if isinstance(element, bytes) else np.asarray(element) for element in elements
-    ]
+    arrays = [array_of(element) for element in elements]
     largest = np.max([array.shape for array in arrays], axis=0).tolist() if arrays[0].ndim else []
     wanted = largest if shapes is None else list(shapes)
     if len(wanted) != len(largest):
@@ -154,12 +152,12 @@ def pad(elements: Sequence[Any], shapes: Any, values: Any, unknown: int | None =
     return batch if sizes else stack(elements)
 
 
-def _part(structure: Any, at: int, n: int) -> Any:
+def _parts(structure: Any, n: int) -> Sequence[Any]:
     if not isinstance(structure, tuple | list):
-        return structure
+        return [structure] * n
     if len(structure) != n:
         raise ValueError(f"expected a tuple of {n}, one for each part of an element, found {structure!r:.80}")
-    return structure[at]
+    return structure
 
 
 def _key(structure: Any, key: Any) -> Any:
