@@ -56,7 +56,7 @@ class _Array(ArrayCodec):
         """Return the bytes of an array or a numpy scalar."""
         array = value if type(value) is np.ndarray else _plain(value)
         head = _head(array.dtype, array.shape)
-        return b"".join((head, array.data if array.flags.c_contiguous else array.tobytes()))
+        return b"".join((head, _data(array)))
 
     def encode_batch(self, values: Column) -> Blobs | None:
         """Return the bytes of the rows of one array, or of a list of arrays."""
@@ -71,7 +71,7 @@ class _Array(ArrayCodec):
             return None
         heads = [_head(row.dtype, row.shape) for row in rows]
         lengths = np.array([len(head) + row.nbytes for head, row in zip(heads, rows, strict=True)], np.int64)
-        parts = chain.from_iterable(zip(heads, (row.data for row in rows), strict=True))
+        parts = chain.from_iterable(zip(heads, map(_data, rows), strict=True))
         return Blobs.back_to_back(np.frombuffer(bytearray().join(parts), np.uint8), lengths)
 
     def decode(self, blob: bytes | memoryview) -> NDArray[Any]:
@@ -289,6 +289,12 @@ def parts_of(value: Any) -> tuple[str, tuple[int, ...], bytes]:
     array = _plain(value)
     _checked_size(array.nbytes)
     return array.dtype.str, array.shape, array.tobytes()
+
+
+def _data(array: NDArray[Any]) -> Any:
+    """Return the bytes in C order, without a copy if the array is contiguous and buffers have its dtype."""
+    # Numpy exports no float128 whose byte order was named, as those of declared types are.
+    return array.data if array.flags.c_contiguous and array.dtype.char not in "gG" else array.tobytes()
 
 
 def _plain(value: Any) -> NDArray[Any]:

@@ -106,6 +106,14 @@ def test_any_memory_order_is_taken(codec: Codec) -> None:
     assert ARRAY.encode(grid.T) == ARRAY.encode(np.ascontiguousarray(grid.T))
 
 
+@pytest.mark.skipif(not hasattr(np, "float128"), reason="this platform has no float128")
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_float128_with_a_named_byte_order_is_taken(shape: tuple[int, ...]) -> None:
+    array = np.full(shape, 1.5, np.dtype("float128").newbyteorder("<"))
+    decoded = ARRAY.decode(ARRAY.encode(array))
+    assert (decoded.dtype, decoded.tolist()) == (np.dtype("float128"), array.tolist())
+
+
 @pytest.mark.parametrize("codec", [ARRAY, NPY], ids=["array", "npy"])
 def test_arrays_are_the_callers_own(codec: Codec) -> None:
     column: Any = codec.decode_batch(Blobs.join([codec.encode(np.zeros(3)), codec.encode(np.ones(2, "i4"))]))
