@@ -97,7 +97,8 @@ def parse_tensor(serialized: bytes, out_type: Any, name: Any = None) -> Any:
         raise InvalidArgumentError(f"the bytes do not parse as a TensorProto ({error})") from error
     wanted = as_dtype(out_type)
     if message.dtype != wanted.as_datatype_enum:
-        raise InvalidArgumentError(f"expected a tensor of {wanted!r}, found {_named(message.dtype)}")
+        found = next((one for one in DTYPES.values() if one.as_datatype_enum == message.dtype), message.dtype)
+        raise InvalidArgumentError(f"expected a tensor of {wanted!r}, found the dtype {found!r}")
     shape = tuple(dim.size for dim in message.tensor_shape.dim)
     size = math.prod(shape)
     values = _values(message, wanted.name)
@@ -107,10 +108,6 @@ def parse_tensor(serialized: bytes, out_type: Any, name: Any = None) -> Any:
         values = _repeated(values, size)
     array = values.reshape(shape)
     return as_tensor(array) if array.ndim else array[()]
-
-
-def _named(enum: int) -> str:
-    return next((repr(known) for known in DTYPES.values() if known.as_datatype_enum == enum), f"dtype number {enum}")
 
 
 def _values(message: Any, name: str) -> NDArray[Any]:
