@@ -140,8 +140,10 @@ def test_positions() -> None:
 
 def test_parts_of_a_batch_are_all_of_it() -> None:
     """With more workers than batches ahead, several workers build one batch."""
-    loader = granular.Loader(TEN, 3, prefetch=1, workers=2, shard_id=1, num_shards=2)
-    assert next(iter(loader))["n"].tolist() == [3, 4, 5]
+    points = [{"n": np.array(n, ">i2")} for n in range(10)]
+    loader = granular.Loader(points, 3, prefetch=1, workers=2, shard_id=1, num_shards=2)
+    found = next(iter(loader))["n"]
+    assert (found.tolist(), found.dtype.str) == ([3, 4, 5], ">i2")
     assert loader.save() == {"step": 6}
     loader.close()
 

@@ -117,7 +117,9 @@ class Loader:
             raise ArgumentError("call iter() first; and a closed loader gives no batches")
         parts = [self._take(self._prefetcher) for _ in range(self._parts)]
         self.consumed += self.batch * self.num_shards
-        return parts[0] if len(parts) == 1 else {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
+        if len(parts) == 1:
+            return parts[0]
+        return {name: np.concatenate([p[name] for p in parts], dtype=dtype) for name, (dtype, _) in self.spec.items()}
 
     def save(self) -> dict[str, int]:
         """Return the state, for `load`: the step of the next batch."""
