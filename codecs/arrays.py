@@ -293,7 +293,7 @@ def parts_of(value: Any) -> tuple[str, tuple[int, ...], bytes]:
 
 def _data(array: NDArray[Any]) -> Any:
     """Return the bytes in C order, without a copy if the array is contiguous and buffers have its dtype."""
-    # Numpy exports no float128 whose byte order was named, as those of declared types are.
+    # Numpy exports no float128 whose dtype names a byte order; a declared type names it.
     return array.data if array.flags.c_contiguous and array.dtype.char not in "gG" else array.tobytes()
 
 
