@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -155,13 +154,13 @@ def as_dtype(type_value: Any) -> DType:
     if isinstance(type_value, DType):
         return type_value
     kind: Any = type_value
-    name = ""
-    if kind is not None and not isinstance(kind, bool):
-        with suppress(TypeError):  # numpy knows no such dtype
-            if (known := _KNOWN.get(kind)) is not None:
-                return known
-            found = np.dtype(kind)
-            name = "string" if found.kind in "OSU" else found.name
+    try:
+        if not isinstance(kind, bool) and (known := _KNOWN.get(kind)) is not None:
+            return known
+        found = np.dtype("V" if kind is None else kind)
+        name = "string" if found.kind in "OSU" else found.name
+    except TypeError:
+        name = ""  # numpy knows no such dtype
     if name not in DTYPES:
         raise TypeError(f"cannot use {kind!r} as a dtype: expected one of {', '.join(f'tf.{name}' for name in DTYPES)}")
     return DTYPES[name]
