@@ -18,7 +18,7 @@ __all__ = ["WBITS", "DamageError", "Decompressor", "OnePassDecompressor", "Refer
 WBITS = {"gzip": 31, "zlib": 15}
 """The `wbits` of `zlib` for each compression."""
 
-_RESERVED_FLAGS = 0xE0  # of a gzip header
+_RESERVED_FLAGS = 0xE0  # bits of a gzip header without a meaning
 
 
 class DamageError(Exception):
