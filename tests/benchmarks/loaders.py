@@ -157,16 +157,17 @@ def tfrecord(data: Data, path: Path) -> Epoch:
 def webdataset(data: Data, path: Path) -> Epoch:
     """A tar file, shuffled by a buffer; by one process, since one shard cannot be shared."""
     library = peer("webdataset")
-
-    def make(path: Path, blobs: Iterator[bytes]) -> None:
-        partial = path.with_suffix(".partial")
-        with tarfile.open(partial, "w") as tar:
-            for number, blob in enumerate(blobs):
-                member = tarfile.TarInfo(f"{number:08}.bin")
-                member.size = len(blob)
-                tar.addfile(member, io.BytesIO(blob))
-        partial.rename(path)
-
-    tar = raw(data, "tar", make)
+    tar = raw(data, "tar", write_tar)
     samples = library.WebDataset(str(tar), shardshuffle=False).shuffle(SHUFFLE_BUFFER).to_tuple("bin")
     return lambda: (parsed([blob for (blob,) in batch]) for batch in samples.batched(BATCH, collation_fn=list))
+
+
+def write_tar(path: Path, blobs: Iterator[bytes]) -> None:
+    """Write a tar file with one sample for each blob, complete or not at all."""
+    partial = path.with_suffix(".partial")
+    with tarfile.open(partial, "w") as tar:
+        for number, blob in enumerate(blobs):
+            member = tarfile.TarInfo(f"{number:08}.bin")
+            member.size = len(blob)
+            tar.addfile(member, io.BytesIO(blob))
+    partial.rename(path)

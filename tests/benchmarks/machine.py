@@ -20,6 +20,8 @@ PEERS = (
     "array_record",
     "torch",
     "webdataset",
+    "fsspec",
+    "aiohttp",
     "google-crc32c",
     "pymongo",
     "protobuf",

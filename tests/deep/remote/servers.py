@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -125,12 +126,14 @@ class _Counting(_Quiet):
 
     protocol_version = "HTTP/1.1"
     log: list[tuple[str, int]]
+    latency_s: float
 
     def do_HEAD(self) -> None:
         self.log.append((f"HEAD {self.path}", 0))
         super().do_HEAD()
 
     def do_GET(self) -> None:
+        time.sleep(self.latency_s)
         path, asked = Path(self.translate_path(self.path)), self.headers.get("Range", "").removeprefix("bytes=")
         if not (path.is_file() and asked):
             self.log.append((f"GET {self.path}", 0))
@@ -148,10 +151,10 @@ class _Counting(_Quiet):
 
 
 @contextmanager
-def counting_server(folder: Path) -> Iterator[tuple[str, list[tuple[str, int]]]]:
+def counting_server(folder: Path, latency_s: float = 0) -> Iterator[tuple[str, list[tuple[str, int]]]]:
     """Serve a folder with ranges; yield its URL and the list of requests, each with the bytes of its answer."""
     log: list[tuple[str, int]] = []
-    handler = type("Handler", (_Counting,), {"log": log})
+    handler = type("Handler", (_Counting,), {"log": log, "latency_s": latency_s})
     with _serving(partial(handler, directory=str(folder))) as url:
         yield url, log
 
