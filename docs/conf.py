@@ -10,13 +10,13 @@ from sphinx.application import Sphinx
 
 import dataformats
 
-sys.path.insert(0, str(Path(__file__).parent))  # finds diagrams.py
+sys.path.insert(0, str(Path(__file__).parent))  # finds charts.py and diagrams.py
 
 project = "dataformats"
 copyright = "the dataformats authors"  # noqa: A001  # the name that Sphinx reads
 release = version = dataformats.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "diagrams"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "charts", "diagrams"]
 exclude_patterns = ["_build", "conf.py"]
 default_role = "code"  # docstrings write `name` in the way of Markdown
 nitpicky = True

@@ -6,6 +6,7 @@ A line `A -> B: text` is an arrow with a label; a line `A: text` describes a box
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from html import escape
 from typing import ClassVar
 
@@ -90,11 +91,13 @@ class Diagram(Directive):
     final_argument_whitespace: ClassVar[bool] = True
     has_content: ClassVar[bool] = True
 
+    draw: ClassVar[Callable[[str, list[str]], str]] = staticmethod(draw)
+
     def run(self) -> list[nodes.Node]:
         try:
-            return [nodes.raw("", draw(self.arguments[0], list(self.content)), format="html")]
+            return [nodes.raw("", self.draw(self.arguments[0], list(self.content)), format="html")]
         except ValueError as error:
-            raise self.error(f"diagram {self.arguments[0]!r}: {error}") from error
+            raise self.error(f"{self.name} {self.arguments[0]!r}: {error}") from error
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -13,58 +13,16 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
-from tests.benchmarks import (
-    cold,
-    compressed,
-    conversion,
-    costs,
-    drop_ins,
-    drop_ins_unpublished,
-    examples,
-    ffrecord,
-    granular,
-    granular_drop_in,
-    images,
-    indexing,
-    loading,
-    merging,
-    other_programs,
-    parsing,
-    single_records,
-    sql,
-    syrah,
-    tables,
-    tfrecord,
-    writing,
-)
+from tests.benchmarks import costs, scale, tables
 from tests.benchmarks.harness import LEAST_SCALING, OURS, Case, Data, Result, measure, profile
 from tests.benchmarks.machine import facts
+from tests.benchmarks.topics import TOPICS
 
-CASES: tuple[Case, ...] = (
-    *tfrecord.CASES,
-    *compressed.CASES,
-    *examples.CASES,
-    *ffrecord.CASES,
-    *single_records.CASES,
-    *cold.CASES,
-    *syrah.CASES,
-    *granular.CASES,
-    *granular_drop_in.CASES,
-    *indexing.CASES,
-    *images.CASES,
-    *other_programs.CASES,
-    *parsing.CASES,
-    *loading.CASES,
-    *writing.CASES,
-    *conversion.CASES,
-    *merging.CASES,
-    *sql.CASES,
-    *drop_ins.CASES,
-    *drop_ins_unpublished.CASES,
-)
+CASES: tuple[Case, ...] = tuple(case for cases in TOPICS.values() for case in cases)
 ROUNDS, QUICK_ROUNDS = 7, 3
 QUICK_SCALE = 0.125
 CASE_LIMIT_S = 600
@@ -80,7 +38,10 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--scale", type=float, help="fraction of the records and batches, 1 for all")
     parser.add_argument("--rounds", type=int, help="number of times that each side is timed")
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="folder that keeps the data between runs")
-    parser.add_argument("--markdown", type=Path, metavar="PAGE", help="write the table between the marks of this page")
+    parser.add_argument("--sizes", type=int, nargs="+", help="numbers of records to measure costs over, such as 10000")
+    parser.add_argument(
+        "--update", type=Path, metavar="CHECKOUT", nargs="?", const=tables.CHECKOUT, help="update its JSON and its page"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all times")
     parser.add_argument("--profile", metavar="CASE", help=f"run our side of a case for {PROFILE_S:g} s")
     parser.add_argument("--side", default=OURS, help="another side to run with --profile, as the table names it")
@@ -91,6 +52,8 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         options.scale = QUICK_SCALE if options.quick else 1.0
     if options.rounds is None:
         options.rounds = QUICK_ROUNDS if options.quick else ROUNDS
+    if options.sizes is None:
+        options.sizes = scale.QUICK_SIZES if options.quick else scale.SIZES
     if options.data is None:
         options.data = Path(tempfile.gettempdir()) / "dataformats-benchmarks"
     return options
@@ -108,10 +71,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the cases of the command line; return 1 if a case failed, regardless of the times."""
     options = parsed(arguments)
     if options.list:
-        print("\n".join([*(case.name for case in CASES), costs.NAME]))
+        print("\n".join([*(case.name for case in CASES), costs.NAME, scale.NAME]))
         return 0
     cases = [case for case in CASES if options.k in case.name]
-    if not cases and options.k not in costs.NAME:
+    if not cases and options.k not in costs.NAME and options.k not in scale.NAME:
         raise SystemExit(f"no case has {options.k!r} in its name; --list names them")
     options.data.mkdir(parents=True, exist_ok=True)
     data = Data(options.data, options.scale)
@@ -131,29 +94,30 @@ def _all(options: argparse.Namespace, cases: Sequence[Case]) -> int:
     for case in cases:
         found = _measured(options, case)
         if isinstance(found, str):
-            rows.append(tables.failed_row(case, found))
-            print(f"{rows[-1].work}\n", flush=True)
+            print(f"{case.name}: failed: {found}\n", flush=True)
             continue
         results.append(found)
         of_case = tables.rows_of(case, found)
         print(tables.terminal(of_case), flush=True)
         rows += of_case
-    if options.k in costs.NAME:
-        rows += _costs(Data(options.data, options.scale))
+    data = Data(options.data, options.scale)
+    of_loader = _printed("Loader", map(dataclasses.asdict, costs.measured(data))) if options.k in costs.NAME else []
+    over_records = _printed("µs a record", scale.measured(data, options.sizes)) if options.k in scale.NAME else []
     print("\n".join(f"{name}: {value}" for name, value in facts().items()))
     if options.json:
         options.json.write_text(json.dumps([dataclasses.asdict(result) for result in results], indent=1), "utf-8")
-    if options.markdown:
-        tables.put_into(options.markdown, tables.markdown(rows, facts()))
+    if options.update:
+        tables.update(options.update, rows, facts(), costs=of_loader, scale=over_records)
     return 0 if len(results) == len(cases) else 1
 
 
-def _costs(data: Data) -> list[tables.Row]:
-    """Print and return the rows of the loader's costs."""
-    print(f"{costs.NAME} ...", file=sys.stderr, flush=True)
-    rows = tables.cost_rows(costs.measured(data))
-    print(tables.terminal(rows), flush=True)
-    return rows
+def _printed(title: str, figures: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Print figures without a peer as they come, and return them."""
+    found = []
+    for figure in figures:
+        print(", ".join(map(str, (title, *figure.values()))), flush=True)
+        found.append(figure)
+    return found
 
 
 def _measured(options: argparse.Namespace, case: Case) -> Result | str:
