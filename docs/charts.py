@@ -35,7 +35,8 @@ def ratios(title: str, lines: list[str]) -> str:
     bars = [bar for line in filter(None, lines) for bar in _bars(line)]
     low = max(tick for tick in TICKS if tick <= min(0.5, *(row["ratio"] for _, row in bars)))
     width = math.log(max(row["ratio"] for _, row in bars) / low)
-    parts, y = [], TOP
+    parts: list[str] = []
+    y = TOP
     for label, group in groupby(bars, lambda bar: bar[0]):
         y += LABEL
         parts.append(_text(0, y - 6, label))
@@ -81,9 +82,8 @@ def costs(title: str, _: list[str]) -> str:
         parts.append(_text(0, top - 14, what[0].upper() + what[1:], "head"))
         for power in range(low, high + 1):
             y = top + scale * (high - power)
-            parts.append(
-                _line(LEFT, y, RIGHT, y, "grid") + _text(LEFT, y + 4, f"{10.0**power:g} µs", "tick end", dx=-6)
-            )
+            parts.append(_line(LEFT, y, RIGHT, y, "grid"))
+            parts.append(_text(LEFT, y + 4, f"{10.0**power:g} µs", "tick end", dx=-6))
         parts += [_text(x, top + PANEL + 16, f"{n:,}", "tick mid") for n, x in places.items()]
         for color, name in enumerate(formats):
             ends = [(places[p["records"]], top + scale * (high - power)) for p, power in found if p["format"] == name]
@@ -94,7 +94,8 @@ def costs(title: str, _: list[str]) -> str:
 
 
 def _results() -> dict[str, Any]:
-    return json.loads(RESULTS.read_text("utf-8"))
+    results: dict[str, Any] = json.loads(RESULTS.read_text("utf-8"))
+    return results
 
 
 def _text(x: float, y: float, text: str, kind: str = "", dx: float = 0) -> str:
@@ -110,27 +111,15 @@ def _dot(x: float, y: float, color: int) -> str:
 
 
 def _svg(title: str, sentences: list[str], height: int, parts: list[str]) -> str:
-    return (
-        f'<svg class="chart" xmlns="http://www.w3.org/2000/svg" height="{height}" role="img"><title>{escape(title)}'
-        f"</title><desc>{escape('; '.join(sentences))}</desc><style>{STYLE.read_text('utf-8')}</style>{''.join(parts)}</svg>"
-    )
-
-
-class Ratios(Diagram):
-    """The directive `ratios`; its argument is the title, its lines are the bars."""
-
-    draw = staticmethod(ratios)
-
-
-class Costs(Diagram):
-    """The directive `costs`; its argument is the title."""
-
-    draw = staticmethod(costs)
+    head = f"<title>{escape(title)}</title><desc>{escape('; '.join(sentences))}</desc>"
+    style = f"<style>{STYLE.read_text('utf-8')}</style>"
+    start = f'<svg class="chart" xmlns="http://www.w3.org/2000/svg" height="{height}" role="img">'
+    return "".join((start, head, style, *parts, "</svg>"))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directives; called by Sphinx."""
-    app.add_directive("ratios", Ratios)
-    app.add_directive("costs", Costs)
+    for draw in (ratios, costs):
+        app.add_directive(draw.__name__, type(draw.__name__, (Diagram,), {"draw": staticmethod(draw)}))
     app.connect("env-get-outdated", lambda *_: ["performance"])  # the page does not change if its results do
     return {"parallel_read_safe": True}

@@ -94,19 +94,19 @@ def render(checkout: Path) -> None:
 def slower(rows: Sequence[Row]) -> str:
     """Return the comparisons that a peer wins, the slowest first, and the range of each bound."""
     worst: dict[tuple[str, str], Row] = {}
-    for row in sorted((row for row in rows if row.ratio and row.ratio < 1), key=lambda row: row.ratio or 0):
+    for row in sorted((row for row in rows if row.ratio and row.against not in BOUNDS), key=lambda row: row.ratio or 0):
         worst.setdefault((row.work, row.against), row)
     lines = [
         f"- {_times(row.ratio)} the speed of {row.against}: {row.page_cells()[0]}"
         for row in worst.values()
-        if row.against not in BOUNDS
+        if (row.ratio or 1) < 1
     ]
     bounds = [
         f"{bound} ({' to '.join(dict.fromkeys((_times(min(ratios)), _times(max(ratios)))))})"
         for bound in BOUNDS
         if (ratios := [row.ratio for row in rows if row.against == bound and row.ratio])
     ]
-    head = f"dataformats is slower than a peer in {len(lines)} of {len(rows)} comparisons:"
+    head = f"dataformats is slower than a peer in {len(lines)} of {len(worst)} comparisons:"
     return "\n".join([head, "", *lines, "", f"Sides that do less than the work are bounds: {'; '.join(bounds)}."])
 
 
