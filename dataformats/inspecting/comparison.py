@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dataformats.columns.codec_resolver import as_bytes
 from dataformats.converting.conversion_schema import check_names, copied_type, stores_payloads, with_new_types
 from dataformats.display.differences import find_differences
-from dataformats.errors import DataFormatsError, FormatError, Remedy, SpecError
+from dataformats.errors import DataFormatsError, Remedy, SpecError
 from dataformats.inspecting.finding import Finding
 from dataformats.inspecting.finding_groups import Findings
 from dataformats.inspecting.value_difference import difference
@@ -321,5 +321,4 @@ def _errors(read: _Read, rows: NDArray[np.int64], numbers: SourceIndices) -> Ite
         try:
             read(numbers(row[None]))
         except DataFormatsError as error:
-            named = error.at(int(row)) if isinstance(error, (FormatError, SpecError)) else error
-            yield int(row), error if numbers.chosen is None else named
+            yield int(row), error

@@ -194,6 +194,24 @@ def test_damage_is_reported_and_the_other_records_are_compared(tmp_path: Path) -
         assert (finding.kind, finding.index, finding.path) == ("ChecksumError", 3, str(DAMAGED))
 
 
+def test_damage_of_a_selected_source_names_its_own_record(tmp_path: Path) -> None:
+    """Record 8 of the source is record 5 of the new data."""
+
+    def is_late(record: dict[str, Any]) -> bool:
+        return bool(record["n"] > 2)
+
+    some = [{"n": n, "text": f"text {n}"} for n in range(10)]
+    source = written(tmp_path / "source", some, {"n": "int64", "text": "utf8"}, format="tfrecord")
+    dataformats.convert(source, tmp_path / "new.ffr", where=is_late)
+    data = bytearray(source.read_bytes())
+    data[data.index(b"text 8")] ^= 1
+    (tmp_path / "damaged").write_bytes(data)
+    options: dict[str, Any] = {"against": tmp_path / "damaged", "source_options": {"format": "tfrecord"}}
+    (finding,) = dataformats.verify(tmp_path / "new.ffr", where=is_late, **options).findings
+    assert (finding.kind, finding.index, finding.path) == ("ChecksumError", 8, str(tmp_path / "damaged"))
+    assert finding.message.startswith(f"record 8 of {finding.path!r}")
+
+
 def test_omitted_record_is_one_finding(tmp_path: Path) -> None:
     source = dataformats.open(DAMAGED)
     kept = [index for index in range(len(source)) if index != 3]
@@ -275,3 +293,5 @@ def test_progress(tmp_path: Path) -> None:
     report: Callable[[int, int], None] = lambda done, total: calls.append((done, total))  # noqa: E731
     dataformats.verify(written(tmp_path / "a.ffr", records()), against=tmp_path / "a.ffr", progress=report)
     assert calls[-1] == (20, 20)
+    dataformats.verify(PHOTOS, progress=report)  # whose spec is inferred from all records first
+    assert calls[-1] == (24, 24)
