@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 import dataformats
+from dataformats.staging.entries import ShardEntry
+from dataformats.staging.paths import area_at
 from tests.writing.failing_memory import Killed, Remote
 
 SPEC = {"n": "int64"}
@@ -74,6 +76,19 @@ def test_at_most_two_shards_lie_on_the_local_disk(
     assert numbers() == list(range(60))
     assert is_clean(remote)
     assert not any(tmp_path.iterdir())
+
+
+def test_only_committed_shards_are_kept(remote: Remote) -> None:
+    area = area_at(URL)
+    area.begin({"format": "tfrecord"}, resume=False, sharded=True)
+    entry = ShardEntry("00000-1.partial", {"name": "00000", "records": 1, "bytes": 3})
+    area.write_entry(0, entry)
+    (folder,) = remote.memory.ls("/bucket/x.partial", detail=False)
+    for name in ("00000-1.partial", "00000-2.partial", "00001-3.partial"):
+        remote.memory.pipe_file(f"{folder}/{name}", b"123")
+    area.keep_only(area.entries())
+    kept = {path.rpartition("/")[2] for path in remote.memory.find(folder)}
+    assert kept == {"00000.json", "00000-1.partial", "facts.json"}
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -35,6 +35,14 @@ def test_other_caches_find_blocks(tmp_path: Path) -> None:
     assert read(cache_in(tmp_path), (file, 500, 5000)) == [DATA[::-1][500:5500]]
 
 
+def test_files_without_a_version_are_not_kept(tmp_path: Path) -> None:
+    """Another file may have the same name and size."""
+    file = CountingStore().file("a", DATA)
+    file.is_versioned = False
+    assert read(cache_in(tmp_path), (file, 500, 5000)) == [DATA[500:5500]]
+    assert list(tmp_path.glob("*.block")) == []
+
+
 @pytest.mark.parametrize("damage", ["flip", "cut", "empty", "other", "gone"])
 def test_damaged_blocks_are_requested_again(damage: str, tmp_path: Path) -> None:
     store = CountingStore()

@@ -43,9 +43,18 @@ def get(store: CountingStore, *offsets: int) -> list[Any]:
     return get_ranges(store, [RangeRequest(f"{store.folder}/a", "s3://b/a", at, 10) for at in offsets])
 
 
+def not_found_because(cause: Exception) -> FileNotFoundError:
+    """Return the error that fsspec raises for any error of HTTP."""
+    error = FileNotFoundError("a")
+    error.__cause__ = cause
+    return error
+
+
 REFUSED = NoCredentialsError("none")
 PASSING = [StatusError(503), StatusError(429), ConnectionResetError(104, "reset"), TimeoutError(), OSError(16, "busy")]
+PASSING += [not_found_because(cause) for cause in (StatusError(503), TimeoutError(), BrokenPipeError(32, "pipe"))]
 LASTING = [FileNotFoundError("a"), PermissionError("403"), StatusError(404), StatusError(416), REFUSED]
+LASTING += [not_found_because(StatusError(404))]
 
 
 @pytest.mark.parametrize("error", PASSING, ids=repr)
@@ -112,16 +121,17 @@ def test_refused_access_states_the_remedy(url: str, remedy: str) -> None:
 
 
 def test_requests_wait_longer_and_longer(store: CountingStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each wait is half to one and a half times as long, so that many processes do not ask again at once."""
     waits: list[float] = []
-    monkeypatch.setattr(range_requests, "_WAITS_S", (1.0, 2.0, 4.0))
-    monkeypatch.setattr(range_requests, "_pause", waits.append)
+    monkeypatch.setattr(range_requests, "_WAITS_S", (1.0, 4.0, 16.0))
+    monkeypatch.setattr("time.sleep", waits.append)
     store.answering = lambda _, start, answer: ConnectionResetError(104, "reset")
     get(store, 0)
-    assert waits == [1.0, 2.0, 4.0]
 
     def refuse() -> None:
         raise ConnectionResetError(104, "reset")
 
     with pytest.raises(ConnectionResetError):
         range_requests.retry_transient(refuse)
-    assert waits == [1.0, 2.0, 4.0] * 2
+    ratios = [wait / middle for wait, middle in zip(waits, [1.0, 4.0, 16.0] * 2, strict=True)]
+    assert 0.5 <= min(ratios) < max(ratios) <= 1.5

@@ -1,0 +1,41 @@
+"""File systems: a forked child makes its own, with the same arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fsspec import AbstractFileSystem
+from fsspec.asyn import AsyncFileSystem
+
+from dataformats.storage.remote.files import FsspecFile
+from dataformats.storage.remote.systems import CurrentSystem
+from tests.storage.test_fork_hooks import exit_code_of_child
+
+
+class RepeatedByte(AsyncFileSystem):  # type: ignore[misc]  # fsspec has no types
+    """A file of one byte, again and again. Like a file system of a server, it runs a thread, which a child lacks."""
+
+    def __init__(self, byte: bytes, *, size: int, **options: Any) -> None:
+        super().__init__(**options)
+        self.data = byte * size
+
+    async def _info(self, path: str, **options: Any) -> dict[str, Any]:
+        return {"name": path, "size": len(self.data), "type": "file", "ETag": '"1"'}
+
+    async def _cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
+        return bytes(self.data[start:end])
+
+
+def test_a_forked_child_makes_its_file_system_anew() -> None:
+    fs = RepeatedByte(b"x", size=1000)
+    file = FsspecFile(fs, "a")
+    assert file.pread(990, 20) == b"x" * 10
+    assert exit_code_of_child(lambda: int(file.pread(990, 20) != b"x" * 10)) == 0
+    assert file.fs is fs
+
+
+def test_a_forked_child_keeps_a_file_system_without_threads() -> None:
+    """Such as the file system in memory, whose files a new one might lack."""
+    memory = AbstractFileSystem()
+    system = CurrentSystem(memory)
+    assert exit_code_of_child(lambda: int(system.current is not memory)) == 0
