@@ -123,6 +123,13 @@ def spy(monkeypatch: pytest.MonkeyPatch, steps: list[str], owner: type, name: st
     monkeypatch.setattr(owner, name, spied)
 
 
+def test_complete_data_are_refused_without_resume(source: dataformats.RecordSource, tmp_path: Path) -> None:
+    dataformats.convert(source, tmp_path / "new", "ffrecord")
+    with pytest.raises(dataformats.TargetExistsError):
+        dataformats.convert(source, tmp_path / "new", "ffrecord")
+    assert dataformats.convert(source, tmp_path / "new", "ffrecord", resume=True).records == 60
+
+
 def test_without_resume_it_starts_again(source: dataformats.RecordSource, tmp_path: Path) -> None:
     for name, options in (("one", SHARDS[0]), ("shards", SHARDS[1])):
         interrupt(source, tmp_path / name, 50, format="ffrecord", **options)
@@ -211,9 +218,13 @@ def test_duplicate_task_publishes_one_shard(source: dataformats.RecordSource, tm
     assert sorted(name.name for name in tmp_path.iterdir()) == ["new", "new.dataformats.json"]
 
 
+@pytest.mark.parametrize("checkpoint_s", [10.0, -1.0], ids=["no checkpoint", "checkpoints"])
 @pytest.mark.parametrize("shards", SHARDS, ids=["one", "shards"])
-def test_omitted_records_are_counted_once_over_resumes(shards: dict[str, Any], tmp_path: Path) -> None:
+def test_omitted_records_are_counted_once_over_resumes(
+    shards: dict[str, Any], checkpoint_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Records that an interrupted run omitted count as omitted, not as written."""
+    monkeypatch.setattr(dataformats.converting.converter, "_CHECKPOINT_S", checkpoint_s)
     with dataformats.create(tmp_path / "old.ffr", "ffrecord", spec={"x": "json"}) as writer:
         writer.extend({"x": "no number" if i in (3, 22, 50) else i} for i in range(60))
 

@@ -13,6 +13,7 @@ import pytest
 import dataformats
 from dataformats.errors import ChecksumError, SpecError, UnknownNameError
 from dataformats.inspecting import diff
+from tests.cases import GOLDEN
 
 N = 40
 
@@ -277,6 +278,14 @@ def test_convert_to_a_writer() -> None:
     assert (report.records, report.format, report.left_out) == (N, "Collector", ("row",))
     assert writer.records[5] == {"n": 5, "words": "text 5"}
     assert (writer.ended, done[-1]) == ("closed", (N, N))
+
+
+def test_progress_counts_omitted_records() -> None:
+    done: list[tuple[int, int]] = []
+    damaged = GOLDEN / "tfrecord" / "corrupt" / "data_bit.tfrecord"
+    report = dataformats.convert(damaged, Collector(), on_corrupt="omit", progress=lambda *n: done.append(n))
+    assert report.omitted == 1
+    assert done[-1] == (report.records + 1, report.records + 1)
 
 
 @pytest.mark.parametrize(
