@@ -144,6 +144,17 @@ def test_a_damaged_header(path: Path) -> None:
         reader.validate()
 
 
+def test_validate_checks_every_file(path: Path) -> None:
+    other = path.with_name("b.ffr")
+    other.write_bytes(path.read_bytes())
+    reader = reading([path, other])
+    data = bytearray(other.read_bytes())
+    data[14] ^= 1
+    other.write_bytes(data)
+    with pytest.raises(RuntimeError, match=r"b\.ffr"):
+        reader.validate()
+
+
 def test_an_old_version_is_read_with_a_warning() -> None:
     with pytest.warns(UserWarning, match="old version"):
         assert FileReader(GOLDEN / "old_version.ffr").read([0])

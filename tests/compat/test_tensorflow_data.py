@@ -82,6 +82,15 @@ def up_to(n: int) -> Dataset:
             ),
             [([[]], [0]), ([[0, -1, -1], [0, 1, -1]], [1, 2]), ([[0, 1, 2]], [3])],
         ),
+        *(
+            (
+                up_to(5).bucket_by_sequence_length(
+                    lambda n: n, [2], [2, 2], no_padding=no_padding, drop_remainder=True
+                ),
+                [[0, 1], [2, 3]],
+            )
+            for no_padding in (False, True)
+        ),
         (up_to(3).apply(lambda dataset: dataset.batch(3)).with_options(tf.data.Options()), [[0, 1, 2]]),
         (
             Dataset.from_generator(lambda: iter([[1], [2, 3]]), output_types=tf.float32, output_shapes=[None]),

@@ -61,6 +61,7 @@ def test_values_are_arrays_and_single_bytes(tmp_path: Path) -> None:
     first, second, third = tfrecord.tfrecord_loader(path, None)
     assert (first["i"].dtype, first["f"].dtype, first["s"].dtype) == (np.int64, np.float32, np.dtype("S2"))
     assert (first["i"].tolist(), first["f"].tolist(), first["b"]) == ([3], [0.5, 1], b"x")
+    assert first["i"].base is None  # keeps no other record in memory
     assert second.keys() == {"i", "f", "s", "more"}
     assert (second["i"].tolist(), len(second["s"])) == ([0, 1, 2], 0)
     assert third["s"].tolist() == [b"x\0", b"y"]  # numpy's bytes would lose the NUL
