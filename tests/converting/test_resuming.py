@@ -130,6 +130,20 @@ def test_complete_data_are_refused_without_resume(source: dataformats.RecordSour
     assert dataformats.convert(source, tmp_path / "new", "ffrecord", resume=True).records == 60
 
 
+@pytest.mark.parametrize("shards", SHARDS, ids=["one", "shards"])
+def test_partial_data_stay_if_another_writer_publishes(
+    source: dataformats.RecordSource, shards: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def publish(*_: Any) -> None:
+        raise dataformats.TargetInUseError("another writer is publishing")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalArea, "publish", publish)
+        with pytest.raises(dataformats.TargetInUseError):
+            dataformats.convert(source, tmp_path / "new", "ffrecord", **shards)
+    assert dataformats.convert(source, tmp_path / "new", "ffrecord", resume=True, **shards).resumed == 60
+
+
 def test_without_resume_it_starts_again(source: dataformats.RecordSource, tmp_path: Path) -> None:
     for name, options in (("one", SHARDS[0]), ("shards", SHARDS[1])):
         interrupt(source, tmp_path / name, 50, format="ffrecord", **options)
@@ -228,8 +242,11 @@ def test_omitted_records_are_counted_once_over_resumes(
     with dataformats.create(tmp_path / "old.ffr", "ffrecord", spec={"x": "json"}) as writer:
         writer.extend({"x": "no number" if i in (3, 22, 50) else i} for i in range(60))
 
+    progress: list[tuple[int, int]] = []
+
     def convert(at: int, **options: Any) -> dataformats.ConvertReport:
-        def interrupted(done: int, _: int) -> None:
+        def interrupted(done: int, total: int) -> None:
+            progress.append((done, total))
             if done >= at:
                 raise RuntimeError("interrupted")
 
@@ -239,7 +256,7 @@ def test_omitted_records_are_counted_once_over_resumes(
     with pytest.raises(RuntimeError, match="interrupted"):
         convert(40)
     report = convert(1000, resume=True)
-    assert (report.records, report.omitted) == (57, 3)
+    assert (report.records, report.omitted, progress[-1]) == (57, 3, (60, 60))
     expected = [i for i in range(60) if i not in (3, 22, 50)]
     assert [found["x"] for found in dataformats.open(tmp_path / "new")] == expected
     assert convert(1000, resume=True).omitted == 3
