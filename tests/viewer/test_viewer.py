@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import dataformats
 from dataformats.display.cells import DETAIL, TABLE, cell
@@ -20,6 +23,8 @@ from dataformats.reading.file_source import FileSource
 from dataformats.reading.stats import scan_stats
 from dataformats.viewer.app import viewer_app
 from dataformats.viewer.dataset import ViewedDataset
+from dataformats.viewer.field_scan import FieldScan
+from dataformats.viewer.filters import Filters
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 PHOTOS = GOLDEN / "real" / "photos.tfrecord"
@@ -199,10 +204,19 @@ def test_filters_give_numbers_of_records_and_errors(photos: Browser) -> None:
     assert matches(only["where"])["numbers"] == [7]
     (coffee,) = (one for one in statistics["fields"]["2"]["common"] if one["text"] == "coffee")
     assert matches(coffee["where"])["numbers"] == [2]
+    assert matches("record > 3")["left_out"] == 0
     assert "widht" in matches("widht > 3")["error"]["text"]
     assert matches("width >")["error"]["text"].startswith("the condition 'width >' does not parse")
     assert matches("width in (select 1)")["numbers"] == []
     assert photos(f"/secret/api/filter?condition={'1' * 10_001}", "POST").status == 422
+
+
+def test_filters_count_damaged_records() -> None:
+    pytest.importorskip("duckdb")
+    browser = Browser(DAMAGED)
+    number = browser("/secret/api/filter?condition=record>=0", "POST").json["filter"]
+    found = finished(lambda: browser(f"/secret/api/filter?filter={number}").json, lambda found: found["done"])
+    assert (found["found"], found["left_out"]) == (len(browser.dataset.source) - 1, 1)
 
 
 def test_newer_filters_cancel_older_ones(photos: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,6 +251,21 @@ def test_wrong_requests_are_answered_in_words(photos: Browser, path: str) -> Non
     answer = photos(f"/secret/{path}")
     assert answer.status == 422
     assert b"a bug" not in answer.body
+
+
+def test_numbers_of_rows_and_sizes_of_thumbnails_are_limited(photos: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dataformats.viewer.app._MAX_ROWS", 2)
+    monkeypatch.setattr("dataformats.viewer.app._MAX_SIDE", 64)
+    rows = photos("/secret/api/records?numbers=0,1,2&fields=0").json["rows"]
+    assert [row["record"] for row in rows] == [0, 1]
+    assert max(Image.open(BytesIO(photos("/secret/thumbnail/0/1?size=300").body)).size) == 64
+
+
+def test_missing_values_are_marked(tmp_path: Path) -> None:
+    with dataformats.create(tmp_path / "x.tfrecord", spec={"n": "int64?"}) as writer:
+        writer.extend([{"n": 5}, {}])
+    rows = Browser(tmp_path / "x.tfrecord")("/secret/api/records?numbers=0,1&fields=0").json["rows"]
+    assert [row["cells"][0]["kind"] for row in rows] == ["number", "missing"]
 
 
 def test_damaged_records_are_marked_among_sound_ones() -> None:
@@ -314,8 +343,12 @@ def test_changed_file_is_reported_and_reopened(tmp_path: Path, monkeypatch: pyte
     assert browser("/secret/api/dataset").json["changed"] is None
     copy.write_bytes(DAMAGED.read_bytes())
     assert browser("/secret/api/dataset").json["changed"] == str(copy)
-    closed: list[str] = []
-    monkeypatch.setattr(browser.dataset.source, "close", lambda: closed.append("old"))
+    ended: list[str] = []
+    monkeypatch.setattr(FieldScan, "stop", lambda scan: ended.append("scan"))
+    monkeypatch.setattr(Filters, "stop", lambda filters: ended.append("filters"))
+    monkeypatch.setattr(browser.dataset.source, "close", lambda: ended.append("source"))
     browser("/secret/api/open", "POST")
-    assert closed == ["old"]
+    assert ended == ["scan", "filters", "source"]
     assert browser("/secret/api/dataset?facts=1").json["changed"] is None
+    os.utime(copy, ns=(1, 1))
+    assert browser("/secret/api/dataset").json["changed"] == str(copy)
