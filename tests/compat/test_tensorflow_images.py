@@ -200,6 +200,7 @@ def test_colors() -> None:
         (tf.strings.join(["a", ["b", "c"]], "-"), [b"a-b", b"a-c"]),
         (tf.strings.length(["ab", ""]), [2, 0]),
         (tf.strings.regex_replace("a1b22", "[0-9]+", "."), b"a.b."),
+        (tf.strings.regex_replace("a1b22", "[0-9]+", ".", replace_global=False), b"a.b22"),
         (tf.sparse.to_dense(tf.cast(tf.SparseTensor([[1]], [2], [3]), tf.int64), -1), [-1, 2, -1]),
     ],
 )
