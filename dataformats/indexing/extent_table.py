@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dataformats.indexing.indexed_reader import IndexedReader
 from dataformats.indexing.lookup import FilesOfRecords, RecordLookup
-from dataformats.indexing.memory_budget import EXTENT_MEMORY
+from dataformats.indexing.memory_budget import INDEX_MEMORY
 from dataformats.interfaces import Extents, Reader
 from dataformats.storage.native.fast_read import FileNumbers, PinnedRows, PinnedTable, pin_extents
 
@@ -80,7 +80,7 @@ class ExtentTable:
         least = n // _PART + _FILE * len(reader.files)
         is_early = self._n_requested < least
         self._due = least if is_early else 2 * self._n_requested
-        if is_early or not EXTENT_MEMORY.take(self, n * _EXTENT_BYTES * len(missing)):
+        if is_early or not INDEX_MEMORY.take(self, n * _EXTENT_BYTES * len(missing)):
             return False
         for field in missing:
             extents = reader.all_extents(field)

@@ -7,7 +7,7 @@ import weakref
 
 from dataformats.fork_hooks import after_fork
 
-__all__ = ["EXTENT_MEMORY", "INDEX_MEMORY", "MemoryBudget"]
+__all__ = ["INDEX_MEMORY", "MemoryBudget"]
 
 
 class MemoryBudget:
@@ -39,8 +39,6 @@ class MemoryBudget:
             self.left += n_bytes
 
 
-INDEX_MEMORY = MemoryBudget(64 * 2**20)
-"""For packed indexes. Beyond it, they are read from their files, which all processes share in the page cache."""
-
-EXTENT_MEMORY = MemoryBudget(128 * 2**20)
-"""For pinned extents. Beyond it, the reader locates the records."""
+INDEX_MEMORY = MemoryBudget(192 * 2**20)
+"""For packed indexes and pinned extents. Beyond it, indexes are read from their files, which all processes share in the
+page cache, and the reader locates the records of other formats."""

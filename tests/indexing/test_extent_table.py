@@ -11,7 +11,7 @@ import pytest
 import dataformats
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
 from dataformats.indexing import extent_table as tables
-from dataformats.indexing.memory_budget import EXTENT_MEMORY
+from dataformats.indexing.memory_budget import INDEX_MEMORY
 from dataformats.interfaces import Reader
 from dataformats.kernels import reads_batches
 from dataformats.storage.native import fast_read
@@ -109,7 +109,7 @@ def test_every_file_reaches_the_fast_path_of_single_records(tmp_path: Path, monk
 
 
 def test_too_large_table_is_not_pinned(tmp_path: Path, seen: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(EXTENT_MEMORY, "left", 24 * 20 - 1)
+    monkeypatch.setattr(INDEX_MEMORY, "left", 24 * 20 - 1)
     source = dataformats.open(write(tmp_path / "a.syr", "syrah", 20))
     assert source.read([3])["index"].tolist() == [3]
     assert not seen
