@@ -37,6 +37,7 @@ WHOLE_RECORDS: Mapping[str, bool | range] = {VALUE: True}
 """The stored field of formats that store one blob a record."""
 
 _SAMPLES = 512
+_REMOTE_FILES = 32  # that samples are taken from
 _GROUP_CHUNKS = 64
 _GROUP_BYTES = 2**20
 _SAMPLE_BYTES = 64 * 2**20
@@ -211,14 +212,17 @@ class BlobReader:
         return isinstance(self.reader, SequentialReader) and not self._in_memory
 
     def samples(self) -> Iterator[bytes]:
-        """Yield up to 512 sound records, the first of each file, spread over all files: some 64 MiB at most."""
+        """Yield up to 512 sound records, the first ones of files spread over all: some 64 MiB at most.
+
+        They come from at most 512 local files, or 32 if one is not local: each takes a request.
+        """
         for _, found in self.samples_of_files():
             yield from found
 
     def samples_of_files(self) -> Iterator[tuple[str, list[bytes]]]:
         """Yield files with their `samples`."""
         n = len(self.reader.files)
-        chosen = min(_SAMPLES, n)
+        chosen = min(_SAMPLES if all(file.local is not None for file in self.reader.files) else _REMOTE_FILES, n)
         each = -(-_SAMPLES // max(1, chosen))
         place, left = 0, _SAMPLE_BYTES
         while place < chosen and left > 0:

@@ -46,3 +46,12 @@ def test_the_long_records_of_one_file_are_read_up_to_the_limit(suffix: str, tmp_
     window = 2**17 if suffix == "tfrecord" else 0  # read at once by a sequential reader
     found = samples(tmp_path, suffix, 1, 600, 1000)
     assert 4 <= len(found) <= 4 + window // 1000
+
+
+def test_records_behind_urls_are_of_few_files() -> None:
+    """Each file takes a request."""
+    with dataformats.create("memory://samples", "tfrecord", payload="bytes", shard_records=2) as writer:
+        writer.extend([bytes([number]) for number in range(200)])
+    source = dataformats.open("memory://samples")
+    assert isinstance(source, FileSource)
+    assert len({blob[0] // 2 for blob in source._blobs.samples()}) == 32
