@@ -121,7 +121,7 @@ class IndexCache:
     def keep_together(self, files: Sequence[StoredFile]) -> None:
         """Keep the indexes of small files in one file for each folder of these, unless each lies beside its file."""
         if self.folder and len(files) > 1 and all(file.stored.has_name for file in files):
-            for file in {os.path.dirname(file.name): file for file in files}.values():
+            for file in {file.name.rpartition(os.sep)[0]: file for file in files}.values():
                 folder = os.path.dirname(self._member(file))
                 name = hashlib.blake2b(f"{folder}/".encode(errors="surrogateescape"), digest_size=16).hexdigest()
                 path = os.path.join(self.folder, name + INDEX_SUFFIX)

@@ -129,16 +129,19 @@ def _state(identity: tuple[str, ...]) -> str:
 
 
 class LocalFolder(Folder):
-    """A folder on the local disk."""
+    """A folder on the local disk, which is listed once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.name: str = str(path)
         self._prefix = "" if self.name == "." else os.path.join(path, "")
+        self._names: list[str] | None = None
 
     def names(self) -> list[str]:
-        with open_patiently(lambda: os.scandir(self._path)) as entries:
-            return sorted(entry.name for entry in entries if is_data(entry.name) and entry.is_file())
+        if self._names is None:
+            with open_patiently(lambda: os.scandir(self._path)) as entries:
+                self._names = sorted(entry.name for entry in entries if is_data(entry.name) and entry.is_file())
+        return [*self._names]
 
     def file(self, name: str) -> StoredFile:
         return LocalFile(self._prefix + name)
