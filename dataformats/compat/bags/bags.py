@@ -53,7 +53,8 @@ class _Functions(UserDict[str, Callable[..., Any]]):
         function = self.data[name]
         return _Applied(function, args) if args else function
 
-    __contains__ = Mapping.__contains__
+    def __contains__(self, kind: object) -> bool:
+        return Mapping.__contains__(self, kind)
 
 
 class _Applied:

@@ -155,7 +155,8 @@ def as_dtype(type_value: Any) -> DType:
         return type_value
     kind: Any = type_value
     try:
-        if not isinstance(kind, bool) and (known := _KNOWN.get(kind)) is not None:
+        known = _KNOWN.get("" if type_value is True or type_value is False else kind)
+        if known is not None:
             return known
         found = np.dtype("V" if kind is None else kind)
         name = "string" if found.kind in "OSU" else found.name

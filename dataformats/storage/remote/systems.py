@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from difflib import get_close_matches
 from typing import Any
 
@@ -24,6 +25,18 @@ _PACKAGES = {
 }
 _CONNECTIONS = 64
 _CONNECT_S = 5
+
+
+def _forget_loop() -> None:
+    """In a forked child, let fsspec start a thread of its own: some releases wait for the parent's."""
+    asyn = sys.modules.get("fsspec.asyn")
+    if asyn is not None:
+        asyn.reset_lock()
+        asyn.loop[0] = asyn.iothread[0] = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_loop)
 
 
 def is_url(text: str) -> bool:
