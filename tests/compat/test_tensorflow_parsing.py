@@ -303,6 +303,11 @@ def test_tensors_as_bytes(value: Any) -> None:
     assert (np.asarray(found, array.dtype).tolist(), np.shape(found)) == (array.tolist(), array.shape)
 
 
+def test_tensors_as_bytes_are_tensors() -> None:
+    found = tf.io.serialize_tensor([1])
+    assert (found.numpy(), found.shape, type(found.numpy())) == (bytes(found), (), bytes)
+
+
 def test_tensors_of_lists_of_values() -> None:
     # dtype int32 (3), shape [2, 2], int_val 5: the last value stands for the rest.
     blob = b"\x08\x03\x12\x08\x12\x02\x08\x02\x12\x02\x08\x02\x3a\x01\x05"

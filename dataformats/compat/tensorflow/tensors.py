@@ -60,7 +60,7 @@ def _tensor_message() -> Any:
 _TENSOR = _tensor_message()
 
 
-def serialize_tensor(tensor: Any, name: Any = None) -> bytes:
+def serialize_tensor(tensor: Any, name: Any = None) -> Any:
     """Return an array as a serialized `TensorProto`.
 
     Example:
@@ -78,7 +78,7 @@ def serialize_tensor(tensor: Any, name: Any = None) -> bytes:
         message.string_val.extend(array.reshape(-1).tolist())
     else:
         message.tensor_content = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
-    return bytes(message.SerializeToString())
+    return as_tensor(message.SerializeToString())
 
 
 def parse_tensor(serialized: bytes, out_type: Any, name: Any = None) -> Any:
