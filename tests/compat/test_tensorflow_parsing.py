@@ -362,3 +362,31 @@ def test_names_of_version_1() -> None:
 def test_numpy_dtypes_are_known(name: str) -> None:
     assert tf.as_dtype(np.dtype(name)) is tf.as_dtype(name) is tf.as_dtype(np.dtype(name).type)
     assert tf.as_dtype(tf.as_dtype(name).as_datatype_enum) is tf.as_dtype(name)
+
+
+# ---- configurations of features
+
+
+@pytest.mark.parametrize(
+    ("shape", "shown", "value"),
+    [
+        ([2, 3], "[2, 3]", [[0, 1, 2], [3, 4, 5]]),
+        ((2, 3), "(2, 3)", [[0, 1, 2], [3, 4, 5]]),
+        (6, "6", [0, 1, 2, 3, 4, 5]),
+    ],
+)
+def test_features_keep_the_shape_as_it_was_given(shape: Any, shown: str, value: Any) -> None:
+    feature = tf.io.FixedLenFeature(shape, tf.int64)
+    assert repr(feature) == f"FixedLenFeature(shape={shown}, dtype=tf.int64, default_value=None)"
+    stored = tf.train.Feature(int64_list=tf.train.Int64List(value=range(6)))
+    record = tf.train.Example(features=tf.train.Features(feature={"a": stored})).SerializeToString()
+    assert tf.io.parse_single_example(record, {"a": feature})["a"].tolist() == value
+
+
+def test_a_program_may_change_the_shape_of_a_feature() -> None:
+    stored = tf.train.Feature(int64_list=tf.train.Int64List(value=range(4)))
+    record = tf.train.Example(features=tf.train.Features(feature={"a": stored})).SerializeToString()
+    features = {"a": tf.io.FixedLenFeature([4], tf.int64)}
+    assert tf.io.parse_single_example(record, features)["a"].shape == (4,)
+    features["a"].shape[:] = [2, 2]
+    assert tf.io.parse_single_example(record, features)["a"].shape == (2, 2)

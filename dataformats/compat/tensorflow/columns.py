@@ -215,10 +215,11 @@ class Padded(ParsedFeature):
         return dense
 
 
-def _known_sizes(name: str, shape: tuple[int | None, ...] | None) -> tuple[int, ...]:
-    if shape is None or None in shape:
+def _known_sizes(name: str, shape: Any) -> tuple[int, ...]:
+    sizes = tuple(shape) if hasattr(shape, "__iter__") else (shape,)
+    if None in sizes:
         raise ValueError(f"feature {name!r}: expected a shape of known sizes, found {shape}")
-    return tuple(size for size in shape if size is not None)
+    return tuple(map(int, sizes))
 
 
 def _records(lists: FeatureColumn) -> NDArray[np.int64]:

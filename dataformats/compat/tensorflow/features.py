@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -30,24 +30,17 @@ def stored_dtype(dtype: Any, name: str) -> DType:
     return found
 
 
-def _shape(shape: Any) -> tuple[int | None, ...] | None:
-    if shape is None:
-        return None
-    dims: Iterable[Any] = shape if hasattr(shape, "__iter__") else [shape]
-    return tuple(None if size is None else int(size) for size in dims)
+def _hash(feature: Any) -> int:
+    """Return the hash of a feature whose shape may be a list: plans are kept by their features."""
+    shape, *rest = feature
+    return hash((tuple(shape) if type(shape) is list else shape, *rest))
 
 
-class _Fixed(NamedTuple):
-    shape: tuple[int | None, ...] | None
-    dtype: Any
-    default_value: Any = None
-
-
-class FixedLenFeature(_Fixed):
+class FixedLenFeature(NamedTuple):
     """A feature with the same number of values in all records.
 
-    Args:
-        shape: The shape of the values; `[]` is a scalar.
+    Attributes:
+        shape: The shape of the values, as the program gave it; `[]` is a scalar.
         dtype: `tf.int64`, `tf.float32` or `tf.string`.
         default_value: The values of records that lack the feature, as many as the shape has; `None`: such records are
             an error.
@@ -55,27 +48,22 @@ class FixedLenFeature(_Fixed):
     Example:
         >>> import dataformats.compat.tensorflow as tf
         >>> tf.io.FixedLenFeature([], tf.int64, default_value=-1)
-        FixedLenFeature(shape=(), dtype=tf.int64, default_value=-1)
+        FixedLenFeature(shape=[], dtype=tf.int64, default_value=-1)
     """
 
-    __slots__ = ()
-
-    def __new__(cls, shape: Any, dtype: Any, default_value: Any = None) -> FixedLenFeature:
-        return super().__new__(cls, _shape(shape), dtype, default_value)
-
-
-class _FixedSequence(NamedTuple):
-    shape: tuple[int | None, ...] | None
+    shape: Any
     dtype: Any
-    allow_missing: bool = False
     default_value: Any = None
 
+    def __hash__(self) -> int:
+        return _hash(self)
 
-class FixedLenSequenceFeature(_FixedSequence):
+
+class FixedLenSequenceFeature(NamedTuple):
     """A feature with any number of items of one shape; in a batch, short ones are padded.
 
-    Args:
-        shape: The shape of an item.
+    Attributes:
+        shape: The shape of an item, as the program gave it.
         dtype: `tf.int64`, `tf.float32` or `tf.string`.
         allow_missing: A record without it has no items. Must be true, except in the steps of a SequenceExample.
         default_value: The padding, a scalar; `None`: 0 or `b""`.
@@ -86,12 +74,13 @@ class FixedLenSequenceFeature(_FixedSequence):
         True
     """
 
-    __slots__ = ()
+    shape: Any
+    dtype: Any
+    allow_missing: bool = False
+    default_value: Any = None
 
-    def __new__(
-        cls, shape: Any, dtype: Any, allow_missing: bool = False, default_value: Any = None
-    ) -> FixedLenSequenceFeature:
-        return super().__new__(cls, _shape(shape), dtype, allow_missing, default_value)
+    def __hash__(self) -> int:
+        return _hash(self)
 
 
 class VarLenFeature(NamedTuple):
