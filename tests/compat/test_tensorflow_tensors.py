@@ -87,6 +87,7 @@ def test_wrong_operands_are_refused(call: Callable[[], Any]) -> None:
         (tf.math.ceil([1.5]), [2]),
         (tf.math.rint([2.5]), [2]),
         (tf.bitcast(tf.constant([1, 2]), tf.uint8), [[1, 0, 0, 0], [2, 0, 0, 0]]),
+        (tf.ensure_shape([4, 5], 2), [4, 5]),
         (tf.strings.substr(["hello", "ab"], [1, 0], [2, 5]) == ["el", "ab"], [True, True]),
         (tf.sparse.to_indicator(tf.SparseTensor([[0, 0], [1, 1]], [2, 0], [2, 3]), 3), [[0, 0, 1], [1, 0, 0]]),
         (tf.ragged.constant([[1], [2, 3]]).row_splits, [0, 1, 3]),
@@ -97,6 +98,7 @@ def test_wrong_operands_are_refused(call: Callable[[], Any]) -> None:
             [[[0], [2], [3]]],
         ),
         (v1.where([True, False], [[1, 2], [3, 4]], [[5, 6], [7, 8]]), [[1, 2], [7, 8]]),
+        (v1.where(tf.constant(True), 3, 4), 3),
         (v1.reduce_sum([[1, 2]], reduction_indices=1, keep_dims=True), [[3]]),
         (v1.strings.split(["a b"]).indices, [[0, 0], [0, 1]]),
     ],
@@ -116,11 +118,25 @@ def test_a_table_gives_the_default_for_unknown_keys() -> None:
 def test_scalars_and_shapes_have_the_methods_of_tensors() -> None:
     image = tf.zeros([2, 3])
     assert (image.shape.as_list(), image.shape.rank, image.shape == [2, 3]) == ([2, 3], 2, True)
+    assert (image.shape.is_fully_defined(), tf.TensorShape([None, 3]).is_fully_defined()) == (True, False)
     assert (image.dtype.is_floating, image[0, 0].numpy(), tf.constant(["a"])[0].numpy()) == (True, 0, b"a")
     assert (tf.compat.v2.float32, type(np.exp(image))) == (tf.float32, np.ndarray)
     kept = image
     image += 1
     assert kept.numpy().sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "shape", "expected"),
+    [
+        (tf.constant(-5, tf.int64), tf.uint64, (), 2**64 - 5),
+        (tf.constant(1.5), tf.uint8, (4,), [0, 0, 192, 63]),
+        (tf.constant([1, 2], tf.uint8), tf.uint16, (), 513),
+    ],
+)
+def test_bitcast_of_scalars(value: Any, dtype: Any, shape: Any, expected: Any) -> None:
+    found = tf.bitcast(value, dtype)
+    assert (found.shape, found.tolist()) == (shape, expected)
 
 
 def test_assertions() -> None:

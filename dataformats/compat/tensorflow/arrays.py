@@ -49,7 +49,7 @@ def bitcast(input: Any, type: Any, name: Any = None) -> Any:
     Raises:
         InvalidArgumentError: The last dimension does not fit.
     """
-    array, kind = np.ascontiguousarray(array_of(input)), numpy_dtype(type)
+    array, kind = array_of(input), numpy_dtype(type)
     size, wanted = array.dtype.itemsize, kind.itemsize
     if size >= wanted:
         shape = array.shape if size == wanted else (*array.shape, size // wanted)

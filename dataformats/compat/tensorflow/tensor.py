@@ -39,6 +39,10 @@ class TensorShape(tuple[int | None, ...]):
         """Return the sizes."""
         return list(self)
 
+    def is_fully_defined(self) -> bool:
+        """Return True if all sizes are known."""
+        return None not in tuple(self)
+
     def concatenate(self, other: Any) -> TensorShape:
         """Return the sizes of this shape, followed by the sizes of another."""
         return TensorShape((*self, *other))
@@ -339,7 +343,7 @@ def same_shape(found: tuple[int, ...], shape: Any) -> None:
     Raises:
         InvalidArgumentError: It is another.
     """
-    wanted = found if shape is None else tuple(shape)
+    wanted = found if shape is None else tuple(shape) if hasattr(shape, "__iter__") else (shape,)
     if len(wanted) != len(found) or any(size not in (None, -1, at) for size, at in zip(wanted, found, strict=True)):
         raise InvalidArgumentError(f"expected shape {wanted}, found {found}")
 

@@ -80,7 +80,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: Any = None) -> Any
     if shape != np.shape(y) or (chosen.ndim and chosen.shape not in (shape, shape[:1])):
         found = f"{chosen.shape}, {shape} and {np.shape(y)}"
         raise InvalidArgumentError(f"where: expected a condition and two values of one shape, found {found}")
-    return arrays.where(chosen.reshape(*chosen.shape, *[1] * (len(shape) - chosen.ndim)), x, y)
+    return arrays.where(chosen.reshape((*chosen.shape, *[1] * (len(shape) - chosen.ndim))), x, y)
 
 
 def _strings_split(
