@@ -358,3 +358,10 @@ def test_iterators_of_version_1(files: list[str]) -> None:
 def test_missing_names_state_their_replacement(owner: Any, name: str, remedy: str) -> None:
     with pytest.raises(AttributeError, match=remedy):
         getattr(owner, name)
+
+
+def test_input_context_divides_a_batch() -> None:
+    context = tf.distribute.InputContext(num_input_pipelines=2, input_pipeline_id=1, num_replicas_in_sync=4)
+    assert (context.num_input_pipelines, context.input_pipeline_id, context.get_per_replica_batch_size(8)) == (2, 1, 2)
+    with pytest.raises(ValueError, match="multiple of 4, found 7"):
+        context.get_per_replica_batch_size(7)

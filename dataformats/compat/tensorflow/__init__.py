@@ -28,6 +28,7 @@ from dataformats.compat.tensorflow import (
     config,
     data,
     debugging,
+    distribute,
     dtypes,
     errors,
     functions,
@@ -66,9 +67,9 @@ globals().update(NAMED)
 
 __all__ = [  # names of dtypes and operations
     "DType", "RaggedTensor", "SparseTensor", "Tensor", "TensorShape", "TensorSpec", "as_dtype", "as_string",
-    "assert_equal", "assert_greater", "assert_less", "autograph", "compat", "config", "data", "debugging", "dtypes",
-    "errors", "image", "io", "lookup", "math", "nest", "newaxis", "python_io", "ragged", "random", "sparse", "strings",
-    "train", *arrays.__all__, *functions.__all__, *arithmetic.__all__, *shapes.__all__, *NAMED,
+    "assert_equal", "assert_greater", "assert_less", "autograph", "compat", "config", "data", "debugging", "distribute",
+    "dtypes", "errors", "image", "io", "lookup", "math", "nest", "newaxis", "python_io", "ragged", "random", "sparse",
+    "strings", "train", *arrays.__all__, *functions.__all__, *arithmetic.__all__, *shapes.__all__, *NAMED,
 ]  # fmt: skip
 
 __getattr__ = missing_from(__name__)
