@@ -58,7 +58,7 @@ class Moments:
     """
 
     def __init__(self) -> None:
-        self.n = 0
+        self.n: int = 0
         self._origin: float = 0
         self._mean = 0.0  # mean of the distances
         self._squares = 0.0

@@ -75,8 +75,8 @@ _CODECS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "mp4": (mp4_encode, mp4_decode),
 }
 
-encoders = {name: encode for name, (encode, _) in _CODECS.items()}
+encoders: dict[str, Callable[..., Any]] = {name: encode for name, (encode, _) in _CODECS.items()}
 """Type to the function from a value to bytes."""
 
-decoders = {name: decode for name, (_, decode) in _CODECS.items()}
+decoders: dict[str, Callable[..., Any]] = {name: decode for name, (_, decode) in _CODECS.items()}
 """Type to the function from bytes to a value."""

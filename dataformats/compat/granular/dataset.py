@@ -79,7 +79,7 @@ class DatasetReader(RandomAccess):
         }
         self._refs = self.readers[REFS] if is_old else None
         lengths = {name: len(bag) for name, bag in self.readers.items() if self._refs in (None, bag)}
-        self.length = min(lengths.values(), default=0)
+        self.length: int = min(lengths.values(), default=0)
         if len({*lengths.values()}) > 1:
             self.close()
             remedy = "Append the missing values with DatasetWriter, or open it by dataformats.open"

@@ -156,10 +156,10 @@ CODECS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 }
 """Type to its encoder and its decoder."""
 
-encoders = {name: encode for name, (encode, _) in CODECS.items()}
+encoders: dict[str, Callable[..., Any]] = {name: encode for name, (encode, _) in CODECS.items()}
 """Type to the function from a value to bytes."""
 
-decoders = {name: decode for name, (_, decode) in CODECS.items()}
+decoders: dict[str, Callable[..., Any]] = {name: decode for name, (_, decode) in CODECS.items()}
 """Type to the function from bytes to a value."""
 
 _BATCH_CODECS: dict[Callable[[bytes], Any], Codec] = {decode_array: ARRAY, decode_int: INT}

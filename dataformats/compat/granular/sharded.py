@@ -166,7 +166,7 @@ class ShardedDatasetReader(RandomAccess):
         )
         self.stops: list[int] = list(accumulate(map(len, self.readers)))
         self.starts: list[int] = [0, *self.stops[:-1]]
-        self.length = self.stops[-1]
+        self.length: int = self.stops[-1]
 
     @property
     def spec(self) -> dict[str, str]:

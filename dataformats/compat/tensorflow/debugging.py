@@ -13,7 +13,7 @@ from dataformats.compat.tensorflow.tensor import binary
 
 __all__ = ["assert_equal", "assert_greater", "assert_greater_equal", "assert_less", "assert_less_equal"]
 
-__getattr__ = missing_from(__name__)
+__getattr__: Any = missing_from(__name__)
 
 
 def _check(operation: str) -> Callable[..., None]:

@@ -81,10 +81,10 @@ class DType:
         """True for real floating-point numbers."""
         return self.name == "bfloat16" or self.dtype.kind == "f"
 
-    is_complex = _of_kind("c", "True for complex numbers.")
-    is_integer = _of_kind("iu", "True for integers, signed or not.")
-    is_bool = _of_kind("b", "True for bool.")
-    is_unsigned = _of_kind("u", "True for unsigned integers.")
+    is_complex: Any = _of_kind("c", "True for complex numbers.")
+    is_integer: Any = _of_kind("iu", "True for integers, signed or not.")
+    is_bool: Any = _of_kind("b", "True for bool.")
+    is_unsigned: Any = _of_kind("u", "True for unsigned integers.")
 
     @property
     def min(self) -> Any:

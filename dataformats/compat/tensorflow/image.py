@@ -26,7 +26,7 @@ __all__ = [
     "sample_distorted_bounding_box", "transpose", *color.__all__, *image_files.__all__,
 ]  # fmt: skip
 
-__getattr__ = missing_from(__name__)
+__getattr__: Any = missing_from(__name__)
 
 
 def pad_to_bounding_box(

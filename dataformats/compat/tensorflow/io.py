@@ -24,7 +24,7 @@ __all__ = [
     "tf_record_iterator", "write_file", *features.__all__, *image_files.__all__, *parsing.__all__, *tensors.__all__,
 ]  # fmt: skip
 
-__getattr__ = missing_from(__name__)
+__getattr__: Any = missing_from(__name__)
 
 
 class TFRecordCompressionType:

@@ -16,7 +16,7 @@ from dataformats.compat.tensorflow.tensor import array_of, like, tensor_of
 
 __all__ = ["KeyValueTensorInitializer", "StaticHashTable"]
 
-__getattr__ = missing_from(__name__)
+__getattr__: Any = missing_from(__name__)
 
 
 class KeyValueTensorInitializer:
@@ -25,7 +25,8 @@ class KeyValueTensorInitializer:
     def __init__(
         self, keys: Any, values: Any, key_dtype: Any = None, value_dtype: Any = None, name: Any = None
     ) -> None:
-        self.keys, self.values = constant(keys, key_dtype), constant(values, value_dtype)
+        self.keys: Any = constant(keys, key_dtype)
+        self.values: Any = constant(values, value_dtype)
 
 
 class StaticHashTable:

@@ -17,7 +17,7 @@ __all__ = [
     "rint", *arithmetic.__all__,
 ]  # fmt: skip
 
-__getattr__ = missing_from(__name__)
+__getattr__: Any = missing_from(__name__)
 
 
 log: Callable[..., Any] = elementwise("log", np.log, "fc", "Return the natural logarithms.")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RaggedTensor", "constant", "stack"]
 
-__getattr__ = missing_from(__name__)
+__getattr__: Any = missing_from(__name__)
 
 
 class RaggedTensor:

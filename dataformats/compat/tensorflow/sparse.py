@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SparseTensor", "to_dense", "to_indicator"]
 
-__getattr__ = missing_from(__name__)
+__getattr__: Any = missing_from(__name__)
 
 
 class SparseTensor:

@@ -19,7 +19,7 @@ __all__ = [
     "substr", "to_number", "unicode_decode",
 ]  # fmt: skip
 
-__getattr__ = missing_from(__name__)
+__getattr__: Any = missing_from(__name__)
 
 
 def as_string(input: Any, name: Any = None) -> Any:

@@ -49,7 +49,7 @@ class Decompressor:
 
     __slots__ = ("_state", "_wbits", "pending", "position", "source")
     read_bytes = 64 * 1024
-    library = staticmethod(fast_library)
+    library: Any = staticmethod(fast_library)
 
     def __init__(self, wbits: int) -> None:
         self._wbits = wbits
@@ -125,7 +125,7 @@ class OnePassDecompressor(Decompressor):
     """Decompresses with ISA-L, a third faster than zlib-ng; its state cannot be copied, so a copy is at the start."""
 
     __slots__ = ("_checked",)
-    library = staticmethod(functools.partial(fast_library, "isal.isal_zlib"))
+    library: Any = staticmethod(functools.partial(fast_library, "isal.isal_zlib"))
 
     def copy(self) -> Decompressor:
         """Return another one at the start."""
@@ -159,7 +159,7 @@ class ReferenceDecompressor(Decompressor):
 
     __slots__ = ()
     read_bytes = 16 * 1024  # a checkpoint may hold this much compressed data
-    library = staticmethod(functools.partial(fast_library, "zlib"))
+    library: Any = staticmethod(functools.partial(fast_library, "zlib"))
 
     def checkpoint(self) -> Decompressor:
         """Return a copy at the same position."""

@@ -130,7 +130,7 @@ class _Names:
         return getattr(self._module, name)
 
 
-image = _Names(
+image: Any = _Names(
     _image,
     resize=resize_from_corners,
     resize_images=resize_from_corners,
@@ -140,13 +140,13 @@ image = _Names(
 )
 """`tf.image`; `resize` counts from the corner of an image."""
 
-strings = _Names(_strings, split=_strings_split)
+strings: Any = _Names(_strings, split=_strings_split)
 """`tf.strings`; `split` returns a `SparseTensor`."""
 
 
 _LOG = _logging.getLogger("tensorflow")
 _LEVELS = {"DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
-logging = _Names(
+logging: Any = _Names(
     _LOG,
     **_LEVELS,
     warn=_LOG.warning,

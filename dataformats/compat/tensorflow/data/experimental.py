@@ -17,7 +17,7 @@ __all__ = [
     "shuffle_and_repeat", "unbatch",
 ]  # fmt: skip
 
-__getattr__ = missing_from(__name__)
+__getattr__: Any = missing_from(__name__)
 
 
 class AutoShardPolicy(enum.IntEnum):
@@ -38,10 +38,10 @@ def _applied(method: str) -> Callable[..., Callable[[Dataset], Dataset]]:
     return applied
 
 
-bucket_by_sequence_length = _applied("bucket_by_sequence_length")
-group_by_window = _applied("group_by_window")
-unbatch = _applied("unbatch")
-sample_from_datasets = Dataset.sample_from_datasets
+bucket_by_sequence_length: Any = _applied("bucket_by_sequence_length")
+group_by_window: Any = _applied("group_by_window")
+unbatch: Any = _applied("unbatch")
+sample_from_datasets: Any = Dataset.sample_from_datasets
 
 
 def cardinality(dataset: Dataset) -> Any:
