@@ -28,7 +28,7 @@ _CONNECT_S = 5
 
 
 def _forget_loop() -> None:
-    """In a forked child, let fsspec start a thread of its own: some releases wait for a thread that only the parent has."""
+    """In a forked child, let fsspec start a thread; some releases wait for one that only the parent has."""
     asyn = sys.modules.get("fsspec.asyn")
     if asyn is not None:
         asyn.reset_lock()
