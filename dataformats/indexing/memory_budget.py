@@ -39,6 +39,6 @@ class MemoryBudget:
             self.left += n_bytes
 
 
-INDEX_MEMORY = MemoryBudget(192 * 2**20)
+INDEX_MEMORY = MemoryBudget(128 * 2**20)
 """For packed indexes and pinned extents. Beyond it, indexes are read from their files, which all processes share in the
 page cache, and the reader locates the records of other formats."""

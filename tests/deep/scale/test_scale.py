@@ -120,9 +120,9 @@ def test_a_hundred_million_records(many: Path, capsys: pytest.CaptureFixture[str
     assert found["last"].startswith(f"{(FILES - 1) % KINDS}/{RECORDS - 1}|")
     for file, text in found["read"]:
         assert text.startswith(f"{file % KINDS}/")
-    assert found["rss_mb"] < 200
+    assert found["rss_mb"] < 250  # 134 of them are indexes
     assert found["most_open"] < 400
-    assert found["pickle_bytes"] < 1024
+    assert found["pickle_bytes"] < 1024 + 8 * FILES
     assert found["same"]
     with capsys.disabled():
         print(f"\n{FILES} files, {FILES * RECORDS} records, {found['rss_mb']} MB, {found['seconds']}")
