@@ -216,13 +216,14 @@ class BlobReader:
 
         They come from at most 512 local files, or 32 if one is not local: each takes a request.
         """
-        for _, found in self.samples_of_files():
+        are_local = all(file.local is not None for file in self.reader.files)
+        for _, found in self.samples_of_files(_SAMPLES if are_local else _REMOTE_FILES):
             yield from found
 
-    def samples_of_files(self) -> Iterator[tuple[str, list[bytes]]]:
-        """Yield files with their `samples`."""
+    def samples_of_files(self, most: int = _SAMPLES) -> Iterator[tuple[str, list[bytes]]]:
+        """Yield up to `most` files, each with its samples."""
         n = len(self.reader.files)
-        chosen = min(_SAMPLES if all(file.local is not None for file in self.reader.files) else _REMOTE_FILES, n)
+        chosen = min(most, n)
         each = -(-_SAMPLES // max(1, chosen))
         place, left = 0, _SAMPLE_BYTES
         while place < chosen and left > 0:

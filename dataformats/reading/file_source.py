@@ -403,6 +403,13 @@ class FileSource(DecodingSource):
         self._blobs.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        known, files, memory = self._declared.metadata, pack_files(self._reader), self._blobs.files.shared()
-        facts = (self.fingerprint, self.payload, self.spec, self.spec_is_inferred)
-        return self._arguments.reopen, (PickledSource(*facts, known, files, memory),)
+        pickled = PickledSource(
+            fingerprint=self.fingerprint,
+            payload=self.payload,
+            spec=self.spec,
+            spec_is_inferred=self.spec_is_inferred,
+            declared=self._declared.metadata,
+            files=pack_files(self._reader),
+            memory=self._blobs.files.shared(),
+        )
+        return self._arguments.reopen, (pickled,)

@@ -55,3 +55,4 @@ def test_records_behind_urls_are_of_few_files() -> None:
     source = dataformats.open("memory://samples")
     assert isinstance(source, FileSource)
     assert len({blob[0] // 2 for blob in source._blobs.samples()}) == 32
+    assert len(dict(source._blobs.samples_of_files())) == 100  # `merge` compares the payloads of all
