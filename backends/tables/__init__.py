@@ -1,0 +1,1 @@
+"""Formats whose files pyarrow decodes: Parquet, Arrow IPC, CSV."""

@@ -1,0 +1,78 @@
+"""Arrays whose first axis is the records: which ones are fields, their blocks, and their text and bytes as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from dataformats.batch import Blobs, Ragged
+from dataformats.columns.numbers import offsets_of
+from dataformats.errors import FormatError, SpecError
+from dataformats.interfaces import StoredFile
+
+__all__ = ["blob_column", "bytes_of", "check_block", "check_names", "is_in", "names_of", "rows_of_block", "same_length"]
+
+_BLOCK_BYTES = 2**16  # smaller chunks are read together: a call costs as much as copying 64 KiB
+_MOST_BLOCKS = 2**20
+_SMALL_BYTES, _MOST_RATIO = 2**28, 100
+
+
+def names_of(fields: str | Sequence[str] | None) -> list[str] | None:
+    """Return the names that the option `fields` has: a list, or names with commas."""
+    return fields if fields is None else fields.split(",") if isinstance(fields, str) else list(fields)
+
+
+def is_in(name: str, group: str) -> bool:
+    """True if an array is the one that is named, or lies in that group."""
+    return name == group or name.startswith(f"{group}/")
+
+
+def check_names(names: Sequence[str] | None, found: Iterable[str], file: StoredFile) -> None:
+    """Raise `SpecError` if a file lacks an array that the user named."""
+    for name in names or ():
+        if not any(is_in(one, name) for one in found):
+            raise SpecError(f"{file.name!r} has no such array: {', '.join(found) or 'none'}", field=name)
+
+
+def same_length(lengths: Mapping[str, int], file: StoredFile) -> int:
+    """Return the length that all arrays have.
+
+    Raises:
+        SpecError: There are no arrays, or they have several lengths.
+    """
+    if not lengths:
+        raise SpecError(f"{file.name!r} has no array of rows")
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{name}: {n}" for name, n in list(lengths.items())[:20])
+        remedy = f"Choose arrays or groups of one length with fields=, such as fields={[next(iter(lengths))]!r}."
+        raise SpecError(f"the arrays of {file.name!r} have several lengths: {found}", remedy=remedy)
+    return next(iter(lengths.values()))
+
+
+def rows_of_block(chunk_rows: int, n: int, row_bytes: int) -> int:
+    """Return the rows of a block: a multiple of the longest chunk."""
+    chunk = max(1, chunk_rows)
+    wanted = max(_BLOCK_BYTES // max(1, row_bytes), -(-n // _MOST_BLOCKS), 1)
+    return chunk * -(-wanted // chunk)
+
+
+def check_block(rows: int, row_bytes: int, n_stored: int, max_bytes: int, file: StoredFile) -> None:
+    """Raise `FormatError` if a block needs much more memory than the file has bytes."""
+    most = min(max_bytes, max(_SMALL_BYTES, _MOST_RATIO * n_stored))
+    if rows * row_bytes > most:
+        what = f"a block of {rows} records is too long"
+        raise FormatError(what, path=file.name, expected=f"<= {most} bytes", found=rows * row_bytes)
+
+
+def bytes_of(value: object) -> bytes:
+    """Return the bytes of a text, of bytes, or of an array."""
+    if isinstance(value, bytes):
+        return bytes(value)
+    return value.encode() if isinstance(value, str) else np.asarray(value).tobytes()
+
+
+def blob_column(values: Iterable[object], codec: str) -> Ragged:
+    """Return the column of texts or bytes."""
+    joined = Blobs.join([bytes_of(value) for value in values])
+    return Ragged(joined.buffer, offsets_of(joined.lengths), codec)

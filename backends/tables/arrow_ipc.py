@@ -1,0 +1,234 @@
+"""Arrow IPC (`.arrow`, `.feather`), files and streams, also as `datasets.save_to_disk` writes them. By pyarrow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.backends.tables.arrow_errors import damage_of
+from dataformats.backends.tables.stored_types import stored_types
+from dataformats.batch import Column
+from dataformats.batch.arrow_types import arrow_schema
+from dataformats.batch.to_arrow import pyarrow, to_arrow
+from dataformats.columns.arrow_columns import column_of_arrow, spec_of_arrow
+from dataformats.errors import FormatError, SpecError
+from dataformats.interfaces import (
+    BlockTable,
+    FieldsBackend,
+    Folder,
+    OptionalFields,
+    ReaderOptions,
+    SniffResult,
+    StoredFile,
+)
+from dataformats.interfaces.table import starts_of
+from dataformats.spec import Spec
+from dataformats.storage.file_object import FileObject
+from dataformats.writing.table_writer import TableWriter
+
+__all__ = ["BACKEND", "ArrowBackend"]
+
+_MAGIC = b"ARROW1"
+_MESSAGE = b"\xff\xff\xff\xff"  # before the length of each message of a stream
+_STATE = "state.json"  # lists the files of a dataset of Hugging Face
+_MAX_STATE_BYTES = 2**24
+_WHOLE = -1
+
+
+class ArrowTable(BlockTable):
+    """The rows of Arrow IPC files that have one schema. A block is a record batch.
+
+    A field is optional if a row lacks it. To know that, each batch is read once; without compression on the local disk,
+    only its header is.
+
+    Args:
+        files: The files.
+    """
+
+    def __init__(self, files: Sequence[StoredFile]) -> None:
+        self.files: Sequence[StoredFile] = files
+        self._blocks: list[tuple[int, int]] = []  # number of the file, and where in it: see `_read`
+        sizes, lacking = list[int](), set[str]()
+        counts = list[int]()
+        self.decoded_bytes: int = 0
+        for number, file in enumerate(files):
+            with damage_of(file):
+                schema, batches = _scanned(file)
+                if number == 0:
+                    self._schema = schema
+                elif not schema.equals(self._schema):
+                    raise SpecError(f"the files {files[0].name!r} and {file.name!r} have different schemas")
+                counts.append(0)
+                for place, rows in batches:
+                    if rows.num_rows:
+                        self._blocks.append((number, place))
+                        sizes.append(rows.num_rows)
+                        counts[-1] += rows.num_rows
+                        self.decoded_bytes += rows.get_total_buffer_size()
+                        lacking |= _lacking(rows, file)
+        self.counts: NDArray[np.int64] = np.array(counts, np.int64)
+        self.block_starts: NDArray[np.int64] = starts_of(sizes)
+        with damage_of(files[0], "the schema"):
+            self.spec: Spec = spec_of_arrow(self._schema, lacking)
+
+    def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
+        number, place = self._blocks[block]
+        with damage_of(self.files[number], f"record batch {block}"):
+            rows = _read(self.files[number], place, self._schema)
+            rows.validate(full=True)  # damaged offsets must not be followed
+            return {name: column_of_arrow(rows.column(name), self.spec[name], name) for name in fields}
+
+
+def _lacking(rows: Any, file: StoredFile) -> set[str]:
+    """Return the fields that a row lacks: all of them if the batch is damaged, so that its rows cannot be read."""
+    names: list[str] = rows.schema.names
+    try:
+        rows.validate()  # pyarrow counts the nulls of a damaged batch outside of its buffers
+    except pyarrow().ArrowInvalid:
+        if rows.num_rows > 8 * file.size:
+            raise
+        return set(names)
+    return {name for name in names if rows.column(name).null_count}
+
+
+def _scanned(file: StoredFile) -> tuple[Any, Iterator[tuple[int, Any]]]:
+    """Return the schema of a file, and its batches with their places: see `_read`."""
+    arrow = pyarrow()
+    # Mapped, the values of batches without compression are not read here.
+    source = arrow.PythonFile(FileObject(file), "r") if file.local is None else arrow.memory_map(file.local)
+    if _is_file(file):
+        reader = arrow.ipc.open_file(source)
+        return reader.schema, ((place, reader.get_batch(place)) for place in range(reader.num_record_batches))
+    return arrow.ipc.read_schema(source), _batches_of_stream(file, source)
+
+
+def _batches_of_stream(file: StoredFile, source: Any) -> Iterator[tuple[int, Any]]:
+    arrow = pyarrow()
+    source.seek(0)
+    schema = arrow.ipc.open_stream(source).schema
+    if any(arrow.types.is_dictionary(field.type) for field in schema):
+        yield _WHOLE, _read(file, _WHOLE, schema)  # a batch needs the dictionaries before it
+        return
+    while (found := _message(source)) is not None:
+        place, message = found
+        if message.type == "record batch":
+            yield place, arrow.ipc.read_record_batch(message, schema)
+
+
+def _message(source: Any) -> tuple[int, Any] | None:
+    """Return the next message of a stream with its offset; `None` at the end."""
+    place = source.tell()
+    try:
+        return place, pyarrow().ipc.read_message(source)
+    except EOFError:
+        return None
+
+
+def _read(file: StoredFile, place: int, schema: Any) -> Any:
+    """Return a batch of a file by its number, a batch of a stream by its offset, or the whole stream as a table."""
+    arrow = pyarrow()
+    source = arrow.PythonFile(FileObject(file), "r")
+    if _is_file(file):
+        return arrow.ipc.open_file(source).get_batch(place)
+    if place == _WHOLE:
+        return arrow.ipc.open_stream(source).read_all()
+    source.seek(place)
+    return arrow.ipc.read_record_batch(arrow.ipc.read_message(source), schema)
+
+
+def _is_file(file: StoredFile) -> bool:
+    return file.pread(0, len(_MAGIC)) == _MAGIC
+
+
+def _listed(state: StoredFile, names: Sequence[str]) -> list[str] | None:
+    """Return the files that the state of a dataset of Hugging Face lists; `None` if a file is no such state.
+
+    Raises:
+        FormatError: The state is damaged, or lists a file that is not beside it.
+    """
+    try:
+        found = json.loads(state.read_all(_MAX_STATE_BYTES))
+        listed = [str(entry["filename"]) for entry in found["_data_files"]] if "_data_files" in found else None
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
+        what, remedy = "the list of files is damaged", "Open the files by a glob, such as data-*.arrow"
+        raise FormatError(what, path=state.name, found=str(error)[:200], remedy=remedy) from error
+    missing = [name for name in listed or () if name not in names]
+    if missing:
+        raise FormatError("a listed file is not beside it", path=state.name, expected=missing[0])
+    return listed
+
+
+class ArrowWriter(TableWriter):
+    """Writes one Arrow IPC file, and a record batch for each block."""
+
+    def __init__(self, path: Path, stored: Spec, compression: str | None, block_records: int | None) -> None:
+        arrow = pyarrow()
+        super().__init__(path, stored, block_records)
+        self._schema = arrow_schema(stored)
+        options = arrow.ipc.IpcWriteOptions(compression=compression)
+        self._writer = arrow.ipc.new_file(self._file, self._schema, options=options)
+
+    def write_block(self, columns: Mapping[str, Column], n: int) -> None:
+        arrays = [to_arrow(columns[field.name], field.type).cast(field.type) for field in self._schema]
+        self._writer.write_batch(pyarrow().RecordBatch.from_arrays(arrays, schema=self._schema))
+
+    def finish(self) -> None:
+        self._writer.close()
+
+
+class ArrowBackend(FieldsBackend, OptionalFields):
+    """Arrow IPC."""
+
+    name = "arrow"
+    suffixes: tuple[str, ...] = (".arrow", ".feather", ".ipc")
+    has_checked_header = True
+    stores_full_spec = False
+
+    def find(self, folder: Folder) -> list[StoredFile]:
+        names, found = folder.names(), super().find(folder)
+        listed = _listed(folder.file(_STATE), names) if found and _STATE in names else None
+        return found if listed is None else folder.files(listed)
+
+    def sniff(self, file: StoredFile) -> SniffResult:
+        head = file.pread(0, 16)
+        if head.startswith(_MAGIC):
+            is_whole = file.size > 2 * len(_MAGIC) and file.pread(file.size - len(_MAGIC), len(_MAGIC)) == _MAGIC
+            return SniffResult("yes") if is_whole else SniffResult("damaged", "it does not end with ARROW1")
+        if head.startswith(_MESSAGE) and head[8:10] == b"\x10\x00":  # a flatbuffer begins
+            return SniffResult("yes")
+        return SniffResult("no", "it begins neither with ARROW1 nor with a message of a stream")
+
+    def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> ArrowTable:
+        return ArrowTable(files)
+
+    def stored_spec(self, spec: Spec, **_: Any) -> Spec:
+        return stored_types(spec)
+
+    def create(
+        self,
+        path: Path,
+        *,
+        stored: Spec,
+        resume: bool = False,
+        compression: str | None = None,
+        batch_records: int | None = None,
+        **_: Any,
+    ) -> ArrowWriter:
+        """Return a writer.
+
+        Args:
+            path: The partial file.
+            stored: The types of the fields.
+            resume: The file begins anew: without its footer it cannot be read at random.
+            compression: The codec of buffers: `"lz4"`, `"zstd"` or `None`.
+            batch_records: Records of a record batch; `None`: about 8 MiB of values.
+        """
+        return ArrowWriter(path, stored, compression, batch_records)
+
+
+BACKEND = ArrowBackend()

@@ -1,0 +1,142 @@
+"""HDF5 (`.h5`, `.hdf5`), decoded by h5py. A field is a dataset; a block is some chunks along the first axis."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.backends.tables.arrays_of_rows import check_block, names_of, rows_of_block
+from dataformats.backends.tables.hdf5_fields import Hdf5Field, fields_of
+from dataformats.batch import Column
+from dataformats.errors import DataFormatsError, FormatError, MissingExtraError, SpecError
+from dataformats.fork_hooks import after_fork
+from dataformats.interfaces import Backend, BlockTable, ReaderOptions, SniffResult, StoredFile
+from dataformats.interfaces.table import starts_of
+from dataformats.spec import Spec
+from dataformats.storage.file_object import FileObject
+
+__all__ = ["BACKEND", "Hdf5Backend"]
+
+_MAGIC = b"\x89HDF\r\n\x1a\n"
+_USER_BLOCKS = (0, *(512 << power for power in range(12)))  # places of the magic number: HDF5 File Format, II.A
+
+
+class Hdf5Table(BlockTable):
+    """The rows of the datasets of HDF5 files. Thread-safe; a forked child opens the files again.
+
+    Args:
+        files: The files; all have the same fields.
+        names: The datasets to read, or groups of them; `None`: all.
+        max_block_bytes: The most bytes of a block.
+    """
+
+    def __init__(self, files: Sequence[StoredFile], names: Sequence[str] | None, max_block_bytes: int) -> None:
+        self.files: Sequence[StoredFile] = files
+        self._names = names
+        self._forget()
+        after_fork(self, "_forget")
+        self._blocks: list[tuple[int, int, int]] = []  # number of the file, first row, end
+        counts = list[int]()
+        self.decoded_bytes: int = 0
+        for number, file in enumerate(files):
+            fields = self._fields(number)
+            spec = Spec({name: field.type for name, field in fields.items()})
+            if number == 0:
+                self.spec: Spec = spec
+            elif spec != self.spec:
+                raise SpecError(f"the files {files[0].name!r} and {file.name!r} have different fields")
+            n = len(next(iter(fields.values())).dataset)
+            row_bytes = sum(field.row_bytes for field in fields.values())
+            chunk = max((field.dataset.chunks or (1,))[0] for field in fields.values())
+            rows = rows_of_block(chunk, n, row_bytes)
+            check_block(min(rows, n), row_bytes, file.size, max_block_bytes, file)
+            self._blocks += [(number, first, min(first + rows, n)) for first in range(0, n, rows)]
+            counts.append(n)
+            self.decoded_bytes += n * row_bytes
+        self.counts: NDArray[np.int64] = np.array(counts, np.int64)
+        self.block_starts: NDArray[np.int64] = starts_of([end - first for _, first, end in self._blocks])
+
+    def _forget(self) -> None:
+        self._lock = threading.RLock()
+        self._opened: dict[int, dict[str, Hdf5Field]] = {}
+
+    def _fields(self, number: int) -> dict[str, Hdf5Field]:
+        """Return the fields of a file; opens it if it is not open."""
+        with self._lock:
+            if number not in self._opened:
+                self._opened[number] = _opened(self.files[number], self._names)
+            return self._opened[number]
+
+    def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
+        number, first, end = self._blocks[block]
+        known = self._fields(number)
+        columns: dict[str, Column] = {}
+        stored: dict[str, Any] = {}  # the members of a compound are read at once
+        for name in fields:
+            path = known[name].dataset.name
+            try:
+                if path not in stored:
+                    stored[path] = known[name].dataset[first:end]
+                columns[name] = known[name].column(stored[path])
+            except (OSError, RuntimeError, ValueError, TypeError, KeyError, MemoryError) as error:
+                what = f"rows {first} to {end - 1} of {path!r} cannot be read: {error}"
+                raise FormatError(what, path=self.files[number].name) from error
+        return columns
+
+
+def _opened(file: StoredFile, names: Sequence[str] | None) -> dict[str, Hdf5Field]:
+    library = _library()
+    try:
+        source = FileObject(file) if file.local is None else file.local
+        return fields_of(library.File(source, "r"), file, names)
+    except (OSError, RuntimeError, ValueError, TypeError, KeyError) as error:
+        if isinstance(error, DataFormatsError) or getattr(error, "errno", None) is not None:
+            raise
+        raise FormatError(f"h5py cannot open it: {error}", path=file.name) from error
+
+
+def _library() -> Any:
+    try:
+        return importlib.import_module("h5py")
+    except ImportError as error:
+        raise MissingExtraError("HDF5", extra="hdf5") from error
+
+
+class Hdf5Backend(Backend):
+    """HDF5."""
+
+    name = "hdf5"
+    suffixes: tuple[str, ...] = (".h5", ".hdf5", ".hdf", ".he5")
+    has_checked_header = True
+
+    def sniff(self, file: StoredFile) -> SniffResult:
+        known = _USER_BLOCKS if self.matches_name(file.basename) else _USER_BLOCKS[:1]  # each may be a request
+        places = [place for place in known if place + len(_MAGIC) <= file.size]
+        found = file.pread_many([(place, len(_MAGIC)) for place in places])
+        return SniffResult("yes") if _MAGIC in found else SniffResult("no", "it has no magic number of HDF5")
+
+    def open(
+        self,
+        files: Sequence[StoredFile],
+        options: ReaderOptions,
+        *,
+        fields: str | Sequence[str] | None = None,
+        **_: Any,
+    ) -> Hdf5Table:
+        """Return a table.
+
+        Args:
+            files: The files.
+            options: The options of `open`.
+            fields: The datasets to read, or groups of them: a list, or their names with commas. `None`: all.
+            **_: Empty.
+        """
+        return Hdf5Table(files, names_of(fields), options.max_record_bytes)
+
+
+BACKEND = Hdf5Backend()

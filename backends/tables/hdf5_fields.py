@@ -1,0 +1,146 @@
+"""The fields of an HDF5 file: its datasets, and their types. Refuses datasets that lead into other files."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.backends.tables.arrays_of_rows import blob_column, check_names, is_in, same_length
+from dataformats.batch import Column, Ragged
+from dataformats.columns.numbers import offsets_of
+from dataformats.errors import FormatError, SpecError
+from dataformats.interfaces import StoredFile
+from dataformats.spec import NUMBER_TYPES, Type
+
+__all__ = ["Hdf5Field", "fields_of"]
+
+_MAX_DEPTH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Hdf5Field:
+    """A dataset, or a member of its compound type.
+
+    Attributes:
+        dataset: The `h5py.Dataset`.
+        members: The names of the member, and of those that it is in.
+        type: The type of a value.
+        row_bytes: Bytes of a value in memory; 16 for one of any length.
+    """
+
+    dataset: Any
+    members: tuple[str, ...]
+    type: Type
+    row_bytes: int
+
+    def column(self, rows: NDArray[Any]) -> Column:
+        """Return the column of rows that h5py read."""
+        for member in self.members:
+            rows = rows[member]
+        if self.type.dtype is not None and self.type.fixed:
+            return np.ascontiguousarray(rows, self.type.dtype)
+        if self.type.dtype is None:
+            return blob_column(rows, self.type.codec)
+        values = np.concatenate([np.zeros(0, self.type.dtype), *rows]).astype(self.type.dtype, copy=False)
+        return Ragged(values, offsets_of(np.array([len(row) for row in rows], np.int64)))
+
+
+def fields_of(opened: Any, file: StoredFile, names: Sequence[str] | None) -> dict[str, Hdf5Field]:
+    """Return the fields of an opened file, by name.
+
+    Args:
+        opened: The `h5py.File`.
+        file: The stored file, for errors.
+        names: The datasets, or groups of them; `None` is all. Datasets of one value are left out.
+
+    Raises:
+        FormatError: A dataset leads into another file, or needs a filter that HDF5 does not have here.
+        SpecError: There are no datasets, they have several lengths, or no field has the type of one.
+    """
+    datasets = dict(_datasets(opened, "", names, file, set()))
+    check_names(names, datasets, file)
+    lengths = {name: len(dataset) for name, dataset in datasets.items() if dataset.shape}
+    same_length(lengths, file)
+    fields: dict[str, Hdf5Field] = {}
+    for name in lengths:
+        dataset = datasets[name]
+        _check_storage(dataset, file)
+        for members, dtype in _leaves(dataset.dtype, ()):
+            label = "/".join((name, *members))
+            kind, width = _type_of(dtype, dataset.shape[1:], label)
+            fields[label] = Hdf5Field(dataset, members, kind, width)
+    return fields
+
+
+def _datasets(
+    group: Any, prefix: str, names: Sequence[str] | None, file: StoredFile, seen: set[Any]
+) -> Iterator[tuple[str, Any]]:
+    """Yield the datasets below a group. Soft links are other names of what lies in the file, and are left out."""
+    library = importlib.import_module("h5py")
+    for key in group:
+        name = f"{prefix}{key}"
+        if names is not None and not any(is_in(name, one) or is_in(one, name) for one in names):
+            continue
+        link = group.get(key, getlink=True)
+        if isinstance(link, library.ExternalLink):
+            what, remedy = (
+                f"{name!r} is a link to another file, {link.filename!r}",
+                "Leave it out: name others with fields=",
+            )
+            raise FormatError(what, path=file.name, remedy=remedy)
+        if not isinstance(link, library.HardLink):
+            continue
+        thing = group[key]
+        address = library.h5o.get_info(thing.id).addr
+        if isinstance(thing, library.Dataset):
+            yield name, thing
+        elif isinstance(thing, library.Group) and address not in seen and name.count("/") < _MAX_DEPTH:
+            seen.add(address)
+            yield from _datasets(thing, f"{name}/", names, file, seen)
+
+
+def _check_storage(dataset: Any, file: StoredFile) -> None:
+    library = importlib.import_module("h5py")
+    if dataset.external or dataset.is_virtual:
+        what = f"{dataset.name!r} has its values in other files"
+        raise FormatError(what, path=file.name, remedy="Copy it into one file with h5py, or name others with fields=")
+    plan = dataset.id.get_create_plist()
+    for number in range(plan.get_nfilters()):
+        code, _, _, label = plan.get_filter(number)
+        if not library.h5z.filter_avail(code):
+            what = f"{dataset.name!r} is compressed with filter {code} ({label.decode(errors='replace')})"
+            remedy = "Install hdf5plugin, and import it before the file is opened"
+            raise FormatError(what, path=file.name, expected="a filter that HDF5 has", remedy=remedy)
+
+
+def _leaves(dtype: np.dtype[Any], members: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], np.dtype[Any]]]:
+    """Yield the members of a compound type that are no compounds, or the type itself."""
+    if dtype.names is None or dtype.subdtype is not None:
+        yield members, dtype
+        return
+    for name in dtype.names:
+        yield from _leaves(dtype[name], (*members, name))
+
+
+def _type_of(dtype: np.dtype[Any], shape: tuple[int, ...], label: str) -> tuple[Type, int]:
+    """Return the type of the values of a dataset, and the bytes of one in memory."""
+    library = importlib.import_module("h5py")
+    if dtype.subdtype is not None:
+        dtype, inner = dtype.subdtype
+        shape = (*shape, *inner)
+    text, items = library.check_string_dtype(dtype), library.check_vlen_dtype(dtype)
+    if text is not None and not shape:
+        return Type("utf8" if text.encoding == "utf-8" else "bytes"), 16 + (text.length or 0)
+    if isinstance(items, np.dtype) and items.name in NUMBER_TYPES and not shape:
+        return (Type("bytes") if items == np.uint8 else Type(items.name, dims=(None,))), 16
+    if dtype.kind == "V" and dtype.names is None and not shape:
+        return Type("bytes"), dtype.itemsize
+    if dtype.kind in "biuf" and dtype.name in NUMBER_TYPES:
+        return Type(dtype.name, dims=shape), dtype.itemsize * int(np.prod(shape, dtype=np.float64))
+    remedy = "Leave it out: name other datasets with fields=."
+    raise SpecError(f"no field has the type {dtype} and the shape {shape}", field=label, remedy=remedy)

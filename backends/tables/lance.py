@@ -1,0 +1,147 @@
+"""Lance datasets (`.lance`), read by pylance, which takes any records."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.batch import Column
+from dataformats.columns.arrow_columns import column_of_arrow, spec_of_arrow
+from dataformats.columns.numbers import offsets_of
+from dataformats.errors import DataFormatsError, FormatError, MissingExtraError, SpecError
+from dataformats.interfaces import Backend, Folder, ReaderOptions, RowTable, SniffResult, StoredFile
+from dataformats.spec import Spec
+from dataformats.storage.files import LocalFile
+
+__all__ = ["BACKEND", "LanceBackend"]
+
+_MAGIC = b"LANC"  # the end of a manifest: lance's protos/table.proto
+_ERRORS = (OSError, ValueError, RuntimeError)
+_PROCESS: dict[str, int] = {}  # the id of the process that imported pylance
+_VERSIONS = "_versions"
+_MANIFEST = ".manifest"
+_DIGITS = 20  # names of the second scheme count down from 2^64 - 1
+
+
+class LanceTable(RowTable):
+    """The rows of Lance datasets that have one schema, each in the version of its manifest.
+
+    Args:
+        manifests: The manifest of each dataset.
+    """
+
+    def __init__(self, manifests: Sequence[StoredFile]) -> None:
+        every: list[StoredFile] = []
+        self._manifests = manifests
+        self._datasets = [_opened(manifest) for manifest in manifests]
+        counts = list[int]()
+        for manifest, dataset in zip(manifests, self._datasets, strict=True):
+            with _damage_of(manifest):
+                if not dataset.schema.equals(self._datasets[0].schema):
+                    raise SpecError(f"{manifests[0].name!r} and {manifest.name!r} have different schemas")
+                files = [file.path for fragment in dataset.get_fragments() for file in fragment.data_files()]
+                counts += [dataset.count_rows(), *(0 for _ in files)]
+            every += [manifest, *(LocalFile(os.path.join(_root(manifest), "data", name)) for name in files)]
+        self.files: Sequence[StoredFile] = every
+        self.counts: NDArray[np.int64] = np.array(counts, np.int64)
+        self.decoded_bytes: int = sum(file.size for file in every)
+        self.spec: Spec = spec_of_arrow(self._datasets[0].schema)
+        self._starts = offsets_of(np.array([dataset.count_rows() for dataset in self._datasets], np.int64))
+
+    def read(self, records: NDArray[np.int64], fields: Sequence[str]) -> Mapping[str, Column]:
+        _library()  # refuses forked processes
+        owner = np.searchsorted(self._starts, records, side="right") - 1
+        order = np.argsort(owner, kind="stable")
+        parts = []
+        for number in np.unique(owner).tolist() or [0]:
+            rows = records[owner == number] - self._starts[number]
+            with _damage_of(self._manifests[number]):
+                parts.append(self._datasets[number].take(rows.tolist(), columns=list(fields)))
+        table = parts[0]
+        if len(parts) > 1:
+            table = importlib.import_module("pyarrow").concat_tables(parts).take(np.argsort(order, kind="stable"))
+        return {name: column_of_arrow(table.column(name), self.spec[name], name) for name in fields}
+
+
+def _root(manifest: StoredFile) -> str:
+    return os.path.dirname(os.path.dirname(str(manifest.local)))
+
+
+def _library() -> Any:
+    """Return pylance. Its threads do not live on in a forked process, where a call would wait for them forever.
+
+    Raises:
+        RuntimeError: This process was forked after pylance was imported.
+    """
+    try:
+        library = importlib.import_module("lance")
+    except ImportError as error:
+        raise MissingExtraError("Lance", extra="lance") from error
+    if _PROCESS.setdefault("id", os.getpid()) != os.getpid():
+        raise RuntimeError("Lance cannot be read after a fork. Start processes by spawn: start_method='spawn'")
+    return library
+
+
+def _opened(manifest: StoredFile) -> Any:
+    library = _library()
+    if manifest.local is None:
+        what = f"Lance datasets are read from the local disk, found {manifest.name!r}"
+        raise SpecError(what, remedy="Copy the folder to the local disk.")
+    with _damage_of(manifest):
+        return library.dataset(_root(manifest), version=_version_of(manifest.basename))
+
+
+@contextmanager
+def _damage_of(manifest: StoredFile) -> Iterator[None]:
+    """Raise the errors of Lance as a `FormatError`. A panic of Rust is no `Exception`."""
+    try:
+        yield
+    except BaseException as error:
+        is_panic = type(error).__name__ == "PanicException"
+        if isinstance(error, DataFormatsError) or not (
+            is_panic or isinstance(error, (OSError, ValueError, RuntimeError))
+        ):
+            raise
+        raise FormatError(f"Lance cannot read it: {error}", path=manifest.name) from error
+
+
+class LanceBackend(Backend):
+    """Lance: a folder with `_versions` and `data`."""
+
+    name = "lance"
+    suffixes: tuple[str, ...] = (".lance",)
+    in_folders = True
+    has_checked_header = True
+
+    def matches_name(self, name: str) -> bool:
+        return name.endswith(_MANIFEST) and name.removesuffix(_MANIFEST).isdecimal()
+
+    def find(self, folder: Folder) -> list[StoredFile]:
+        if folder.names() or _VERSIONS not in folder.folders():
+            return []
+        versions = folder.folder(_VERSIONS)
+        names = [name for name in versions.names() if self.matches_name(name)]
+        return [versions.file(max(names, key=_version_of))] if names else []
+
+    def sniff(self, file: StoredFile) -> SniffResult:
+        if not self.matches_name(file.basename):
+            return SniffResult("no", "its name is not a number with .manifest")
+        is_whole = file.pread(file.size - len(_MAGIC), len(_MAGIC)) == _MAGIC
+        return SniffResult("yes") if is_whole else SniffResult("damaged", "it does not end with LANC")
+
+    def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> LanceTable:
+        return LanceTable(files)
+
+
+def _version_of(name: str) -> int:
+    number = name.removesuffix(_MANIFEST)
+    return 2**64 - 1 - int(number) if len(number) == _DIGITS else int(number)
+
+
+BACKEND = LanceBackend()

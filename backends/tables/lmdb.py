@@ -1,0 +1,170 @@
+"""LMDB databases, read by py-lmdb. A record is a key and its value, in the order of the keys."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.backends.tables.arrays_of_rows import blob_column
+from dataformats.batch import Column
+from dataformats.columns.numbers import offsets_of
+from dataformats.errors import FormatError, MissingExtraError, SpecError
+from dataformats.fork_hooks import after_fork, cached_property
+from dataformats.interfaces import Backend, ReaderOptions, RowTable, SniffResult, StoredFile
+from dataformats.spec import Spec
+
+__all__ = ["BACKEND", "LmdbBackend"]
+
+_MAGIC = b"\xde\xc0\xef\xbe"  # MDB_MAGIC in lmdb's mdb.c, behind the header of a page
+_MAGIC_OFFSET = 16
+_DATA = "data.mdb"
+_KEYS = 2**16  # that are joined at once
+
+
+class _Databases:
+    """The open databases of this process by path: LMDB opens a database once in a process."""
+
+    def __init__(self) -> None:
+        self._opened: WeakValueDictionary[str, _Database] = WeakValueDictionary()
+        self._unlock()
+        after_fork(self, "_unlock")
+
+    def _unlock(self) -> None:
+        self._lock = threading.RLock()
+
+    def get(self, file: StoredFile) -> _Database:
+        if file.local is None:
+            what = f"LMDB reads files of the local disk, found {file.name!r}"
+            raise SpecError(what, remedy="Copy the database to the local disk.")
+        path = os.path.realpath(file.local)
+        with self._lock:
+            found = self._opened.get(path)
+            if found is None or found.identity != file.identity:
+                found = self._opened[path] = _Database(file, path)
+            return found
+
+
+class _Database:
+    """A database that is open to read. Usable after a fork: without locks it has no state of a process."""
+
+    def __init__(self, file: StoredFile, path: str) -> None:
+        self.file = file
+        self.identity = file.identity
+        try:
+            library = importlib.import_module("lmdb")
+        except ImportError as error:
+            raise MissingExtraError("LMDB", extra="lmdb") from error
+        self.errors = library.Error
+        with self.damage():
+            self.env = library.open(path, subdir=False, readonly=True, lock=False, create=False, readahead=False)
+            needed = (self.env.info()["last_pgno"] + 1) * self.env.stat()["psize"]
+            self.n = int(self.env.stat()["entries"])
+        if needed > file.size:  # LMDB would end the process at the first page behind the end
+            raise FormatError("the database is truncated", path=file.name, expected=f"{needed} bytes", found=file.size)
+        if not 0 <= self.n <= file.size:
+            raise FormatError("the number of records is wrong", path=file.name, offset_bytes=0, found=self.n)
+
+    @contextmanager
+    def damage(self) -> Iterator[None]:
+        """Raise the errors of LMDB as a `FormatError`."""
+        try:
+            yield
+        except self.errors as error:
+            if "already open" in str(error):
+                what = f"{self.file.name!r} is open in this process, and LMDB opens a database once"
+                raise SpecError(what, remedy="Close the other `lmdb.Environment`.") from error
+            raise FormatError(f"LMDB cannot read it: {error}", path=self.file.name) from error
+
+    @cached_property
+    def keys(self) -> tuple[bytes, NDArray[np.int64]]:
+        """All keys, one after the other, and where they begin and end. One pass over the database."""
+        parts, lengths = list[bytes](), list[NDArray[np.int64]]()
+        with self.damage(), self.env.begin() as transaction:
+            if self.env.open_db(None, txn=transaction).flags(transaction)["dupsort"]:
+                raise SpecError(f"{self.file.name!r} has several values for a key")
+            keys = transaction.cursor().iternext(keys=True, values=False)
+            while chunk := list(itertools.islice(keys, _KEYS)):
+                parts.append(b"".join(chunk))
+                lengths.append(np.array([len(key) for key in chunk], np.int64))
+        offsets = offsets_of(np.concatenate([np.zeros(0, np.int64), *lengths]))
+        if len(offsets) - 1 != self.n:
+            what, found = "the number of keys is wrong", len(offsets) - 1
+            raise FormatError(what, path=self.file.name, expected=self.n, found=found)
+        return b"".join(parts), offsets
+
+    def keys_of(self, records: NDArray[np.int64]) -> list[bytes]:
+        """Return the keys of records."""
+        values, offsets = self.keys
+        bounds = zip(offsets[records].tolist(), offsets[records + 1].tolist(), strict=True)
+        return [values[start:stop] for start, stop in bounds]
+
+    def values_of(self, keys: Sequence[bytes]) -> list[bytes]:
+        """Return the values of keys."""
+        with self.damage(), self.env.begin() as transaction:
+            found = list(map(transaction.get, keys))
+        if None in found:
+            what = f"the key {keys[found.index(None)]!r} has no value"
+            raise FormatError(what, path=self.file.name)
+        return found
+
+
+_DATABASES = _Databases()
+
+
+class LmdbTable(RowTable):
+    """The records of LMDB databases: `key` and `value`, both bytes. The first read scans the keys.
+
+    Args:
+        files: The data file of each database.
+    """
+
+    spec = Spec({"key": "bytes", "value": "bytes"})
+
+    def __init__(self, files: Sequence[StoredFile]) -> None:
+        self.files: Sequence[StoredFile] = files
+        self._databases = [_DATABASES.get(file) for file in files]
+        self.counts: NDArray[np.int64] = np.array([database.n for database in self._databases], np.int64)
+        self.decoded_bytes: int = sum(file.size for file in files)
+
+    def read(self, records: NDArray[np.int64], fields: Sequence[str]) -> Mapping[str, Column]:
+        starts = offsets_of(self.counts)
+        owner = np.searchsorted(starts, records, side="right") - 1
+        keys, values = [b""] * len(records), [b""] * len(records)
+        for number in np.unique(owner).tolist():
+            rows = np.flatnonzero(owner == number)
+            found = self._databases[number].keys_of(records[rows] - starts[number])
+            blobs = self._databases[number].values_of(found) if "value" in fields else found
+            for row, key, value in zip(rows.tolist(), found, blobs, strict=True):
+                keys[row], values[row] = key, value
+        blobs_of = {"key": keys, "value": values}
+        return {name: blob_column(blobs_of[name], "bytes") for name in fields}
+
+
+class LmdbBackend(Backend):
+    """LMDB: a folder with `data.mdb`, or one file."""
+
+    name = "lmdb"
+    suffixes: tuple[str, ...] = (".lmdb", ".mdb")
+    has_checked_header = True
+
+    def matches_name(self, name: str) -> bool:
+        return name.endswith(self.suffixes) and name != "lock.mdb"
+
+    def sniff(self, file: StoredFile) -> SniffResult:
+        is_lmdb = file.pread(_MAGIC_OFFSET, len(_MAGIC)) == _MAGIC
+        return SniffResult("yes") if is_lmdb else SniffResult("no", "it has no magic number of LMDB at byte 16")
+
+    def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> LmdbTable:
+        return LmdbTable(files)
+
+
+BACKEND = LmdbBackend()

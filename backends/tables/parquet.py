@@ -1,0 +1,156 @@
+"""Parquet (`.parquet`), decoded and encoded by pyarrow. A block is a row group."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.backends.tables.arrow_errors import damage_of
+from dataformats.backends.tables.parquet_footer import MAGIC, RowGroup, read_footer, row_groups
+from dataformats.backends.tables.stored_types import stored_types
+from dataformats.batch import Column
+from dataformats.batch.arrow_types import arrow_schema
+from dataformats.batch.to_arrow import pyarrow, to_arrow
+from dataformats.columns.arrow_columns import column_of_arrow, spec_of_arrow
+from dataformats.errors import SpecError
+from dataformats.interfaces import BlockTable, FieldsBackend, OptionalFields, ReaderOptions, SniffResult, StoredFile
+from dataformats.interfaces.table import starts_of
+from dataformats.spec import Spec
+from dataformats.storage.file_object import FileObject
+from dataformats.storage.threads import concurrent_map
+from dataformats.writing.table_writer import TableWriter
+
+__all__ = ["BACKEND", "ParquetBackend"]
+
+
+class ParquetTable(BlockTable):
+    """The rows of Parquet files that have one schema. A field is optional if a row may lack it.
+
+    Args:
+        files: The files.
+        verify_checksums: True verifies the checksums of pages that have one.
+    """
+
+    def __init__(self, files: Sequence[StoredFile], verify_checksums: bool) -> None:
+        self.files: Sequence[StoredFile] = files
+        self._verify = verify_checksums
+        opened = concurrent_map(_opened, files, local=all(file.local is not None for file in files))
+        self._footers = [footer for footer, _ in opened]
+        schema = self._footers[0].schema.to_arrow_schema()
+        for file, footer in zip(files[1:], self._footers[1:], strict=True):
+            if not footer.schema.to_arrow_schema().equals(schema):
+                raise SpecError(f"the files {files[0].name!r} and {file.name!r} have different schemas")
+        groups = [
+            (number, place, group)
+            for number, (_, found) in enumerate(opened)
+            for place, group in enumerate(found)
+            if group.n_records
+        ]
+        self._groups = [(number, place) for number, place, _ in groups]
+        self.block_starts: NDArray[np.int64] = starts_of([group.n_records for _, _, group in groups])
+        self.counts: NDArray[np.int64] = np.array(
+            [sum(group.n_records for group in found) for _, found in opened], np.int64
+        )
+        self.decoded_bytes: int = sum(group.n_bytes for _, _, group in groups)
+        lacking = {field.name for field in schema if field.nullable}
+        full = frozenset(lacking).intersection(*(group.full for _, _, group in groups))
+        with damage_of(files[0], "the schema"):
+            self.spec: Spec = spec_of_arrow(schema, lacking - full)
+
+    def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
+        number, place = self._groups[block]
+        with damage_of(self.files[number], f"row group {place}"):
+            file = _library().ParquetFile(
+                FileObject(self.files[number]),
+                metadata=self._footers[number],
+                pre_buffer=True,
+                page_checksum_verification=self._verify,
+            )
+            rows = file.read_row_group(place, list(fields))
+            rows.validate(full=True)  # damaged offsets must not be followed
+            return {name: column_of_arrow(rows.column(name), self.spec[name], name) for name in fields}
+
+    def metadata(self) -> dict[str, str]:
+        return {"created by": str(self._footers[0].created_by), "version": str(self._footers[0].format_version)}
+
+
+def _opened(file: StoredFile) -> tuple[Any, list[RowGroup]]:
+    """Return the footer as pyarrow has it, and the row groups."""
+    footer = read_footer(file)
+    file_of_footer = MAGIC + footer + len(footer).to_bytes(4, "little") + MAGIC
+    with damage_of(file, "the footer"):
+        return _library().read_metadata(pyarrow().BufferReader(file_of_footer)), row_groups(file, footer)
+
+
+def _library() -> Any:
+    pyarrow()  # names the extra if it is missing
+    return importlib.import_module("pyarrow.parquet")
+
+
+class ParquetWriter(TableWriter):
+    """Writes one Parquet file, and a row group for each block."""
+
+    def __init__(self, path: Path, stored: Spec, compression: str, block_records: int | None) -> None:
+        super().__init__(path, stored, block_records)
+        self._schema = arrow_schema(stored)
+        self._writer = _library().ParquetWriter(
+            self._file, self._schema, compression=compression, write_page_checksum=True
+        )
+
+    def write_block(self, columns: Mapping[str, Column], n: int) -> None:
+        arrays = [to_arrow(columns[field.name], field.type).cast(field.type) for field in self._schema]
+        self._writer.write_table(pyarrow().Table.from_arrays(arrays, schema=self._schema), row_group_size=n)
+
+    def finish(self) -> None:
+        self._writer.close()
+
+
+class ParquetBackend(FieldsBackend, OptionalFields):
+    """Parquet."""
+
+    name = "parquet"
+    suffixes: tuple[str, ...] = (".parquet", ".pq")
+    has_checked_header = True
+    stores_full_spec = False
+
+    def sniff(self, file: StoredFile) -> SniffResult:
+        if file.pread(0, 4) != MAGIC:
+            return SniffResult("no", "it does not begin with PAR1")
+        if file.size < 12 or file.pread(file.size - 4, 4) != MAGIC:
+            return SniffResult("damaged", "it does not end with PAR1")
+        return SniffResult("yes")
+
+    def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> ParquetTable:
+        return ParquetTable(files, options.verify_checksums)
+
+    def stored_spec(self, spec: Spec, **_: Any) -> Spec:
+        return stored_types(spec)
+
+    def create(
+        self,
+        path: Path,
+        *,
+        stored: Spec,
+        resume: bool = False,
+        compression: str = "zstd",
+        row_group_records: int | None = None,
+        **_: Any,
+    ) -> ParquetWriter:
+        """Return a writer.
+
+        Args:
+            path: The partial file.
+            stored: The types of the fields.
+            resume: The file begins anew: without its footer it cannot be read.
+            compression: The codec of pages: `"zstd"`, `"snappy"`, `"lz4"`, `"gzip"`, `"brotli"` or `"none"`.
+            row_group_records: Records of a row group; `None`: about 8 MiB of values.
+        """
+        return ParquetWriter(path, stored, compression, row_group_records)
+
+
+BACKEND = ParquetBackend()

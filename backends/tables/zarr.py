@@ -1,0 +1,211 @@
+"""Zarr groups and arrays, versions 2 and 3, read by zarr. A block is some chunks along the first axis."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.backends.tables.arrays_of_rows import (
+    blob_column,
+    check_block,
+    check_names,
+    is_in,
+    names_of,
+    rows_of_block,
+    same_length,
+)
+from dataformats.batch import Column
+from dataformats.errors import DataFormatsError, FormatError, MissingExtraError, SpecError
+from dataformats.interfaces import Backend, BlockTable, Folder, ReaderOptions, SniffResult, StoredFile
+from dataformats.interfaces.table import starts_of
+from dataformats.spec import NUMBER_TYPES, VALUE, Spec, Type
+from dataformats.storage.remote.files import FsspecFile
+
+__all__ = ["BACKEND", "ZarrBackend"]
+
+_ROOTS = ("zarr.json", ".zgroup", ".zarray")
+_MAX_METADATA_BYTES = 2**24
+_CHOOSE = "Choose others with fields=."
+_SAMPLED = 8  # chunks of an array, for the fingerprint
+
+
+class ZarrTable(BlockTable):
+    """The rows of the arrays of Zarr groups. Thread-safe, usable after a fork, as zarr is.
+
+    Args:
+        roots: The metadata file of each group.
+        names: The arrays to read, or groups of them; `None`: all.
+        max_block_bytes: The most bytes of a block.
+    """
+
+    def __init__(self, roots: Sequence[StoredFile], names: Sequence[str] | None, max_block_bytes: int) -> None:
+        every: list[StoredFile] = []
+        self._roots = roots
+        self._arrays: list[dict[str, Any]] = []
+        self._blocks: list[tuple[int, int, int]] = []  # number of the group, first row, end
+        counts = list[int]()
+        self.decoded_bytes: int = 0
+        for number, root in enumerate(roots):
+            arrays = _arrays_of(root, names)
+            spec = Spec({name: _type_of(array, name) for name, array in arrays.items()})
+            if number == 0:
+                self.spec: Spec = spec
+            elif spec != self.spec:
+                raise SpecError(f"the groups {roots[0].name!r} and {root.name!r} have different arrays")
+            n = same_length({name: array.shape[0] for name, array in arrays.items()}, root)
+            row_bytes = sum(_row_bytes(array) for array in arrays.values())
+            rows = rows_of_block(max((one.shards or one.chunks)[0] for one in arrays.values()), n, row_bytes)
+            check_block(min(rows, n), row_bytes, 0, max_block_bytes, root)
+            self._arrays.append(arrays)
+            self._blocks += [(number, first, min(first + rows, n)) for first in range(0, n, rows)]
+            files = [root, *_sampled_files(root, arrays)]
+            every += files
+            counts += [n, *(0 for _ in files[1:])]
+            self.decoded_bytes += n * row_bytes
+        self.files: Sequence[StoredFile] = every
+        self.counts: NDArray[np.int64] = np.array(counts, np.int64)
+        self.block_starts: NDArray[np.int64] = starts_of([end - first for _, first, end in self._blocks])
+
+    def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
+        number, first, end = self._blocks[block]
+        columns: dict[str, Column] = {}
+        for name in fields:
+            try:
+                rows = self._arrays[number][name][first:end]
+            except Exception as error:  # each codec of zarr raises other errors
+                if getattr(error, "errno", None) is not None:
+                    raise
+                what = f"rows {first} to {end - 1} of {name!r} cannot be decoded: {error}"
+                raise FormatError(what, path=self._roots[number].name) from error
+            kind = self.spec[name]
+            is_number = kind.dtype is not None
+            columns[name] = np.ascontiguousarray(rows, kind.dtype) if is_number else blob_column(rows, kind.codec)
+        return columns
+
+
+def _arrays_of(root: StoredFile, names: Sequence[str] | None) -> dict[str, Any]:
+    library = _library()
+    if root.local is not None:
+        store: Any = os.path.dirname(root.local) or "."
+    elif isinstance(root, FsspecFile):
+        store = root.fs.get_mapper(root.path.rpartition("/")[0])
+    else:
+        raise SpecError(f"zarr cannot read {root.name!r}", remedy="Copy the folder to the local disk.")
+    try:
+        opened = library.open(store, mode="r")
+        is_array = isinstance(opened, library.Array)
+        found = {VALUE: opened} if is_array else dict(opened.members(max_depth=None))
+    except Exception as error:
+        if isinstance(error, DataFormatsError) or getattr(error, "errno", None) is not None:
+            raise
+        raise FormatError(f"zarr cannot open it: {error}", path=root.name) from error
+    arrays = {name: one for name, one in sorted(found.items()) if isinstance(one, library.Array) and one.shape}
+    check_names(names, arrays, root)
+    return {name: one for name, one in arrays.items() if names is None or any(is_in(name, each) for each in names)}
+
+
+def _type_of(array: Any, name: str) -> Type:
+    dtype, shape = array.dtype, array.shape[1:]
+    codecs = {getattr(one, "codec_id", None) for one in (*(array.filters or ()), *array.compressors)}
+    if "pickle" in codecs:
+        raise SpecError(
+            "its chunks are pickles, which could run code", field=name, remedy="Choose others with fields=."
+        )
+    if dtype.kind in "biuf" and dtype.name in NUMBER_TYPES:
+        return Type(dtype.name, dims=shape)
+    is_text = dtype.kind in "UT" or (dtype.kind == "O" and "vlen-utf8" in codecs)
+    if is_text and not shape:
+        return Type("utf8")
+    if not shape and (dtype.kind == "S" or "variable" in str(array.metadata.dtype).lower()):
+        return Type("bytes")
+    raise SpecError(f"no field has the type {dtype} and the shape {shape}", field=name, remedy=_CHOOSE)
+
+
+def _row_bytes(array: Any) -> int:
+    return int(array.dtype.itemsize * np.prod(array.shape[1:], dtype=np.float64))
+
+
+def _sampled_files(root: StoredFile, arrays: Mapping[str, Any]) -> Iterator[StoredFile]:
+    """Yield the metadata and some chunks of the arrays: the fingerprint covers these."""
+    folder = root.folder()
+    if folder is None:
+        return
+    for name, array in arrays.items():
+        metadata = "zarr.json" if array.metadata.zarr_format == 3 else ".zarray"
+        n_chunks = array.cdata_shape[0] if array.shards is None else -(-array.shape[0] // array.shards[0])
+        places = sorted({int(place) for place in np.linspace(0, max(0, n_chunks - 1), _SAMPLED)})
+        rest = (0,) * (len(array.shape) - 1)
+        for key in (metadata, *(array.metadata.encode_chunk_key((place, *rest)) for place in places)):
+            path = key if name == VALUE and not array.path else f"{array.path}/{key}"
+            with suppress(FileNotFoundError, NotADirectoryError):
+                if path != root.basename:
+                    yield _file_at(folder, path)
+
+
+def _file_at(folder: Folder, path: str) -> StoredFile:
+    *folders, name = path.split("/")
+    for part in folders:
+        folder = folder.folder(part)
+    return folder.file(name)
+
+
+def _library() -> Any:
+    try:
+        return importlib.import_module("zarr")
+    except ImportError as error:
+        raise MissingExtraError("Zarr", extra="zarr") from error
+
+
+class ZarrBackend(Backend):
+    """Zarr: a folder with `zarr.json`, `.zgroup` or `.zarray`."""
+
+    name = "zarr"
+    suffixes: tuple[str, ...] = (".zarr",)
+    in_folders = True
+    has_checked_header = True
+
+    def matches_name(self, name: str) -> bool:
+        return name in _ROOTS
+
+    def find(self, folder: Folder) -> list[StoredFile]:
+        names = folder.names()
+        if "zarr.json" in names:
+            return [folder.file("zarr.json")]
+        for name in _ROOTS[1:] if folder.basename.endswith(".zarr") else ():  # hidden names are not listed
+            with suppress(FileNotFoundError):
+                return [folder.file(name)]
+        return []
+
+    def sniff(self, file: StoredFile) -> SniffResult:
+        if file.basename not in _ROOTS:
+            return SniffResult("no", f"its name is not {', '.join(_ROOTS)}")
+        content = file.pread(0, _MAX_METADATA_BYTES)
+        is_zarr = content.lstrip().startswith(b"{") and b'"zarr_format"' in content
+        return SniffResult("yes") if is_zarr else SniffResult("no", f"{file.basename} has no zarr_format")
+
+    def open(
+        self,
+        files: Sequence[StoredFile],
+        options: ReaderOptions,
+        *,
+        fields: str | Sequence[str] | None = None,
+        **_: Any,
+    ) -> ZarrTable:
+        """Return a table.
+
+        Args:
+            files: The metadata file of each group.
+            options: The options of `open`.
+            fields: The arrays to read, or groups of them: a list, or their names with commas. `None`: all.
+            **_: Empty.
+        """
+        return ZarrTable(files, names_of(fields), options.max_record_bytes)
+
+
+BACKEND = ZarrBackend()

@@ -1,0 +1,86 @@
+"""The contract of a table: the records of files that the library of their format decodes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.batch import Column
+from dataformats.interfaces.stored_file import StoredFile
+from dataformats.spec import Spec
+
+__all__ = ["BlockTable", "RowTable", "Table", "starts_of"]
+
+
+class Table(ABC):  # a `RowTable` or a `BlockTable`
+    """The records of the files of one dataset, decoded by a library. Thread-safe, usable after a fork.
+
+    `Backend.open` returns a `RowTable` or a `BlockTable` instead of a `Reader` if records are not ranges of bytes. The
+    core adds everything else: other types, checks of indices, damage by record, a cache of decoded blocks, fingerprint,
+    views, pickles.
+
+    Attributes:
+        files: The files, in reading order.
+        counts: int64[n_files], the records of each file.
+        spec: Field to type, as the library gives the columns: numbers, `bytes`, `utf8`, sequences of them.
+        decoded_bytes: The bytes of all columns in memory; an estimate.
+    """
+
+    files: Sequence[StoredFile]
+    counts: NDArray[np.int64]
+    spec: Spec
+    decoded_bytes: int
+
+    def file_summaries(self) -> list[tuple[str, int, int]]:
+        """Return (path, number of records, bytes) of each file."""
+        return [(file.name, n, file.size) for file, n in zip(self.files, self.counts.tolist(), strict=True)]
+
+    def metadata(self) -> dict[str, str]:
+        """Return what the files say besides their records, such as the program that wrote them."""
+        return {}
+
+
+class RowTable(Table):
+    """A table whose library reads any record alone."""
+
+    @abstractmethod
+    def read(self, records: NDArray[np.int64], fields: Sequence[str]) -> Mapping[str, Column]:
+        """Return these columns of records.
+
+        Args:
+            records: int64[n], each in `[0, len)`, in any order.
+            fields: Names of the spec.
+
+        Raises:
+            FormatError: A record is damaged.
+        """
+
+
+class BlockTable(Table):
+    """A table whose library decodes blocks of consecutive records: row groups, chunks. Each has one record or more.
+
+    Attributes:
+        block_starts: int64[n_blocks]: the first record of each block, ascending from 0.
+    """
+
+    block_starts: NDArray[np.int64]
+
+    @abstractmethod
+    def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
+        """Return these columns of all records of a block.
+
+        Args:
+            block: The number of the block.
+            fields: Names of the spec.
+
+        Raises:
+            FormatError: The block is damaged.
+        """
+
+
+def starts_of(sizes: Sequence[int]) -> NDArray[np.int64]:
+    """Return the `block_starts` of blocks of these sizes."""
+    return np.concatenate([[0], np.cumsum(sizes)])[:-1].astype(np.int64)

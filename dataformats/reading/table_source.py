@@ -1,0 +1,248 @@
+"""TableSource: the records of a table, with columns converted to the declared types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dataformats.batch import Blobs, Column, Nullable, Ragged, RecordBatch, concat_columns, take_column
+from dataformats.columns.masks import check_part, elements_of, insert_missing
+from dataformats.errors import DataFormatsError, SpecError
+from dataformats.interfaces.record_source import Fields, OnCorrupt
+from dataformats.interfaces.table import BlockTable, RowTable, Table
+from dataformats.reading.blob_reader import fields_in_memory
+from dataformats.reading.dataset_schema import DeclaredSchema
+from dataformats.reading.decoded_blocks import DecodedBlocks
+from dataformats.reading.field_operations import DecodingSource
+from dataformats.reading.scan import as_indices, digest_of
+from dataformats.sidecars.file_digest import file_digest
+from dataformats.spec import VALUE, Spec, SpecLike, Type
+from dataformats.storage.native.file_set import open_files
+from dataformats.storage.threads import concurrent_map
+
+if TYPE_CHECKING:
+    from dataformats.reading.opening import OpenArguments
+
+__all__ = ["TableSource"]
+
+_BLOBS = ("bytes", "utf8")
+_KEPT_BYTES = 640 * 2**20  # two windows of a loader, and the blocks at their ends
+_MOST_BYTES = 2**62
+_STEP_BYTES = 4 * 2**20
+
+_Mask = dict[str, bool | range]
+
+
+class TableSource(DecodingSource):
+    """The records of files that a library decodes. Values that the files hold as bytes or text may have a codec's type.
+
+    Args:
+        arguments: The arguments of `open`.
+        format: The name of the format.
+        table: The opened files.
+        declared: The schema that the call or a sidecar declares.
+        blocks: The decoded blocks of another source of this table, to share.
+    """
+
+    def __init__(
+        self,
+        arguments: OpenArguments,
+        format: str,
+        table: Table,
+        declared: DeclaredSchema,
+        blocks: DecodedBlocks | None = None,
+    ) -> None:
+        self._arguments = arguments
+        self._format = format
+        self._table = table
+        self._declared = declared
+        self._spec = _checked_spec(table.spec, declared.spec)
+        self._n = int(table.counts.sum())
+        self._fingerprint: str | None = None
+        open_files([], arguments.io, [])  # refuses an unknown `io`
+        in_memory = fields_in_memory(arguments.cache, table.spec)
+        if blocks is None and isinstance(table, BlockTable):
+            blocks = DecodedBlocks(table, _MOST_BYTES if in_memory else _KEPT_BYTES)
+        self._blocks = blocks
+
+    # ---- description
+
+    @property
+    def format(self) -> str:
+        return self._format
+
+    @property
+    def spec(self) -> Spec:
+        return self._spec
+
+    @property
+    def single(self) -> bool:
+        return tuple(self._spec) == (VALUE,)
+
+    @property
+    def spec_is_saved(self) -> bool:
+        return self._declared.is_saved
+
+    @property
+    def reader(self) -> Table:
+        """The opened files."""
+        return self._table
+
+    @property
+    def block_starts(self) -> NDArray[np.int64] | None:
+        return self._table.block_starts if isinstance(self._table, BlockTable) else None
+
+    @property
+    def nbytes(self) -> int:
+        return sum(file.size for file in self._table.files)
+
+    @property
+    def mean_record_bytes(self) -> float:
+        return self._table.decoded_bytes / max(1, self._n)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(file.name for file in self._table.files)
+
+    def origin(self, index: int) -> tuple[str, int]:
+        return self.paths[int(np.searchsorted(np.cumsum(self._table.counts), index, side="right"))], index
+
+    def __len__(self) -> int:
+        return self._n
+
+    @property
+    def fingerprint(self) -> str:
+        if self._fingerprint is None:
+            files = self._table.files
+            digests = concurrent_map(file_digest, files, local=all(file.local is not None for file in files))
+            facts = [f"{file.size} {digest}" for file, digest in zip(files, digests, strict=True)]
+            self._fingerprint = digest_of([self.format, *facts], self._table.counts.astype("<i8").tobytes())
+        return self._fingerprint
+
+    def with_spec(self, spec: SpecLike) -> TableSource:
+        spec = Spec(spec)
+        declared = replace(self._declared, spec=spec, is_saved=self._declared.is_saved and self._declared.spec == spec)
+        return TableSource(self._arguments, self._format, self._table, declared, self._blocks)
+
+    # ---- reading
+
+    def _read_stored(self, indices: ArrayLike, fields: Fields, on_corrupt: OnCorrupt) -> RecordBatch:
+        if on_corrupt not in ("raise", "omit"):
+            raise ValueError(f"expected on_corrupt 'raise' or 'omit', found {on_corrupt!r}")
+        records, mask = as_indices(indices, self._n), self.mask(fields)
+        try:
+            return RecordBatch(self._columns(records, mask), records, single=self.single)
+        except DataFormatsError as error:
+            if len(records) == 1 and on_corrupt == "raise":
+                self._add_place(error, int(records[0]))
+                raise
+        return self._one_by_one(records, mask, on_corrupt)
+
+    def _one_by_one(self, records: NDArray[np.int64], mask: _Mask, on_corrupt: OnCorrupt) -> RecordBatch:
+        found, kept = [self._columns(records[:0], mask)], []
+        failed: dict[int, Exception] = {}
+        for row, index in enumerate(records.tolist()):
+            try:
+                found.append(self._columns(records[row : row + 1], mask))
+                kept.append(row)
+            except DataFormatsError as error:
+                self._add_place(error, index)
+                if on_corrupt == "raise":
+                    raise
+                failed[index] = error
+        columns = {name: concat_columns([one[name] for one in found]) for name in mask}
+        return RecordBatch(columns, records[kept], failed, self.single)
+
+    def _add_place(self, error: DataFormatsError, index: int) -> None:
+        path, index = self.origin(index)
+        for name, value in (("path", path), ("index", index)):
+            if hasattr(error, name):
+                setattr(error, name, value)
+
+    def _columns(self, records: NDArray[np.int64], mask: _Mask) -> dict[str, Column]:
+        names = tuple(mask)
+        if isinstance(self._table, RowTable):
+            found = self._table.read(records, names)
+        else:
+            assert self._blocks is not None
+            found = self._blocks.read(records, names)
+        columns = {name: self._typed(found[name], name) for name in mask}
+        parts = {name: part for name, part in mask.items() if isinstance(part, range)}
+        return columns | {name: _part(columns[name], part, name) for name, part in parts.items()}
+
+    def _typed(self, column: Any, name: str) -> Column:
+        stored, kind = self._table.spec[name], self._spec[name]
+        if kind == stored:
+            return column  # type: ignore[no-any-return]
+        present = np.ones(len(column), np.bool_)
+        if getattr(column, "present", None) is not None:
+            present, rows = column.present, np.flatnonzero(column.present)
+            column = take_column(column.values, rows) if isinstance(column, Nullable) else column.take(rows)
+        if not present.all() and not kind.optional:
+            raise SpecError(f"expected {kind}, found nothing", field=name, index=int(present.argmin()))
+        if (kind.element, kind.dims) != (stored.element, stored.dims):
+            column = self._decoded(replace(column, present=None), kind, name)
+        return insert_missing(column, present, optional=kind.optional)
+
+    def _decoded(self, column: Ragged, type_: Type, name: str) -> Column:
+        counts = None
+        if type_.dims:
+            counts, column = column.lengths, column.values  # type: ignore[assignment]
+        values = np.asarray(column.values)
+        blobs = Blobs(values, column.offsets[:-1], column.lengths)
+        return self._declared.codecs.decode(type_.required, blobs, counts, field=name)
+
+    def fetch(self, indices: ArrayLike, fields: Fields = None) -> None:
+        if self._blocks is not None:
+            for block in np.unique(self._blocks.blocks_of(as_indices(indices, self._n))).tolist():
+                self._blocks.get(block, tuple(self.mask(fields)))
+
+    def steps(self) -> Iterator[range]:
+        """Yield ranges that cover all records, each within one block."""
+        starts = self.block_starts
+        if starts is None or not len(starts):
+            yield from super().steps()
+            return
+        most = max(1, int(_STEP_BYTES / max(1.0, self.mean_record_bytes)))
+        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), self._n], strict=True):
+            yield from (range(first, min(first + most, end)) for first in range(start, end, most))
+
+    # ---- life
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._arguments.reopen_table, (self.spec, self.fingerprint)
+
+
+def _part(column: Column, part: range, name: str) -> Column:
+    if not isinstance(column, Nullable):
+        return elements_of(column, part, name)
+    check_part(part, np.where(column.present, np.iinfo(np.int64).max, 0), name)
+    values = elements_of(column.values, part, name)
+    assert isinstance(values, (np.ndarray, list))  # as the whole ones
+    return Nullable(values, column.present)
+
+
+def _checked_spec(stored: Spec, declared: Mapping[str, Type] | None) -> Spec:
+    """Return the declared types, or else the stored ones.
+
+    Raises:
+        SpecError: The files have no such field, or its values cannot be read as the type.
+    """
+    for name, kind in (declared or {}).items():
+        if name not in stored:
+            raise SpecError(f"the files have no such field: {', '.join(stored)}", field=name)
+        if not _can_be(stored[name], kind):
+            raise SpecError(f"stored as {stored[name]}, which cannot be read as {kind}", field=name)
+    return Spec(declared or stored)
+
+
+def _can_be(stored: Type, type_: Type) -> bool:
+    """True if stored values can be read as a type: as the same one, or if a codec decodes their bytes."""
+    decodes = type_.codec in ("bytes", "json") if stored.codec == "utf8" else stored.codec == "bytes"
+    is_list = stored.codec in _BLOBS and stored.dims == (None,) and len(type_.dims) == 1
+    has_dims = stored.dims == type_.dims or is_list
+    return has_dims and (stored.element == type_.element or (decodes and type_.dtype is None))

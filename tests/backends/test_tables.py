@@ -1,0 +1,291 @@
+"""Tables that other programs wrote: Parquet, Arrow IPC, CSV."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import dataformats
+from dataformats.errors import CodecError, FormatError, SpecError
+
+N = 50
+
+
+def pixels(i: int) -> Any:
+    return np.full((4, 3, 3), i, np.uint8)
+
+
+def png(i: int) -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(pixels(i)).save(stream, "PNG")
+    return stream.getvalue()
+
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "parquet/types.parquet",
+        "parquet/version-1.parquet",
+        "parquet/version-2.parquet",
+        "arrow/types.arrow",
+        "arrow/lz4.feather",
+        "arrow/stream.arrow",
+    ],
+)
+def test_golden_files(name: str) -> None:
+    """Files of pyarrow, with every type."""
+    pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    expected = json.loads((GOLDEN / "parquet" / "expected.json").read_text("utf-8"))
+    source = dataformats.open(GOLDEN / name)
+    order = np.random.default_rng(0).permutation(len(expected))
+    assert [_plain(record) for record in source] == [_present(row) for row in expected]
+    assert [_plain(record) for record in source.read(order)] == [_present(expected[i]) for i in order]
+    assert (str(source.spec["label"]), str(source.spec["maybe"])) == ("int64", "int64?")
+    assert dataformats.verify(GOLDEN / name).ok
+
+
+def _present(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def _plain(record: dict[str, Any]) -> dict[str, Any]:
+    found = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in record.items()}
+    return {name: {"hex": value.hex()} if isinstance(value, bytes) else value for name, value in found.items()}
+
+
+def test_golden_folder_of_hugging_face() -> None:
+    pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    source = dataformats.open(GOLDEN / "arrow" / "hugging_face")
+    assert [record["text"] for record in source] == [f"row {i}" for i in range(25)]
+    assert source.read([24, 0])["label"].tolist() == [24, 0]
+
+
+def rows() -> list[dict[str, Any]]:
+    return [
+        {"n": i, "text": f"é{i}", "maybe": i if i % 3 else None, "doc": {"a": [i]}, "seq": [i, 1]} for i in range(N)
+    ]
+
+
+def write_parquet(path: Path, table: Any) -> None:
+    from pyarrow import parquet
+
+    parquet.write_table(table, path, row_group_size=7)
+
+
+def write_ipc(path: Path, table: Any) -> None:
+    import pyarrow
+
+    with pyarrow.ipc.new_file(str(path), table.schema) as out:
+        out.write_table(table, max_chunksize=7)
+
+
+def write_ipc_stream(path: Path, table: Any) -> None:
+    import pyarrow
+
+    with pyarrow.ipc.new_stream(str(path), table.schema) as out:
+        out.write_table(table)
+
+
+TABLES: dict[str, Callable[[Path, Any], None]] = {
+    "x.parquet": write_parquet,
+    "x.arrow": write_ipc,
+    "x.feather": write_ipc_stream,
+}
+
+
+@pytest.fixture
+def table() -> Any:
+    arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    return arrow.Table.from_pylist(rows())
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables(name: str, table: Any, tmp_path: Path) -> None:
+    TABLES[name](tmp_path / name, table)
+    source = dataformats.open(tmp_path / name)
+    assert source.spec == {"n": "int64", "text": "utf8", "maybe": "int64?", "doc": "json", "seq": "int64[]"}
+    assert len(source) == N
+    for again in (source, pickle.loads(pickle.dumps(source)), source.take(range(N))):
+        order = [30, 5, 5, 49, 0, 6, 7]
+        batch = again.read(order)
+        assert batch["n"].tolist() == order
+        assert [record.get("maybe") for record in batch] == [rows()[i]["maybe"] for i in order]
+        assert batch[3]["doc"] == {"a": [49]}
+        assert batch[3]["seq"].tolist() == [49, 1]
+    report = dataformats.convert(tmp_path / name, tmp_path / "y.ffr")
+    assert report.records == N
+    assert dataformats.verify(tmp_path / "y.ffr", against=tmp_path / name).ok
+
+
+def test_csv(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    (tmp_path / "x.csv").write_text('name,n,x\n"a, b",1,0.5\nc,2,\n', "utf-8")
+    (tmp_path / "y.tsv").write_text("name\tn\ntab\t3\n", "utf-8")
+    assert list(dataformats.open(tmp_path / "x.csv")) == [{"name": "a, b", "n": 1, "x": 0.5}, {"name": "c", "n": 2}]
+    assert list(dataformats.open(tmp_path / "y.tsv")) == [{"name": "tab", "n": 3}]
+
+
+def test_text_and_bytes_take_the_types_of_the_new_data(table: Any, tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    image = {"bytes": png(1), "path": None}
+    write_parquet(tmp_path / "x.parquet", arrow.table({"image": [image] * 3, "doc": ['{"a": 1}', "[2]", "3"]}))
+    spec = {"image": "png", "doc": "json"}
+    dataformats.convert(tmp_path / "x.parquet", tmp_path / "x.tfrecord", spec=spec)
+    found = dataformats.open(tmp_path / "x.tfrecord")
+    assert [record["doc"] for record in found] == [{"a": 1}, [2], 3]
+    assert np.array_equal(found[2]["image"], pixels(1))
+    assert found.with_spec({**spec, "image": "bytes"})[0]["image"] == png(1)
+    with pytest.raises(CodecError, match=r"record 0 of .*x\.parquet.*JPEG"):
+        dataformats.open(tmp_path / "x.parquet", spec={"image": "jpg"})[0]
+
+
+def test_several_tables_are_one_dataset(table: Any, tmp_path: Path) -> None:
+    for number in range(3):
+        write_parquet(tmp_path / f"part-{number}.parquet", table)
+    for path in (tmp_path, tmp_path / "part-*.parquet", [tmp_path / f"part-{number}.parquet" for number in range(3)]):
+        assert len(dataformats.open(path)) == 3 * N
+    assert dataformats.open(tmp_path).origin(2 * N) == (str(tmp_path / "part-2.parquet"), 2 * N)
+    write_parquet(tmp_path / "part-3.parquet", table.select(["n"]))
+    with pytest.raises(SpecError, match="different schemas"):
+        dataformats.open(tmp_path)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_damaged_tables(name: str, table: Any, tmp_path: Path) -> None:
+    TABLES[name](tmp_path / name, table)
+    whole = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(whole[: len(whole) // 2] + b"\0" * 8)
+    with pytest.raises(FormatError, match=name):
+        list(dataformats.open(tmp_path / name))
+
+
+def test_a_parquet_column_of_another_type_than_the_schema(table: Any, tmp_path: Path) -> None:
+    """pyarrow ends the process if the statistics of such a column are asked for; it reads by the schema."""
+    path = tmp_path / "x.parquet"
+    write_parquet(path, table)
+    expected = str(list(dataformats.open(path)))
+    whole = path.read_bytes()
+    byte_array, unknown = b"\x15\x0c\x19", b"\x15\x10\x19"  # Thrift: the type of a column, then its encodings
+    assert byte_array in whole
+    path.write_bytes(whole.replace(byte_array, unknown))
+    assert str(list(dataformats.open(path))) == expected
+
+
+@pytest.mark.parametrize("place", [-8, -5])
+def test_damaged_footers(place: int, table: Any, tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    write_parquet(path, table)
+    data = bytearray(path.read_bytes())
+    data[place] ^= 0x7F
+    path.write_bytes(data)
+    with pytest.raises(FormatError, match=r"x\.parquet"):
+        list(dataformats.open(path))
+
+
+def test_folders_behind_urls(table: Any, tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    for number in (2, 10):
+        write_parquet(tmp_path / f"{number}.parquet", table.slice(number))
+    (tmp_path / "_SUCCESS").write_bytes(b"")  # Spark leaves it
+    memory = fsspec.filesystem("memory")
+    memory.put(str(tmp_path), "/rows", recursive=True)
+    try:
+        for name in ("", "/*.parquet"):
+            expected, found = dataformats.open(f"{tmp_path}{name}"), dataformats.open(f"memory://rows{name}")
+            assert found.fingerprint == expected.fingerprint
+            assert str(list(found)) == str(list(expected))
+    finally:
+        memory.rm("/rows", recursive=True)
+
+
+def test_a_dataset_of_hugging_face(tmp_path: Path) -> None:
+    """`datasets.save_to_disk` lists its files."""
+    arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    for number in range(2):
+        write_ipc_stream(
+            tmp_path / f"data-{number:05d}-of-00002.arrow", arrow.table({"n": [2 * number, 2 * number + 1]})
+        )
+    write_ipc_stream(tmp_path / "cache-1.arrow", arrow.table({"other": [7]}))
+    names = [{"filename": f"data-{number:05d}-of-00002.arrow"} for number in range(2)]
+    (tmp_path / "state.json").write_text(json.dumps({"_data_files": names}), "utf-8")
+    (tmp_path / "dataset_info.json").write_text("{}", "utf-8")
+    assert [record["n"] for record in dataformats.open(tmp_path)] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        (b'{"_data_files": [{"filename": "data-0.arrow"}', "list of files is damaged"),
+        (b'{"_data_files": [{"name": "data-0.arrow"}]}', "list of files is damaged"),
+        (b"\xff" * 9, "list of files is damaged"),
+        (b'{"_data_files": [{"filename": "../outside.arrow"}]}', r"not beside it: expected .*\.\./outside"),
+    ],
+)
+def test_damaged_state_of_hugging_face(state: bytes, message: str, table: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for path in (folder / "data-0.arrow", tmp_path / "outside.arrow"):
+        write_ipc_stream(path, table)
+    (folder / "state.json").write_bytes(state)
+    with pytest.raises(FormatError, match=f"state.json.*{message}"):
+        dataformats.open(folder)
+
+
+def test_the_state_of_another_program(table: Any, tmp_path: Path) -> None:
+    """It says nothing about the files, whatever they are."""
+    (tmp_path / "state.json").write_text('{"step": 7}', "utf-8")
+    write_ipc(tmp_path / "x.arrow", table)
+    assert len(dataformats.open(tmp_path)) == N
+    (tmp_path / "x.arrow").unlink()
+    write_parquet(tmp_path / "x.parquet", table)
+    (tmp_path / "state.json").write_bytes(b"no JSON")
+    assert len(dataformats.open(tmp_path)) == N
+
+
+def test_a_damaged_record_batch(tmp_path: Path) -> None:
+    """pyarrow ends the process if it counts the bytes of a list whose offsets are damaged."""
+    arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    path = tmp_path / "x.arrow"
+    write_ipc(path, arrow.table({"seq": [["xyz"] * 8] * N}))
+    data = bytearray(path.read_bytes())
+    whole = np.arange(0, 8 * 8, 8, dtype="<i4").tobytes()
+    at = data.index(whole)
+    data[at + 28 : at + 32] = (2**31 - 5).to_bytes(4, "little")  # the end of the last list of the first batch
+    path.write_bytes(data)
+    source = dataformats.open(path)
+    batch = source.read(range(N), on_corrupt="omit")
+    assert list(batch.failed) == list(range(7))
+    assert len(batch) == N - 7
+
+
+@pytest.mark.parametrize("name", ["x.csv", "y.tsv"])
+def test_csv_header_with_other_bytes(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    (tmp_path / name).write_bytes(b"a\xff\n1\n")
+    with pytest.raises(FormatError, match=name):
+        dataformats.open(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "names", [("train-00000-of-00002", "train-00001-of-00002", "test-00000-of-00001"), ("train", "validation")]
+)
+def test_splits_are_not_one_dataset(names: tuple[str, ...], table: Any, tmp_path: Path) -> None:
+    """Folders of the Hugging Face hub have training and test data side by side."""
+    for name in names:
+        write_parquet(tmp_path / f"{name}.parquet", table)
+    for format in (None, "parquet"):
+        with pytest.raises(FormatError, match=r"several splits: found .*train: train.*Open one by a glob"):
+            dataformats.open(tmp_path, format=format)
+    assert len(dataformats.open(tmp_path / "train*")) == N * sum("train" in name for name in names)
+    assert len(dataformats.open(tmp_path / "*.parquet")) == N * len(names)
