@@ -1,0 +1,130 @@
+"""Reads tar files of samples: the fields are extents of the tar files, the keys are in their headers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.backends.webdataset.extensions import KEY, declared_type, stored_type_for, type_of_extension
+from dataformats.backends.webdataset.members import BLOCK, joined_name
+from dataformats.backends.webdataset.samples import JOINED, Samples
+from dataformats.errors import FormatError
+from dataformats.fork_hooks import cached_property
+from dataformats.indexing.indexed_fields_reader import FieldsIndex, IndexedFieldsReader
+from dataformats.interfaces import Located, ReaderOptions, StoredFile
+from dataformats.spec import Spec, Type
+from dataformats.storage.compressed.seekable_gzip import DecompressedFile
+
+__all__ = ["GZIP", "WebDatasetReader", "decompressed"]
+
+GZIP = b"\x1f\x8b\x08"
+
+
+def decompressed(file: StoredFile) -> StoredFile:
+    """Return a tar file, decompressed if it is a gzip file."""
+    return DecompressedFile(file, "gzip") if file.pread(0, len(GZIP)) == GZIP else file
+
+
+class WebDatasetReader(IndexedFieldsReader):
+    """The samples of some tar files.
+
+    Args:
+        files: The tar files, in reading order.
+        options: The options of `open`.
+    """
+
+    def __init__(self, files: Sequence[StoredFile], options: ReaderOptions) -> None:
+        super().__init__([decompressed(file) for file in files], options, "webdataset-1")
+        keys = [index.fields.get(KEY) for index in self._indexes]
+        joined = [number for number, key in enumerate(keys) if key is not None and (key.offset >= JOINED).any()]
+        self._joined = {number: len(files) + at for at, number in enumerate(joined)}
+        self.files: Sequence[StoredFile] = [*self.files, *(_JoinedNames(self.files[number]) for number in joined)]
+
+    def build_index(self, file: StoredFile) -> FieldsIndex:
+        return Samples(file).index()
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        return np.concatenate([self._counts, np.zeros(len(self._joined), np.int64)])
+
+    @property
+    def stored_spec(self) -> Spec:
+        return Spec({name: self._stored_type(name) for name in self.spec or ()})
+
+    def type_of(self, field: str) -> Type:
+        return declared_type(self._stored_type(field))
+
+    def stored_type_for(self, field: str, declared: Type) -> Type:
+        """Return the type that decodes members as a declared type: text or an array for numbers, else any codec.
+
+        Raises:
+            SpecError: They cannot be that type.
+        """
+        return stored_type_for(field, self._stored_type(field), declared)
+
+    def locate(self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:
+        located = super().locate(indices, fields)
+        if self._joined and KEY in located:
+            keys = located[KEY].extents
+            is_joined = keys.offset >= JOINED
+            numbers = np.arange(len(self.files), dtype=np.int32)
+            numbers[list(self._joined)] = list(self._joined.values())
+            file, offset = np.where(is_joined, numbers[keys.file], keys.file), keys.offset & (JOINED - 1)
+            located[KEY] = replace(located[KEY], extents=replace(keys, file=file, offset=offset))
+        return located
+
+    def _stored_type(self, field: str) -> Type:
+        kind = Type("utf8") if field == KEY else self._saved.get(field) or type_of_extension(field)
+        return replace(kind, optional=kind.optional or field in self._lacking)
+
+    @cached_property
+    def _saved(self) -> Mapping[str, Type]:
+        """The stored types in files of this package."""
+        found: dict[str, Type] = {}
+        for file, index in zip(self.files, self._indexes, strict=False):
+            for name, text in (index.metadata["spec"] or {}).items():
+                if found.setdefault(name, kind := Type.named(text)) != kind:
+                    what = f"the type of the field {name!r} differs from other files"
+                    raise FormatError(what, path=file.name, expected=found[name], found=kind)
+        return found
+
+    def _load(self, file: StoredFile) -> FieldsIndex:
+        index = super()._load(file)
+        if isinstance(file, DecompressedFile):
+            file.known_size(int(index.metadata["size"]), file.damage)
+        return index
+
+
+class _JoinedNames(StoredFile):
+    """The names of a tar file that its headers hold in two parts, each at the place of its header.
+
+    Args:
+        file: The tar file.
+    """
+
+    def __init__(self, file: StoredFile) -> None:
+        self._file = file
+        self.name: str = file.name
+        self.size: int = file.size
+        self.identity: tuple[str, ...] = (*file.identity, "names")
+        self.has_name: bool = False
+
+    def file_beside(self, name: str) -> StoredFile | None:
+        return None
+
+    def read_into(self, offset: int, out: memoryview) -> int:
+        """Fill `out` with the bytes of the tar file, in which each header begins with its joined name."""
+        begin = offset % BLOCK
+        data = bytearray(self._file.pread(offset - begin, begin + len(out) + BLOCK))
+        blocks = np.frombuffer(bytes(data[: len(data) // BLOCK * BLOCK]), np.uint8).reshape(-1, BLOCK)
+        is_header = (blocks[:, 257:263] == np.frombuffer(b"ustar\0", np.uint8)).all(axis=1)
+        for number in np.flatnonzero(is_header).tolist():
+            at = number * BLOCK
+            name = joined_name(bytes(data[at : at + BLOCK]))
+            data[at : at + len(name)] = name
+        found = data[begin : begin + len(out)]
+        out[: len(found)] = found
+        return len(found)

@@ -1,0 +1,181 @@
+"""Groups the members of a tar file into samples, as WebDataset 1.0 does (`tariterators.py`)."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.backends.webdataset.extensions import KEY, extensions
+from dataformats.backends.webdataset.members import Member, members
+from dataformats.errors import FormatError, TruncatedError
+from dataformats.indexing.indexed_fields_reader import FieldsIndex
+from dataformats.indexing.indexed_reader import FileIndex
+from dataformats.interfaces import StoredFile
+from dataformats.spec import Spec
+from dataformats.storage.checked_json import parse_checked
+
+__all__ = ["EMPTY", "JOINED", "SPEC", "Samples", "split_name"]
+
+SPEC = b"__dataformats__"
+"""The first member of files that this package writes: field to stored type. WebDataset skips such names."""
+EMPTY = b"__empty__"
+"""The extension of the one member of a record without values."""
+JOINED = 2**62
+"""Added to the place of a key that is in two parts there."""
+_META = re.compile(rb"__[^/]*__(/|\Z)")
+_MOST_SPEC = 2**20
+_FREE_CELLS, _MOST_CELLS = 2**20, 64  # cells of the table, and for each member: else its fields are names of files
+
+
+def split_name(name: bytes) -> tuple[bytes, bytes] | None:
+    """Return key and extension of a member: split at the first dot behind the last slash; `None` if it has none."""
+    if name.startswith(b"__") and _META.match(name):
+        return None
+    folder, slash, base = name.rpartition(b"/")
+    stem, dot, extension = base.partition(b".")
+    if stem and dot:
+        return name[: len(name) - len(extension) - 1], extension
+    if dot and slash and b"." not in folder.rpartition(b"/")[2]:
+        return folder + slash, extension  # as WebDataset splits the names of hidden files
+    return None
+
+
+@dataclass(slots=True)
+class _Column:
+    rows: array[int] = field(default_factory=lambda: array("q"))
+    offsets: array[int] = field(default_factory=lambda: array("q"))
+    lengths: array[int] = field(default_factory=lambda: array("q"))
+
+    def append(self, row: int, offset: int, length: int) -> None:
+        self.rows.append(row)
+        self.offsets.append(offset)
+        self.lengths.append(length)
+
+
+class Samples:
+    """The samples of a tar file, from one pass over its headers.
+
+    Args:
+        file: The file, decompressed.
+
+    Attributes:
+        spec: The stored types of a file of this package; `None` for other files.
+        starts: The byte at which the first header of each sample begins, and at last where the members end.
+
+    Raises:
+        FormatError: The file holds no samples, or the spec in it is damaged.
+    """
+
+    def __init__(self, file: StoredFile) -> None:
+        self.spec: Spec | None = None
+        self.starts: array[int] = array("q")
+        self._key: bytes | None = None
+        self._file = file
+        self._keys = _Column()
+        self._columns: dict[str, _Column] = {}
+        self._by_extension: dict[bytes, _Column | None] = {}
+        self._problems: dict[int, FormatError] = {}
+        self._n_members = 0
+        self._scan()
+        n = len(self.starts) - 1
+        if n * len(self._columns) > _FREE_CELLS + _MOST_CELLS * self._n_members:
+            what, found = "the extensions differ too much", f"{len(self._columns)} extensions in {n} samples"
+            raise FormatError(what, path=file.name, expected="samples with the same extensions", found=found)
+
+    def _scan(self) -> None:
+        found = members(self._file)
+        try:
+            while True:
+                self._add(next(found))
+                self._n_members += 1
+        except StopIteration as stop:
+            end, is_complete = stop.value
+            if self.spec is None and self._n_members and not self.starts:
+                raise FormatError("no record: no member is a file with an extension", path=self._file.name) from None
+            if self.spec is not None and not is_complete:
+                what, expected = "the tar file is truncated", "blocks of zeros behind the last member"
+                self._add_rest(TruncatedError(what, path=self._file.name, offset_bytes=end, expected=expected))
+        except FormatError as error:
+            if self.spec is None and not self.starts:
+                raise
+            end = error.offset_bytes or 0
+            self._add_rest(error)
+        self.starts.append(end)
+
+    def index(self) -> FieldsIndex:
+        """Return the extents of all fields."""
+        n = len(self.starts) - 1
+        spec = None if self.spec is None else self.spec.to_json()
+        columns = {KEY: self._keys, **self._columns} if spec is None or KEY in spec else self._columns
+        fields = {name: self._extents(column, n) for name, column in columns.items()}
+        if self._problems and not fields:
+            raise next(iter(self._problems.values()))
+        return FieldsIndex(n, fields, {"spec": spec, "size": self._file.size})
+
+    def _extents(self, column: _Column, n: int) -> FileIndex:
+        offset, length = np.zeros(n, np.int64), np.full(n, -1, np.int64)
+        rows = _numbers(column.rows)
+        offset[rows], length[rows] = _numbers(column.offsets), _numbers(column.lengths)
+        length[list(self._problems)] = 0
+        return FileIndex(offset, length, problems=self._problems)
+
+    def _add(self, member: Member) -> None:
+        name, name_at, start, offset, size, is_sparse = member
+        parts = split_name(name)
+        if parts is None:
+            if name == SPEC and start == 0:
+                self._set_spec(offset, size)
+            return
+        key, extension = parts
+        if key != self._key:
+            self._key = key
+            self._keys.append(len(self.starts), start + JOINED if name_at < 0 else name_at, len(key))
+            self.starts.append(start)
+        row = len(self.starts) - 1
+        column = self._by_extension.get(extension) or self._column_of(extension)
+        if column is None:
+            return
+        if column is self._keys or (column.rows and column.rows[-1] == row):
+            self._add_problem(row, "two members of a sample have one extension", offset, extension)
+        elif is_sparse:
+            self._add_problem(row, "a member is stored as a sparse file", offset, extension)
+        else:
+            column.append(row, offset, size)
+
+    def _add_problem(self, row: int, what: str, offset: int, extension: bytes) -> None:
+        error = FormatError(what, path=self._file.name, offset_bytes=offset, found=extension)
+        self._problems.setdefault(row, error)
+
+    def _add_rest(self, error: FormatError) -> None:
+        self._problems[len(self.starts)] = error
+        self._keys.append(len(self.starts), 0, 0)
+        self.starts.append(error.offset_bytes or 0)
+
+    def _column_of(self, extension: bytes) -> _Column | None:
+        """Return the column of an extension that was not met yet; `None` if its members have no value."""
+        if extension not in self._by_extension:
+            name = extension.decode("utf-8", "backslashreplace").lower()
+            is_empty = self.spec is not None and extension == EMPTY
+            column = self._keys if name == KEY else None if is_empty else self._columns.setdefault(name, _Column())
+            self._by_extension[extension] = column
+        return self._by_extension[extension]
+
+    def _set_spec(self, offset: int, size: int) -> None:
+        try:
+            types: Mapping[str, str] = parse_checked(self._file.pread(offset, min(size, _MOST_SPEC)))
+            self.spec = Spec(types)
+        except (ValueError, TypeError, AttributeError) as error:
+            what = f"the spec in the file is damaged: {error}"
+            raise FormatError(what, path=self._file.name, offset_bytes=offset) from error
+        for name, extension in extensions(self.spec).items():
+            column = self._columns[name] = _Column()
+            self._by_extension[extension.encode()] = column
+
+
+def _numbers(column: array[int]) -> NDArray[np.int64]:
+    return np.frombuffer(column, np.int64) if column else np.zeros(0, np.int64)
