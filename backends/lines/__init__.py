@@ -1,0 +1,8 @@
+"""Files of lines: JSON documents (`jsonl`), or text; plain, or compressed as a whole."""
+
+from dataformats.backends.lines.backend import JsonLinesBackend, TextLinesBackend
+
+__all__ = ["JSONL", "TEXT", "JsonLinesBackend", "TextLinesBackend"]
+
+JSONL = JsonLinesBackend()
+TEXT = TextLinesBackend()

@@ -1,0 +1,213 @@
+"""The formats of lines: JSONL, and text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from dataformats.backends.lines.compression import Compression, compression_of_name, decompressed, head_of
+from dataformats.backends.lines.line_index import LineIndexStore
+from dataformats.backends.lines.line_scan import BOM
+from dataformats.backends.lines.reader import LinesReader
+from dataformats.backends.lines.writer import JsonLinesWriter, LinesWriter
+from dataformats.errors import SpecError
+from dataformats.interfaces import (
+    BlobBackend,
+    FilePlace,
+    Reader,
+    ReaderOptions,
+    ResumesFinishedFiles,
+    SniffResult,
+)
+from dataformats.interfaces.stored_file import StoredFile
+from dataformats.spec import Spec
+from dataformats.storage.threads import concurrent_map
+
+__all__ = ["JsonLinesBackend", "TextLinesBackend"]
+
+_COMPRESSED = (".gz", ".zst")
+_SNIFFED = 16  # lines; one that parses shows that others are damaged
+_SUFFIX_OF: dict[str, str] = {"gzip": ".gz", "none": ""}
+_OBJECT = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*+"\s*:')  # its beginning
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+class _LinesBackend(BlobBackend, ResumesFinishedFiles):
+    """Files of lines.
+
+    Attributes:
+        endings: The endings of plain files.
+        skips_blank: True if blank lines are no records.
+        writer: Writes one file.
+    """
+
+    endings: tuple[str, ...]
+    skips_blank: bool
+    writer: type[LinesWriter]
+
+    def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> LinesReader:
+        """Return a reader; the first bytes of each file show its compression.
+
+        Raises:
+            FormatError: A frame of zstd is damaged.
+            MissingExtraError: A file is compressed with zstd, which is not installed.
+        """
+        if options.counts is None:
+            files = concurrent_map(decompressed, files, local=all(file.local is not None for file in files))
+        return LinesReader(files, options, LineIndexStore(self.name, self.skips_blank))
+
+    def create(
+        self,
+        path: Path,
+        *,
+        resume: bool = False,
+        compression: str | None = "auto",
+        place: FilePlace | None = None,
+        **_: Any,
+    ) -> LinesWriter:
+        """Return a writer of one file.
+
+        Args:
+            path: A local path.
+            resume: Keep the whole lines at the front of the file, and append to them.
+            compression: `"gzip"`; `None` writes plain files, whose random reads are faster; `"auto"` goes by the name.
+            place: Where the file belongs.
+
+        Raises:
+            SpecError: The name ends in `.zst`, or `compression` is another one.
+        """
+        return self.writer(path, self.name, resume=resume, compression=_chosen(path, compression), place=place)
+
+    def options_like(self, reader: Reader, *, named: bool) -> dict[str, Any]:
+        """Return the compression for shards; the name of a single file shows it."""
+        if named:
+            return {}
+        found = {file.compression for file in reader.files}
+        if len(found) > 1:
+            raise SpecError(f"the files differ in compression: {' and '.join(sorted(found))}")
+        return {"compression": found.pop() if found else "none"}
+
+    def extension_problem(self, path: Path, *, compression: str | None = "auto", **_: Any) -> str | None:
+        """Only plain files whose last line has an end, and without a byte order mark, can be extended."""
+        with path.open("rb") as file:
+            head = file.read(4)
+            file.seek(max(0, path.stat().st_size - 1))
+            last = file.read(1)
+        if compression_of_name(path.name) != "none" or _chosen(path, compression) != "none":
+            return "is compressed"
+        if head.startswith(BOM):
+            return "begins with a byte order mark"
+        return "has a last line without an end" if last not in (b"", b"\n") else None
+
+    def shard_names(self, stem: str, count: int, *, compression: str | None = None, **_: Any) -> list[str]:
+        """Return `stem-00000-of-00003.jsonl` and so on; compressed shards end in `.gz`."""
+        ending = self.endings[0] + _SUFFIX_OF.get(str(compression), "")
+        return [f"{stem}-{number:05d}-of-{count:05d}{ending}" for number in range(count)]
+
+
+class JsonLinesBackend(_LinesBackend):
+    """JSONL (ndjson): one JSON document a line. Blank lines are skipped."""
+
+    name = "jsonl"
+    endings: tuple[str, ...] = (".jsonl", ".ndjson")
+    suffixes: tuple[str, ...] = (*endings, *(ending + more for ending in endings for more in _COMPRESSED))
+    value_payload = "json"
+    skips_blank = True
+    writer: type[LinesWriter] = JsonLinesWriter
+
+    def sniff(self, file: StoredFile) -> SniffResult:
+        """Recognize a file by its first lines: JSON documents, or two objects unless the name is one of JSONL."""
+        head, is_whole = head_of(file)
+        if head.startswith(_UTF16):
+            return SniffResult("no", "it is UTF-16")
+        lines = head.removeprefix(BOM).split(b"\n")
+        last = lines.pop()
+        lines = [line for line in lines if line.strip()][:_SNIFFED]
+        if is_whole and last.strip() and len(lines) < _SNIFFED:
+            lines.append(last)
+        elif not lines and last.lstrip()[:1] in (b"{", b"["):  # a line longer than the head
+            is_object = _OBJECT.match(last) is not None
+            return SniffResult("yes") if is_object else SniffResult("no", "its first line is long, and no object")
+        kinds = [_kind(line) for line in lines]
+        has_name = self.matches_name(file.basename)
+        if kinds and kinds[0] is not None and (has_name or (len(kinds) > 1 and set(kinds) == {dict})):
+            return SniffResult("yes")
+        if has_name and 2 * kinds.count(dict) > len(kinds):
+            return SniffResult("yes")  # with damaged lines
+        if has_name and not lines and is_whole:
+            return SniffResult("yes")
+        return SniffResult("no", "its first lines are no JSON objects")
+
+    def guess_payload(self, samples: Iterable[bytes]) -> str:
+        """Return `"json_object"` if all documents are objects, else `"json"`."""
+        kinds = {kind for kind in map(_kind, samples) if kind is not None}
+        return "json_object" if kinds <= {dict} else "json"
+
+    def accepts_payload(self, payload: str) -> bool:
+        """True for JSON."""
+        return payload in ("json", "json_object")
+
+    def payload_for(self, spec: Spec) -> str:
+        """Return `"json_object"`."""
+        return "json_object"
+
+
+class TextLinesBackend(_LinesBackend):
+    """Lines of text. Every line is a record, empty ones too."""
+
+    name = "text"
+    endings: tuple[str, ...] = (".txt",)
+    suffixes: tuple[str, ...] = (*endings, *(ending + more for ending in endings for more in _COMPRESSED))
+    folder_rank = 2
+    value_payload = "utf8"
+    skips_blank = False
+    writer: type[LinesWriter] = LinesWriter
+
+    def sniff(self, file: StoredFile) -> SniffResult:
+        """Recognize a file by its name, and by text in UTF-8 at its beginning."""
+        if not self.matches_name(file.basename):
+            return SniffResult("no", "its name does not end in .txt")
+        head, is_whole = head_of(file)
+        if b"\0" in head:
+            return SniffResult("no", "it has zeros")
+        try:
+            head.decode()
+        except UnicodeDecodeError as error:
+            if is_whole or error.start < len(head) - 3:
+                return SniffResult("no", "it is not UTF-8")
+        return SniffResult("yes")
+
+    def guess_payload(self, samples: Iterable[bytes]) -> str:
+        """Return `"utf8"`."""
+        return "utf8"
+
+    def accepts_payload(self, payload: str) -> bool:
+        """True for text, and for documents that are text."""
+        return payload in ("utf8", "json", "json_object")
+
+    def payload_for(self, spec: Spec) -> str:
+        """Return `"json_object"`."""
+        return "json_object"
+
+
+def _kind(line: bytes) -> type[Any] | None:
+    """Return the type of a document; `None` if it does not parse."""
+    try:
+        return type(json.loads(line))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _chosen(path: Path, option: str | None) -> Literal["gzip", "none"]:
+    """Return the compression of a new file."""
+    name = path.name.removesuffix(".partial")
+    chosen: Compression | str = "none" if option is None else option
+    if chosen == "auto":
+        chosen = compression_of_name(name)
+    if chosen not in ("gzip", "none"):
+        what = f"expected compression 'gzip' or 'none', found {chosen!r}"
+        raise SpecError(what, remedy="Write .gz, or compress the finished file with zstd")
+    return chosen  # type: ignore[return-value]  # checked above

@@ -1,0 +1,91 @@
+"""How a file of lines is compressed as a whole, by its first bytes."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Literal
+
+import numpy as np
+
+from dataformats.errors import FormatError, MissingExtraError
+from dataformats.interfaces.stored_file import StoredFile
+from dataformats.storage.compressed.chunked_file import ChunkedFile, ChunkTable
+from dataformats.storage.compressed.decompressor import WBITS
+from dataformats.storage.compressed.seekable_gzip import DecompressedFile
+from dataformats.storage.compressed.zstd_frames import ZSTD_MAGIC, decode_zstd, list_frames, zstd_library
+
+__all__ = ["Compression", "compression_of_name", "decompressed", "head_of"]
+
+Compression = Literal["gzip", "zstd", "none"]
+GZIP = b"\x1f\x8b\x08"  # RFC 1952
+_HEAD = 2**16
+_PIECE = 2**20
+
+
+def compression_of_name(name: str) -> Compression:
+    """Return the compression that the ending of a name means."""
+    return "gzip" if name.endswith(".gz") else "zstd" if name.endswith(".zst") else "none"
+
+
+def decompressed(file: StoredFile) -> StoredFile:
+    """Return the decompressed file: itself if its first bytes are neither of gzip nor of zstd."""
+    head = file.pread(0, 4) if file.size else b""
+    if head.startswith(GZIP):
+        return DecompressedFile(file, "gzip")
+    if head == ZSTD_MAGIC:
+        return _zstd_file(file)
+    return file
+
+
+def head_of(file: StoredFile) -> tuple[bytes, bool]:
+    """Return up to 64 KB of the beginning of a file, decompressed, and True if they are the whole file."""
+    head = file.pread(0, _HEAD)
+    if head.startswith(GZIP):
+        state = zlib.decompressobj(WBITS["gzip"])
+        try:
+            out = state.decompress(head, _HEAD)
+        except zlib.error:
+            return b"", False
+        return out, state.eof
+    if head.startswith(ZSTD_MAGIC):
+        return _zstd_head(head), False
+    return head, len(head) == file.size
+
+
+def _zstd_file(file: StoredFile) -> StoredFile:
+    """Return the decoded bytes of a file of zstd frames; frames that do not declare their size are decoded for it.
+
+    Raises:
+        FormatError: A frame is damaged, or its size is neither declared nor can be found.
+    """
+    chunks = list_frames(file)
+    sizes = chunks.decoded_bytes.copy()
+    for at in np.flatnonzero(sizes < 0).tolist():
+        sizes[at] = _decoded_size(file, int(chunks.offset[at]), int(chunks.stored_bytes[at]))
+    return ChunkedFile(file, ChunkTable(chunks.offset, chunks.stored_bytes, sizes), decode_zstd, "zstd")
+
+
+def _decoded_size(file: StoredFile, offset: int, n_stored: int) -> int:
+    """Return the decoded bytes of a frame; only a part of them is in memory."""
+    decompressor, size, end = zstd_library().ZstdDecompressor(), 0, offset + n_stored
+    try:
+        for at in range(offset, end, _PIECE):
+            data = file.pread(at, min(_PIECE, end - at))
+            while True:
+                size += len(decompressor.decompress(data, _PIECE))
+                data = b""
+                if decompressor.eof or decompressor.needs_input:
+                    break
+    except Exception as error:
+        what = "a zstd frame that does not declare its size is damaged"
+        raise FormatError(what, path=file.name, offset_bytes=offset, found=str(error)[:200]) from error
+    return size
+
+
+def _zstd_head(head: bytes) -> bytes:
+    try:
+        return bytes(zstd_library().ZstdDecompressor().decompress(head, _HEAD))
+    except MissingExtraError:
+        raise
+    except Exception:  # the head is damaged
+        return b""

@@ -1,0 +1,161 @@
+"""Records that are JSON objects: each key is a field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dataformats.batch import Blobs, Column
+from dataformats.codecs.documents import check_document, check_nesting, check_size
+from dataformats.codecs.json_columns import FieldColumn, check_spec, encodable
+from dataformats.codecs.json_inference import JsonSamples
+from dataformats.errors import CodecError, CorruptRecordError, Remedy, SpecError
+from dataformats.interfaces import FieldCodecs, RecordCodec, RecordCoder
+from dataformats.spec import Spec
+
+__all__ = ["JSON_OBJECT"]
+
+_SCAN: Any = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # the C function behind `raw_decode`
+_NEEDS_SPEC = Remedy("Pass {spec} with a type for each field.", spec=...)
+_SPACE = " \t\r\n"
+
+
+class _JsonObject(RecordCodec):
+    """A JSON object in UTF-8; as in Python's json module, the last of duplicate keys counts, and NaN is a number."""
+
+    name = "json_object"
+
+    def encode(self, value: Any) -> bytes:
+        """Raise, because without a spec the types of fields are unknown.
+
+        Raises:
+            SpecError: Always.
+        """
+        raise SpecError("an object of JSON cannot be encoded without types", remedy=_NEEDS_SPEC)
+
+    def decode(self, blob: bytes) -> dict[str, Any]:
+        """Return the object."""
+        return _parse(bytes(blob))
+
+    def matches(self, blob: bytes) -> bool:
+        """Return True for an object."""
+        try:
+            _parse(bytes(blob))
+        except CorruptRecordError:
+            return False
+        return True
+
+    def infer(self, blobs: Iterable[bytes]) -> Spec:
+        """Return the spec that fits these records, its fields in the order in which they occur."""
+        facts: dict[str, JsonSamples] = {}
+        n_records = 0
+        for blob in blobs:
+            for name, value in _parse(blob, n_records).items():
+                facts.setdefault(name, JsonSamples()).add(value)
+            n_records += 1
+        return Spec({name: found.type_of(n_records) for name, found in facts.items()})
+
+    def bind(self, spec: Spec, codecs: FieldCodecs, *, inferred: bool = False) -> RecordCoder:
+        """Return an encoder and decoder for records of this spec.
+
+        Raises:
+            SpecError: JSON cannot hold a field: bytes, an image.
+        """
+        check_spec(spec, codecs)
+        return _ObjectCoder(spec, codecs, inferred)
+
+
+class _ObjectCoder(RecordCoder):
+    def __init__(self, spec: Spec, codecs: FieldCodecs, inferred: bool) -> None:
+        self._spec = spec
+        self._known = frozenset(spec) if inferred else None
+        self._columns = {name: FieldColumn(name, kind, codecs) for name, kind in spec.items()}
+
+    def encode(self, record: Mapping[str, Any]) -> bytes:
+        """Return compact UTF-8, the keys in the order of the spec; a missing value has no key."""
+        for name in record:
+            if name not in self._spec:
+                what = f"the spec has no such field; it has {', '.join(self._spec) or 'none'}"
+                raise SpecError(what, field=str(name))
+        values = {}
+        for name, kind in self._spec.items():
+            value = record.get(name)
+            if value is None and kind.optional:
+                continue
+            if name not in record:
+                raise SpecError(f"expected {kind}, found nothing. Give a value, or declare '{kind}?'.", field=name)
+            values[name] = encodable(kind, value, name)
+        return _dumped(values)
+
+    def decode_batch(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> dict[str, Column]:
+        """Return a column for each requested field."""
+        documents = [_parse(blob, row) for row, blob in enumerate(blobs)]
+        if self._known is not None:
+            self._check_known(documents, self._known)
+        columns: dict[str, Column] = {}
+        for name, part in fields.items():
+            if part is False:
+                continue
+            columns[name] = self._columns[name].column(documents, blobs, part)
+        return columns
+
+    def _check_known(self, documents: list[dict[str, Any]], known: frozenset[str]) -> None:
+        for row, document in enumerate(documents):
+            if not document.keys() <= known:
+                name = next(name for name in document if name not in known)
+                kind = JsonSamples.of(document[name]).type_of(2)
+                raise SpecError(
+                    "the inferred spec lacks this field, which the sampled records did not have",
+                    field=name,
+                    index=row,
+                    remedy=Remedy("Pass {spec}, or the spec of the fields that you want.", spec={name: str(kind)}),
+                )
+
+
+def _parse(blob: bytes, index: int = 0) -> dict[str, Any]:
+    """Return the object in a blob.
+
+    Raises:
+        CorruptRecordError: It holds something else; `index` is its row.
+    """
+    try:
+        text = check_size(blob).decode()
+        check_nesting(text)
+        start = 0 if text[:1] == "{" else len(text) - len(text.lstrip(_SPACE))
+        value, end = _SCAN(text, start)
+        if end != len(text) and text[end:].strip(_SPACE):
+            raise ValueError(f"expected one document, found more behind character {end}")
+    except StopIteration:
+        head = bytes(blob[:40])
+        raise CorruptRecordError("the record is no JSON", index=index, expected="an object", found=head) from None
+    except (ValueError, RecursionError) as error:
+        raise CorruptRecordError("the record is no JSON", index=index, found=str(error)) from error
+    if type(value) is not dict:
+        remedy = "Pass payload='json' for documents of any kind"
+        found = type(value).__name__
+        raise CorruptRecordError("the record is no JSON object", index=index, found=found, remedy=remedy)
+    return value
+
+
+def _dumped(values: dict[str, Any]) -> bytes:
+    try:
+        blob = json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()
+        check_document(values, str)
+    except (TypeError, ValueError, RecursionError) as error:
+        name = next((name for name, value in values.items() if not _is_document(value)), None)
+        raise CodecError(str(error), codec="json_object", field=name) from error
+    return check_size(blob)
+
+
+def _is_document(value: Any) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+        check_document(value, str)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
+
+
+JSON_OBJECT = _JsonObject()
+"""A JSON object, whose keys are fields."""
