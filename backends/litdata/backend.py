@@ -1,0 +1,79 @@
+"""The litdata format: recognizes and opens its folders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from dataformats.backends.litdata.index_file import read_index
+from dataformats.backends.mds.files import INDEX, FoldersBelow, file_of_shard, plain_file, shard_file
+from dataformats.backends.mds.reader import MdsReader
+from dataformats.errors import FormatError
+from dataformats.interfaces import Backend, Folder, Reader, ReaderOptions, SniffResult, StoredFile
+from dataformats.storage.compressed.chunked_file import ChunkCache
+
+__all__ = ["LitdataBackend"]
+
+_CHUNK = re.compile(r"chunk-\d+-\d+(\.\w+)?\.bin")
+_BEGIN = re.compile(rb'\{\s*"(chunks"\s*:\s*\[|config"\s*:\s*\{)')
+_FOOTER = b"LDARW01\0"  # ends a chunk whose items are rows of an Arrow table behind an empty table of offsets
+_KEPT_BYTES = 512 * 2**20
+
+
+class LitdataBackend(Backend):
+    """Datasets that litdata optimized: folders with `index.json` and chunks."""
+
+    name = "litdata"
+    suffixes: tuple[str, ...] = (".bin",)
+    in_folders = True
+    has_checked_header = True
+
+    def matches_name(self, name: str) -> bool:
+        """True for `index.json` and the names of chunks."""
+        return name == INDEX or _CHUNK.fullmatch(name) is not None
+
+    def find(self, folder: Folder) -> list[StoredFile]:
+        """Return the index of a dataset, and its chunks in the order of the index."""
+        if INDEX not in folder.names() or self.sniff(index := folder.file(INDEX)).match == "no":
+            return []
+        chunks, below = read_index(index).chunks, FoldersBelow(folder)
+        return [index, *(file for chunk in chunks if (file := file_of_shard(below, chunk)) is not None)]
+
+    def sniff(self, file: StoredFile) -> SniffResult:
+        """Recognize an index by its keys; a chunk by the index beside it."""
+        index = file if file.basename == INDEX else file.file_beside(INDEX)
+        if index is None or not _BEGIN.match(index.pread(0, 4096)):
+            return SniffResult("no", "no index.json with chunks and a config")
+        try:
+            found = read_index(index)
+        except FormatError as error:
+            return SniffResult("damaged", error.what)
+        is_listed = index is file or any(chunk.name == file.basename for chunk in found.chunks)
+        return SniffResult("yes") if is_listed else SniffResult("no", "the index.json beside it does not list it")
+
+    def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> Reader:
+        """Return a reader of items.
+
+        Raises:
+            FormatError: An index is missing or damaged, a chunk is missing, or its layout is not read.
+        """
+        given = {file.name: file for file in files}
+        indexes = [file for file in files if file.basename == INDEX]
+        if not indexes:
+            beside = files[0].file_beside(INDEX) if files else None
+            if beside is None:
+                raise FormatError("chunks need the index.json beside them", path=files[0].name if files else None)
+            indexes = [beside]
+        found = [(file, read_index(file)) for file in indexes]
+        cache, chunks = ChunkCache(_KEPT_BYTES), [chunk for _, index in found for chunk in index.chunks]
+        for file, index in found[1:]:
+            if index.spec != found[0][1].spec:
+                raise FormatError("the fields differ from the first dataset's", path=file.name)
+        stored = [shard_file(file, chunk, given) for file, index in found for chunk in index.chunks]
+        plain = [plain_file(file, chunk, cache) for file, chunk in zip(stored, chunks, strict=True)]
+        first = plain[0] if plain else None
+        if first is not None and not first.is_compressed and first.pread(max(0, first.size - 8), 8) == _FOOTER:
+            what, remedy = "the items are rows of an Arrow table in each chunk", "Write Parquet files of them"
+            raise FormatError(what, path=first.name, remedy=remedy)
+        return MdsReader(plain, chunks, found[0][1].spec, is_headless=found[0][1].is_tokens)

@@ -1,0 +1,8 @@
+"""MDS of MosaicML streaming: a folder of shards (`shard.00000.mds`), and `index.json` that lists them."""
+
+from dataformats.backends.mds.backend import MdsBackend
+
+__all__ = ["BACKEND", "MdsBackend"]
+
+BACKEND = MdsBackend()
+"""The MDS backend."""

@@ -1,0 +1,177 @@
+"""The MDS format: recognizes and opens its datasets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dataformats.backends.mds.files import INDEX, FoldersBelow, file_of_shard, plain_file, shard_file
+from dataformats.backends.mds.index_file import (
+    Columns,
+    Shard,
+    bytes_of_encoding,
+    encoding_of_type,
+    read_index,
+    type_of_encoding,
+)
+from dataformats.backends.mds.reader import MdsReader
+from dataformats.backends.mds.writer import MdsWriter
+from dataformats.errors import FormatError, SpecError
+from dataformats.interfaces import FieldsBackend, Folder, Reader, ReaderOptions, SniffResult, StoredFile, natural_key
+from dataformats.spec import NUMBER_TYPES, Spec, Type
+from dataformats.storage.compressed.chunked_file import ChunkCache
+
+__all__ = ["MdsBackend"]
+
+_SHARD = re.compile(r".+\.mds(\.(zstd|gz|bz2|br|snappy))?")
+_BEGIN = re.compile(rb'\{\s*"(version|shards)"\s*:\s*[\[\d]')
+_KEPT_BYTES = 512 * 2**20
+
+
+class MdsBackend(FieldsBackend):
+    """Datasets of MosaicML streaming: folders with `index.json`, perhaps with shards in folders below."""
+
+    name = "mds"
+    suffixes: tuple[str, ...] = (".mds",)
+    in_folders = True
+    has_checked_header = True
+    stores_full_spec = False
+
+    def matches_name(self, name: str) -> bool:
+        """True for `index.json`, and for shards, plain and compressed."""
+        return name == INDEX or _SHARD.fullmatch(name) is not None
+
+    def find(self, folder: Folder) -> list[StoredFile]:
+        """Return the index of a dataset, and its shards in the order of the index; or these of numbered folders."""
+        if INDEX in folder.names():
+            return self._find_in(folder)
+        inside = sorted(filter(str.isdecimal, folder.folders()), key=natural_key)
+        return [file for name in inside for file in self._find_in(folder.folder(name))]
+
+    def _find_in(self, folder: Folder) -> list[StoredFile]:
+        index = folder.file(INDEX) if INDEX in folder.names() else None
+        if index is None or not _BEGIN.match(index.pread(0, 4096)):
+            return []
+        below = FoldersBelow(folder)
+        return [index, *(file for shard in read_index(index) if (file := file_of_shard(below, shard)) is not None)]
+
+    def sniff(self, file: StoredFile) -> SniffResult:
+        """Recognize an index by its first key and the format of its shards; a shard by the index beside it."""
+        index = file if file.basename == INDEX else file.file_beside(INDEX)
+        if index is None or not _BEGIN.match(index.pread(0, 4096)):
+            return SniffResult("no", "no index.json with a version and shards")
+        try:
+            shards = read_index(index)
+        except FormatError as error:
+            return SniffResult("damaged", error.what)
+        is_listed = index is file or any(file.basename in _basenames(shard) for shard in shards)
+        return SniffResult("yes") if is_listed else SniffResult("no", "the index.json beside it does not list it")
+
+    def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> MdsReader:
+        """Return a reader.
+
+        Raises:
+            FormatError: An index is missing or damaged, the columns of datasets differ, or a shard is missing.
+        """
+        cache = ChunkCache(_KEPT_BYTES)
+        chosen: list[tuple[StoredFile, Shard]] = []
+        given = {file.name: file for file in files}
+        covered: set[str] = set()
+        for file in files:
+            if file.basename == INDEX:
+                found = [(shard, shard_file(file, shard, given)) for shard in read_index(file)]
+                covered |= {one.name for _, one in found}
+                chosen += [(one, shard) for shard, one in found]
+        for file in files:
+            if file.basename != INDEX and file.name not in covered:
+                chosen.append((file, _listed(file)))
+        first = chosen[0][1].columns if chosen else None
+        for file, shard in chosen:
+            if shard.columns != first:
+                raise FormatError("the columns differ from the first shard's", path=file.name)
+        pairs = zip(first.names, first.encodings, strict=True) if first is not None else ()
+        spec = Spec({name: type_of_encoding(encoding) for name, encoding in pairs})
+        plain = [plain_file(file, shard, cache) for file, shard in chosen]
+        return MdsReader(plain, [shard for _, shard in chosen], spec)
+
+    def stored_spec(self, spec: Spec, **_: Any) -> Spec:
+        """Return the types of the values, and `mds(ndarray:DTYPE)` for numbers of any length.
+
+        Raises:
+            SpecError: A field may be missing, is a sequence of other values than numbers, or a pickle.
+        """
+        problems = [SpecError(what, field=name) for name, kind in spec.items() if (what := _misfit(kind))]
+        if problems or not spec:
+            raise SpecError.of(problems or [SpecError("a dataset needs at least one field")])
+        return Spec({name: _stored(kind) for name, kind in spec.items()})
+
+    def create(
+        self,
+        path: Path,
+        *,
+        stored: Spec,
+        resume: bool = False,
+        compression: str | None = None,
+        size_limit: int = 2**26,
+        **_: Any,
+    ) -> MdsWriter:
+        """Return a writer of a dataset.
+
+        Args:
+            path: A local path.
+            stored: The result of `stored_spec`.
+            resume: Continue the dataset that an interrupted writer left at `path`.
+            compression: `None` or `"zstd"`.
+            size_limit: The most bytes of a shard.
+            **_: Empty.
+        """
+        if compression not in (None, "zstd") or not 0 < size_limit < 2**32:
+            raise ValueError(f"expected compression='zstd' and size_limit < 2**32, found {compression!r}, {size_limit}")
+        names = tuple(sorted(stored))
+        encodings = tuple(encoding_of_type(stored[name]) for name in names)
+        columns = Columns(names, encodings, tuple(map(bytes_of_encoding, encodings)))
+        return MdsWriter(path, columns, compression, size_limit, resume=resume)
+
+    def shard_names(self, stem: str, count: int, **_: Any) -> list[str]:
+        """Return `000000` and so on: each is a folder with an index, for `merge_index` or a `Stream` of MosaicML."""
+        return [f"{number:06d}" for number in range(count)]
+
+    def options_like(self, reader: Reader, *, named: bool) -> dict[str, Any]:
+        """Return the compression."""
+        return {"compression": "zstd" if reader.metadata().get("compression") == "zstd" else None}
+
+
+def _misfit(kind: Type) -> str:
+    if kind.optional:
+        return f"{str(kind)!r} may be missing, but every sample has every column"
+    if kind.codec not in NUMBER_TYPES:
+        what = "is a pickle, which can run code" if kind.codec == "pickle" else ""
+        what = "is a sequence, which MDS does not have" if kind.dims else what
+        return f"{str(kind)!r} {what}" if what else ""
+    if None in kind.dims[1:] or 0 in kind.dims:
+        return f"{str(kind)!r} has no size: expected [] first, and no 0"
+    return f"{str(kind)!r} has no encoding" if kind.codec == "float128" else ""
+
+
+def _stored(kind: Type) -> Type:
+    """Return the type under which values are stored."""
+    if None in kind.dims:
+        return Type("mds", args=(f"ndarray:{kind.codec}",)) if kind.codec != "bool" else kind
+    return kind
+
+
+def _basenames(shard: Shard) -> set[str]:
+    return {name.rsplit("/", 1)[-1] for name in (shard.name, shard.zip_name) if name is not None}
+
+
+def _listed(file: StoredFile) -> Shard:
+    """Return what the index beside a shard says about it."""
+    index = file.file_beside(INDEX)
+    shards = [] if index is None else read_index(index)
+    found = next((shard for shard in shards if file.basename in _basenames(shard)), None)
+    if found is None:
+        what = "a shard needs the index.json beside it, which has the columns"
+        raise FormatError(what, path=file.name, expected="an index that lists the shard")
+    return found
