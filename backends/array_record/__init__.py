@@ -1,0 +1,7 @@
+"""ArrayRecord (`.array_record`): chunks of records and a table of them, read and written by array_record."""
+
+from dataformats.backends.array_record.backend import ArrayRecordBackend
+
+__all__ = ["BACKEND", "ArrayRecordBackend"]
+
+BACKEND = ArrayRecordBackend()

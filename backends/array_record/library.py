@@ -1,0 +1,128 @@
+"""The library array_record, and its readers of one file, which are kept open for the next read."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import tempfile
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from dataformats.errors import FormatError, MissingExtraError
+from dataformats.fork_hooks import after_fork
+from dataformats.interfaces import StoredFile
+from dataformats.storage.files import LocalFile
+
+__all__ = ["BLOCK_BYTES", "LibraryFiles", "array_record", "has_threads"]
+
+BLOCK_BYTES = 2**16
+_RANDOM = "readahead_buffer_size:0,max_parallelism:0"  # no thread reads ahead
+_MOST_OPEN = 256
+_COPY_BYTES = 8 * 2**20
+
+
+@functools.cache
+def _loaded() -> tuple[Any, int]:
+    """Return the module, and the process that has its threads."""
+    try:
+        return importlib.import_module("array_record.python.array_record_module"), os.getpid()
+    except ImportError as error:
+        raise MissingExtraError("the format array_record", extra="arrayrecord") from error
+
+
+def array_record() -> Any:
+    """Return the module of the library.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
+    return _loaded()[0]
+
+
+def has_threads() -> bool:
+    """True if the threads of the library live in this process: a forked child has none of them."""
+    return _loaded()[1] == os.getpid()
+
+
+class LibraryFiles:
+    """Opens files by the library. Thread-safe, usable after a fork.
+
+    The library reads by names. So a file that is not on the local disk is copied at its first use, into a temporary
+    file that has no name and ends with this object.
+
+    Args:
+        files: The files.
+    """
+
+    def __init__(self, files: Sequence[StoredFile]) -> None:
+        self._files = files
+        self._idle: OrderedDict[int, list[Any]] = OrderedDict()
+        self._copies: dict[int, int] = {}
+        self._unlock()
+        after_fork(self, "_unlock")
+
+    def _unlock(self) -> None:
+        self._lock, self._copying = threading.Lock(), threading.Lock()
+
+    @contextmanager
+    def reader(self, number: int) -> Iterator[Any]:
+        """Yield a reader of a file, which no other thread uses; it is kept for later, unless an error leaves it unfit.
+
+        Raises:
+            FormatError: The file cannot be opened, or has changed.
+        """
+        file = self._files[number]
+        if isinstance(file, LocalFile):
+            file.check_unchanged()
+        with self._lock:
+            kept = self._idle.get(number)
+            found = kept.pop() if kept else None
+        found = found or self.open(number)
+        yield found
+        if not found.ok():
+            return
+        with self._lock:
+            self._idle.setdefault(number, []).append(found)
+            self._idle.move_to_end(number)
+            while len(self._idle) > _MOST_OPEN:
+                self._idle.popitem(last=False)
+
+    def open(self, number: int) -> Any:
+        """Return a new reader of a file."""
+        file = self._files[number]
+        reader = array_record().ArrayRecordReader(self._path(number, file), _RANDOM)
+        if reader.ok():
+            return reader
+        raise FormatError("the file cannot be opened", path=file.name, found=_message(reader))
+
+    def _path(self, number: int, file: StoredFile) -> str:
+        if file.local is not None:
+            return file.local
+        with self._copying:
+            if number not in self._copies:
+                descriptor = self._copies[number] = _copied(file)
+                weakref.finalize(self, os.close, descriptor)
+            return f"/dev/fd/{self._copies[number]}"
+
+
+def _copied(file: StoredFile) -> int:
+    """Return a descriptor of a copy without a name."""
+    with tempfile.TemporaryFile(prefix="dataformats-") as copy:
+        for offset in range(0, file.size, _COPY_BYTES):
+            copy.write(file.pread(offset, _COPY_BYTES))
+        copy.flush()
+        return os.dup(copy.fileno())
+
+
+def _message(reader: Any) -> str:
+    """Return why a reader failed: the library tells it when records are read."""
+    try:
+        reader.read([0])
+    except (RuntimeError, IndexError) as error:
+        return str(error)
+    return "an unknown error"
