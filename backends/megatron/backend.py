@@ -1,0 +1,124 @@
+"""The Megatron backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dataformats.backends.megatron.layout import BIN, CODES, IDX, MAGIC, files_of_pair, read_tables
+from dataformats.backends.megatron.reader import MegatronReader, token_stream
+from dataformats.backends.megatron.writer import MegatronWriter
+from dataformats.backends.rows.windows import TOKENS, WindowReader, check_windows
+from dataformats.errors import FormatError, SpecError
+from dataformats.interfaces import (
+    FieldsBackend,
+    FilePlace,
+    Folder,
+    NamedByPrefix,
+    Reader,
+    ReaderOptions,
+    SniffResult,
+    StoredFile,
+)
+from dataformats.spec import Spec, Type
+
+__all__ = ["MegatronBackend"]
+
+
+class MegatronBackend(FieldsBackend, NamedByPrefix):
+    """Indexed datasets of Megatron-LM and GPT-NeoX: pairs of files."""
+
+    name = "megatron"
+    suffixes: tuple[str, ...] = (BIN,)
+    prefix_ending = IDX
+    has_checked_header = True
+
+    def sniff(self, file: StoredFile) -> SniffResult:
+        """Recognize either file of a pair by the header of its `.idx` file."""
+        data, idx = files_of_pair(file)
+        if idx is None or idx.pread(0, len(MAGIC)) != MAGIC:
+            return SniffResult("no", "no .idx file beside it with Megatron's magic number")
+        try:
+            read_tables(idx, file)
+        except FormatError as error:
+            return SniffResult("damaged", error.what)
+        return SniffResult("damaged", "the .bin file is missing") if data is None else SniffResult("yes")
+
+    def find(self, folder: Folder) -> list[StoredFile]:
+        """Return the `.bin` files beside which an `.idx` file lies."""
+        names = folder.names()
+        return folder.files(self.order([name for name in names if name[:-4] + IDX in names and name.endswith(BIN)]))
+
+    def order(self, names: Sequence[str]) -> list[str]:
+        """Return names in natural order, without each `.idx` file whose `.bin` file is among them."""
+        return [name for name in super().order(names) if not (name.endswith(IDX) and name[:-4] + BIN in names)]
+
+    def open(
+        self,
+        files: Sequence[StoredFile],
+        options: ReaderOptions,
+        *,
+        window: int | None = None,
+        stride: int | None = None,
+        sequences: bool = False,
+        **_: Any,
+    ) -> Reader:
+        """Return a reader of documents, of sequences, or of windows over the token stream of each file.
+
+        Args:
+            files: The `.bin` or `.idx` file of each pair.
+            options: The arguments of `open` that every backend needs.
+            window: The tokens of a record; `None`: a record is a document.
+            stride: Tokens from the beginning of a window to the beginning of the next one; `None` is `window`.
+            sequences: True if a record is a sequence, as in Megatron's `IndexedDataset`: a part of a document.
+            **_: Empty.
+
+        Raises:
+            FormatError: A pair is damaged or incomplete, the files differ in dtype, or there is no one token stream.
+            SpecError: `stride` without `window`, or `window` with `sequences`.
+        """
+        check_windows(window, stride)
+        data = [_data_of(file) for file in files]
+        if window is None:
+            return MegatronReader(data, options, sequences=sequences)
+        if sequences:
+            raise SpecError("windows are cut from the token stream, not from sequences", remedy="Leave out sequences=")
+        return WindowReader(data, [token_stream(file) for file in data], window, stride)
+
+    def stored_spec(self, spec: Spec, **_: Any) -> Spec:
+        """Return the one field, `tokens`, of any length."""
+        kind = spec.get(TOKENS, Type("bytes"))
+        if list(spec) != [TOKENS] or kind.codec not in CODES.values() or len(kind.dims) != 1 or kind.optional:
+            known = ", ".join(f"{dtype}[]" for dtype in CODES.values())
+            found = {name: str(kind) for name, kind in spec.items()}
+            raise SpecError(f"expected one field {TOKENS!r}, of {known}, found {found}")
+        return Spec({TOKENS: Type(kind.codec, dims=(None,))})
+
+    def create(
+        self, path: Path, *, stored: Spec, resume: bool = False, place: FilePlace | None = None, **_: Any
+    ) -> MegatronWriter:
+        """Return a writer of one pair.
+
+        Args:
+            path: A local path.
+            stored: The result of `stored_spec`.
+            resume: Continue the file that an interrupted writer left at `path`.
+            place: The final name of the `.bin` file, from which the `.idx` file's follows.
+            **_: Empty.
+
+        Raises:
+            FormatError: There are data to resume, but neither their journal nor their tables.
+            SpecError: The unfinished file has another dtype, or the name does not end in `.bin`.
+        """
+        name = place.name if place is not None and place.name is not None else path.name
+        if place is not None and place.name is not None and place.shard is None and not name.endswith(BIN):
+            raise SpecError(f"the name of Megatron's data ends in {BIN}: expected {name + BIN!r}, found {name!r}")
+        return MegatronWriter(path, stored[TOKENS].codec, name, resume=resume)
+
+
+def _data_of(file: StoredFile) -> StoredFile:
+    data = files_of_pair(file)[0]
+    if data is None:
+        raise FormatError("the .bin file is missing beside it", path=file.name)
+    return data

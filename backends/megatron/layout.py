@@ -1,0 +1,84 @@
+"""The bytes of a pair: `NAME.bin` has the tokens, `NAME.idx` a header and the tables of sequences and documents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.errors import FormatError, TruncatedError
+from dataformats.interfaces import StoredFile
+
+__all__ = ["BIN", "CODES", "HEADER", "IDX", "MAGIC", "TokenTables", "files_of_pair", "read_tables"]
+
+BIN, IDX = ".bin", ".idx"
+HEADER = Struct("<9sQBQQ")  # magic, version, code of the dtype, sequences, entries of the table of documents
+MAGIC = b"MMIDIDX\0\0"
+CODES = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 8: "uint16"}
+"""The dtypes of tokens. 6 and 7 are float64 and float32 in Megatron, and float32 and float64 in GPT-NeoX."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenTables:
+    """The tables of an `.idx` file that is as long as its header says: `n_entries` is one more than the documents."""
+
+    idx: StoredFile
+    dtype: np.dtype[np.generic]
+    n_sequences: int
+    n_entries: int
+
+    def sequences(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return int64[n_sequences], the offset of each sequence in bytes, and int64[n_sequences], its bytes."""
+        n = self.n_sequences
+        sizes, pointers = self.idx.pread_many([(HEADER.size, 4 * n), (HEADER.size + 4 * n, 8 * n)])
+        length = np.frombuffer(sizes, "<i4").astype(np.int64) * self.dtype.itemsize
+        return np.frombuffer(pointers, "<i8").astype(np.int64, copy=False), length
+
+    def documents(self) -> NDArray[np.int64]:
+        """Return int64[n_entries], the first sequence of each document, and the number of sequences.
+
+        Raises:
+            FormatError: They do not rise from 0 to the number of sequences.
+        """
+        base = HEADER.size + 12 * self.n_sequences
+        entries = np.frombuffer(self.idx.pread(base, 8 * self.n_entries), "<i8").astype(np.int64, copy=False)
+        if [*entries[:1], *entries[-1:]] != [0, self.n_sequences] or (entries[1:] < entries[:-1]).any():
+            what, remedy = "the table of documents is damaged", "Read the sequences: pass sequences=True to open"
+            expected = f"numbers that rise from 0 to {self.n_sequences}"
+            raise FormatError(what, path=self.idx.name, offset_bytes=base, expected=expected, remedy=remedy)
+        return entries
+
+
+def files_of_pair(file: StoredFile) -> tuple[StoredFile | None, StoredFile | None]:
+    """Return the `.bin` and the `.idx` file of the pair that a file belongs to; `None` for a missing one."""
+    stem, ending = file.basename[:-4], file.basename[-4:]
+    if ending == IDX:
+        return file.file_beside(stem + BIN), file
+    return file, file.file_beside(stem + IDX) if ending == BIN else None
+
+
+def read_tables(idx: StoredFile | None, data: StoredFile) -> TokenTables:
+    """Read the header of the `.idx` file of a `.bin` file.
+
+    Raises:
+        FormatError: It is missing or damaged, or of another version.
+        TruncatedError: The file is not as long as the header says.
+    """
+    if idx is None:
+        raise FormatError("the .idx file is missing beside it", path=data.name)
+    head = idx.pread(0, HEADER.size)
+    magic, version, code, n, n_entries = HEADER.unpack(head) if len(head) == HEADER.size else (head, 0, 0, 0, 0)
+    if (magic, version) != (MAGIC, 1):
+        raise FormatError("no header of version 1", path=idx.name, offset_bytes=0, expected=MAGIC, found=head)
+    if code not in CODES:
+        known = ", ".join(f"{known} ({dtype})" for known, dtype in CODES.items())
+        raise FormatError("no dtype of tokens", path=idx.name, offset_bytes=17, expected=known, found=code)
+    size = HEADER.size + 12 * n + 8 * n_entries
+    if idx.size != size:
+        what = (
+            "the file is not as long as its tables" if idx.size != size + n else "modes of multimodal data are not read"
+        )
+        raise TruncatedError(what, path=idx.name, expected=f"{size} bytes", found=f"{idx.size} bytes")
+    return TokenTables(idx, np.dtype(CODES[code]), n, n_entries)

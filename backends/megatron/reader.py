@@ -1,0 +1,100 @@
+"""Locates documents, sequences, or the token stream that windows are cut from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.backends.megatron.layout import files_of_pair, read_tables
+from dataformats.backends.rows.reader import number_type_for
+from dataformats.backends.rows.windows import TOKENS, TokenStream
+from dataformats.errors import FormatError
+from dataformats.interfaces import (
+    FieldsIndex,
+    FileIndex,
+    IndexedFieldsReader,
+    LazyProblems,
+    ReaderOptions,
+    StoredFile,
+)
+from dataformats.spec import Type
+
+__all__ = ["MegatronReader", "token_stream"]
+
+
+class MegatronReader(IndexedFieldsReader):
+    """Documents, or with `sequences` the sequences of `.bin` files, as records of one field.
+
+    Raises:
+        FormatError: A pair is damaged, or the files differ in dtype.
+    """
+
+    def __init__(self, files: Sequence[StoredFile], options: ReaderOptions, *, sequences: bool) -> None:
+        self._sequences = sequences
+        self._tables = {file.name: read_tables(files_of_pair(file)[1], file) for file in files}
+        super().__init__(files, options)
+
+    def type_of(self, field: str) -> Type:
+        first, *others = self._tables.items()
+        for name, tables in others:
+            if tables.dtype != first[1].dtype:
+                raise FormatError(f"the dtype differs from {first[0]!r}", path=name, found=tables.dtype)
+        return Type(first[1].dtype.name, dims=(None,))
+
+    def stored_type_for(self, field: str, declared: Type) -> Type:
+        return number_type_for(field, self.type_of(field), declared)
+
+    def build_index(self, file: StoredFile) -> FieldsIndex:
+        tables = self._tables[file.name]
+        offset, length = tables.sequences()
+        apart = np.zeros(len(offset), np.bool_)
+        if not self._sequences:
+            offset, length, apart = _joined(offset, length, tables.documents())
+        room = file.size - np.clip(offset, 0, file.size)
+        wrong = apart | (offset < 0) | (length < 0) | (length > room)
+
+        def problem(record: int) -> FormatError:
+            what = "a record reaches outside the file"
+            what = "the sequences of a document lie apart" if apart[record] else what
+            at, found = int(offset[record]), f"{length[record]} bytes from byte {offset[record]} on"
+            return FormatError(what, path=file.name, offset_bytes=at, expected=f"<= {file.size} bytes", found=found)
+
+        index = FileIndex(np.where(wrong, 0, offset), np.where(wrong, 0, length), problems=LazyProblems(wrong, problem))
+        return FieldsIndex(len(offset), {TOKENS: index})
+
+
+def token_stream(file: StoredFile) -> TokenStream:
+    """Return the tokens of a pair.
+
+    Raises:
+        FormatError: The sequences lie apart, so that there is no one stream.
+    """
+    tables = read_tables(files_of_pair(file)[1], file)
+    offset, length = tables.sequences()
+    gaps = np.flatnonzero(_gaps(offset, length) | (length < 0) | (offset < 0))
+    if len(gaps):
+        what, remedy = "windows need sequences one behind another", "Read documents: leave out window="
+        found = f"sequence {gaps[0]} of {length[gaps[0]]} bytes at byte {offset[gaps[0]]}"
+        raise FormatError(what, path=tables.idx.name, found=found, remedy=remedy)
+    return TokenStream(tables.dtype, int(offset[:1].sum()), int(length.sum()) // tables.dtype.itemsize)
+
+
+def _gaps(offset: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return bool[n], which sequences do not begin where the one before ends."""
+    before = np.concatenate([offset[:1], (offset + length)[:-1]])
+    return np.asarray(offset != before)
+
+
+def _joined(
+    offset: NDArray[np.int64], length: NDArray[np.int64], documents: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Return offset and length of each document, and which have sequences that lie apart."""
+    first, last = documents[:-1], documents[1:] - 1
+    n_gaps = np.cumsum(_gaps(offset, length))
+    n_negative = np.append(np.cumsum(length < 0), 0)  # the last entry is for documents without sequences
+    begin, stop, n_gaps = (np.append(table, 0) for table in (offset, offset + length, n_gaps))
+    is_empty = last < first
+    apart = (n_gaps[first] != n_gaps[last]) | (n_negative[first] != n_negative[last])
+    return np.where(is_empty, 0, begin[first]), np.where(is_empty, 0, stop[last] - begin[first]), apart & ~is_empty

@@ -1,0 +1,7 @@
+"""NumPy arrays (`.npy`): a header with dtype and shape, then the rows."""
+
+from dataformats.backends.npy.backend import NpyBackend
+
+__all__ = ["BACKEND", "NpyBackend"]
+
+BACKEND = NpyBackend()

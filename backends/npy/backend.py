@@ -1,0 +1,82 @@
+"""The backend of NumPy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dataformats.backends.npy.header import MAGIC, ArrayHeader, read_header
+from dataformats.backends.rows.reader import FixedRows, RowsReader
+from dataformats.backends.rows.windows import TokenStream, WindowReader, check_windows
+from dataformats.errors import FormatError
+from dataformats.interfaces import Backend, Reader, ReaderOptions, SniffResult, StoredFile
+from dataformats.spec import VALUE
+
+__all__ = ["NpyBackend"]
+
+
+class NpyBackend(Backend):
+    """Arrays of `numpy.save`: a record is a row, or a window over the elements of an array of one dimension."""
+
+    name = "npy"
+    suffixes: tuple[str, ...] = (".npy",)
+    has_checked_header = True
+
+    def sniff(self, file: StoredFile) -> SniffResult:
+        """Recognize a file by the magic number; the header must be sound."""
+        if file.pread(0, len(MAGIC)) != MAGIC:
+            return SniffResult("no", "no magic number of NumPy")
+        try:
+            read_header(file)
+        except FormatError as error:
+            return SniffResult("damaged", error.what)
+        return SniffResult("yes")
+
+    def open(
+        self,
+        files: Sequence[StoredFile],
+        options: ReaderOptions,
+        *,
+        window: int | None = None,
+        stride: int | None = None,
+        **_: Any,
+    ) -> Reader:
+        """Return a reader of rows, or of windows over tokens.
+
+        Args:
+            files: The files, in reading order.
+            options: The arguments of `open` that every backend needs.
+            window: The tokens of a record; `None`: a record is a row along the first axis.
+            stride: Tokens from the beginning of a window to the beginning of the next one; `None` is `window`.
+            **_: Empty.
+
+        Raises:
+            FormatError: A header is damaged, an array has no rows or no numbers, or the files differ.
+            SpecError: `stride` without `window`.
+        """
+        check_windows(window, stride)
+        headers = [_checked(file, read_header(file)) for file in files]
+        if window is None:
+            fields = [
+                {VALUE: FixedRows.of(file, header.dtype, header.shape, header.first)}
+                for file, header in zip(files, headers, strict=True)
+            ]
+            return RowsReader(files, fields)
+        for file, header in zip(files, headers, strict=True):
+            if len(header.shape) > 1:
+                what, remedy = "windows are cut from arrays of one dimension", "Leave out window="
+                raise FormatError(what, path=file.name, found=f"the shape {header.shape}", remedy=remedy)
+        streams = [TokenStream(header.dtype, header.first, header.shape[0]) for header in headers]
+        return WindowReader(files, streams, window, stride)
+
+
+def _checked(file: StoredFile, header: ArrayHeader) -> ArrayHeader:
+    """Return the header of an array with rows, which the file is long enough for, or cut."""
+    if not header.shape:
+        raise FormatError("a single value has no rows", path=file.name, expected="an array of one dimension or more")
+    rows = FixedRows.of(file, header.dtype, header.shape, header.first)
+    end = header.first + rows.count * rows.step
+    if file.size > end:
+        what = "the file goes on behind the array"
+        raise FormatError(what, path=file.name, expected=f"{end} bytes", found=f"{file.size} bytes")
+    return header

@@ -1,0 +1,7 @@
+"""RecordIO of MXNet (`.rec`): frames of a magic number, a length and the data, with the labels of an image in front."""
+
+from dataformats.backends.recordio.backend import RecordIOBackend
+
+__all__ = ["BACKEND", "RecordIOBackend"]
+
+BACKEND = RecordIOBackend()

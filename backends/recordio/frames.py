@@ -1,0 +1,125 @@
+"""Scans the frames of a file: a uint32 magic number, 3 bits of a flag and 29 bits of a length, the data, padding to 4.
+
+Data that contain the magic number at a multiple of 4 are written as several frames, without that word: the flag is 0
+for a whole record, else 1 for its first part, 2 for those in the middle, 3 for the last (dmlc-core, recordio.h).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.errors import FormatError, TruncatedError
+from dataformats.interfaces import StoredFile
+from dataformats.storage.header_windows import HeaderWindows
+
+__all__ = ["FRAME", "IMAGE_HEADER", "MAGIC", "FrameTable", "frame_problem", "scan"]
+
+MAGIC = 0xCED7230A
+FRAME = Struct("<II")  # magic, flag and length
+IMAGE_HEADER = Struct("<IfQQ")  # number of labels if they are several, the label if it is one, id, id2
+_WORD = Struct("<I")
+
+
+@dataclass(frozen=True, slots=True)
+class FrameTable:
+    """The records of a file.
+
+    Attributes:
+        start: int64[n], the byte at which the data of each record begin; of a record in several frames, its place
+            among the bytes of `parts`.
+        length: int64[n], the bytes of its data.
+        labels: int64[n], the first uint32 of its data; 0 if they are too short.
+        is_split: bool[n], if it is in several frames.
+        parts: The bytes of the file that are the data of these records, back to back.
+        rest: Why the bytes behind the last record cannot be read; they count as one more. `None` if there are none.
+    """
+
+    start: NDArray[np.int64]
+    length: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    is_split: NDArray[np.bool_]
+    parts: list[range]
+    rest: FormatError | None = None
+
+
+def frame_problem(head: bytes, at: int, file: StoredFile, expected_flags: tuple[int, ...]) -> FormatError | None:
+    """Return the error of the frame at byte `at`; `None` if it is sound.
+
+    Args:
+        head: The first bytes of the frame, 8 unless the file ends.
+        at: Its place.
+        file: The file.
+        expected_flags: The flags that it may have.
+    """
+    if len(head) < FRAME.size:
+        what, found = "the file ends in the header of a frame", f"{len(head)} bytes"
+        return TruncatedError(what, path=file.name, offset_bytes=at, expected="8 bytes", found=found)
+    magic, word = FRAME.unpack(head)
+    if magic != MAGIC:
+        what, remedy = "no frame begins here", "The next record cannot be found"
+        return FormatError(what, path=file.name, offset_bytes=at, expected=hex(MAGIC), found=hex(magic), remedy=remedy)
+    if word >> 29 not in expected_flags:
+        flags = " or ".join(map(str, expected_flags))
+        return FormatError("wrong flag of a frame", path=file.name, offset_bytes=at, expected=flags, found=word >> 29)
+    left, length = file.size - at - FRAME.size, word & (2**29 - 1)
+    if length > left:
+        what, expected = "a record reaches past the end of the file", f"at most {left} bytes"
+        return TruncatedError(what, path=file.name, offset_bytes=at, expected=expected, found=f"{length} bytes")
+    return None
+
+
+def scan(file: StoredFile) -> FrameTable:
+    """Return the records of a file, from one pass over its frames."""
+    starts, lengths, labels, is_split = list[int](), list[int](), list[int](), list[bool]()
+    parts: list[range] = []
+    n_parts = n_split = n_labels = 0  # parts, and their bytes, of the records so far; the labels of the last one
+    rest: FormatError | None = None
+    try:
+        for at, flag, length, word in _frames(file):
+            begin = at + FRAME.size
+            start = begin
+            if flag in (0, 1):
+                n_labels = word
+            else:
+                parts.append(range(at, at + 4))  # the magic number, which is a word of the data, too
+            if flag:
+                parts.append(range(begin, begin + length))
+            if flag == 3:
+                start, length = n_split, sum(map(len, parts[n_parts:]))
+                n_parts, n_split = len(parts), n_split + length
+            if flag in (0, 3):
+                starts.append(start)
+                lengths.append(length)
+                labels.append(n_labels if length >= IMAGE_HEADER.size else 0)
+                is_split.append(flag == 3)
+    except FormatError as error:
+        rest = error
+    numbers = [np.array(column, np.int64) for column in (starts, lengths, labels)]
+    return FrameTable(numbers[0], numbers[1], numbers[2], np.array(is_split, np.bool_), parts[:n_parts], rest)
+
+
+def _frames(file: StoredFile) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the place of each frame, its flag, its length and the first uint32 of its data.
+
+    Raises:
+        FormatError: The file cannot be read on.
+    """
+    headers, at, begin, in_record = HeaderWindows(file), 0, 0, False
+    while at < file.size:
+        head = headers.read(at, FRAME.size + _WORD.size)
+        problem = frame_problem(head[: FRAME.size], at, file, (2, 3) if in_record else (0, 1))
+        if problem is not None:
+            raise problem
+        bits = FRAME.unpack_from(head)[1]
+        flag, length = bits >> 29, bits & (2**29 - 1)
+        begin = begin if in_record else at
+        yield at, flag, length, int.from_bytes(head[FRAME.size :], "little")
+        in_record = flag in (1, 2)
+        at += FRAME.size + (length + 3) // 4 * 4
+    if in_record:
+        raise TruncatedError("the file ends in a record of several frames", path=file.name, offset_bytes=begin)

@@ -1,0 +1,151 @@
+"""Reads files whose records are rows of a fixed size: no index, only arithmetic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.errors import FormatError, Remedy, SpecError
+from dataformats.indexing.lookup import split_by_file
+from dataformats.interfaces import Extents, Located, Reader, StoredFile
+from dataformats.spec import NUMBER_TYPES, Spec, Type
+
+__all__ = ["FixedRows", "RowsReader", "number_type_for"]
+
+
+@dataclass(frozen=True, slots=True)
+class FixedRows:
+    """Where one field of the records of a file lies.
+
+    Attributes:
+        type: The type of a row.
+        row_bytes: Its bytes.
+        first: The byte at which the first row begins.
+        step: Bytes from the beginning of a row to the beginning of the next one.
+        count: How many rows the file claims to have.
+    """
+
+    type: Type
+    row_bytes: int
+    first: int
+    step: int
+    count: int
+
+    @classmethod
+    def of(cls, file: StoredFile, dtype: np.dtype[Any], shape: Sequence[int], first: int) -> Self:
+        """Return the rows along the first axis of an array of numbers.
+
+        Args:
+            file: The file that holds the array, for errors.
+            dtype: Its dtype.
+            shape: Its shape, of one dimension or more.
+            first: The byte at which it begins.
+
+        Raises:
+            FormatError: Its dtype is not one of numbers in little-endian order, or its rows have no bytes, or too many.
+        """
+        if dtype.name not in NUMBER_TYPES or dtype != dtype.newbyteorder("<"):
+            remedy = f"Save it as array.astype({dtype.name!r})" if dtype.name in NUMBER_TYPES else None
+            expected = f"little-endian numbers: {', '.join(NUMBER_TYPES)}"
+            raise FormatError(
+                "the dtype has no type here", path=file.name, expected=expected, found=dtype, remedy=remedy
+            )
+        dims = ",".join(map(str, shape[1:]))
+        try:
+            kind = Type.parse(f"{dtype.name}[{dims}]" if dims else dtype.name)
+        except SpecError as error:
+            raise FormatError(error.what, path=file.name) from error
+        row_bytes = math.prod(shape[1:]) * dtype.itemsize
+        if shape[0] and not row_bytes:
+            raise FormatError("the rows of an array have no bytes", path=file.name, found=f"the shape {tuple(shape)}")
+        return cls(kind, row_bytes, first, row_bytes, shape[0])
+
+    def count_in(self, file: StoredFile) -> int:
+        """Return the number of records: if the file is too short, the whole rows and one more, which is cut."""
+        if not self.step:
+            return self.count
+        whole = max(0, (file.size - self.first - self.row_bytes) // self.step + 1)
+        return min(self.count, whole + 1)
+
+
+class RowsReader(Reader):
+    """Files whose records are rows of a fixed size.
+
+    Args:
+        files: The files, in reading order.
+        fields: For each file, field to rows; all fields of a file have as many rows.
+
+    Raises:
+        FormatError: The files differ in fields or types.
+    """
+
+    def __init__(self, files: Sequence[StoredFile], fields: Sequence[Mapping[str, FixedRows]]) -> None:
+        self.files: Sequence[StoredFile] = list(files)
+        types = [{name: rows.type for name, rows in of_file.items()} for of_file in fields]
+        for file, found in zip(files, types, strict=True):
+            if found != types[0]:
+                raise FormatError(
+                    f"the fields differ from {files[0].name!r}",
+                    path=file.name,
+                    expected=str(Spec(types[0])),
+                    found=str(Spec(found)),
+                )
+        self._types = types[0] if types else {}
+        self.spec: Spec | None = Spec(self._types)
+        counts = [
+            min((rows.count_in(file) for rows in of_file.values()), default=0)
+            for file, of_file in zip(files, fields, strict=True)
+        ]
+        self._counts = np.array(counts, np.int64)
+        self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._counts)])
+        self._places = {
+            name: np.array([(of_file[name].first, of_file[name].step) for of_file in fields], np.int64)
+            for name in self._types
+        }
+        self._row_bytes = {name: rows.row_bytes for name, rows in (fields[0] if fields else {}).items()}
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        return self._counts
+
+    def locate(self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:
+        where = split_by_file(self._starts, indices)
+        return {name: Located(self._extents(name, where.file, where.local)) for name in fields}
+
+    def digest(self, update: Callable[[bytes], None]) -> None:
+        steps = {name: places[:, 1].tolist() for name, places in self._places.items()}
+        update(repr((self._counts.tolist(), self._row_bytes, steps)).encode())
+
+    def stored_type_for(self, field: str, declared: Type) -> Type:
+        """Return `declared`, if rows of the stored dtype can be read as that: numbers may have any dims.
+
+        Raises:
+            SpecError: They cannot.
+        """
+        return number_type_for(field, self._types[field], declared)
+
+    def _extents(self, name: str, file: NDArray[np.int32], local: NDArray[np.int64]) -> Extents:
+        places = self._places[name][file]
+        offset = places[:, 0] + local * places[:, 1]
+        return Extents(file, offset, np.full(len(local), self._row_bytes[name], np.int64))
+
+
+def number_type_for(field: str, stored: Type, declared: Type) -> Type:
+    """Return the declared type of a field, if its stored numbers can be read as that: any dims, or bytes.
+
+    Stored bytes can be read by any codec, and as any numbers.
+
+    Raises:
+        SpecError: They cannot.
+    """
+    of_bytes = stored == Type("bytes") and (not declared.dims or declared.codec in NUMBER_TYPES)
+    if declared == Type("bytes") or (not declared.optional and (of_bytes or declared.codec == stored.codec)):
+        return declared
+    what = "a type of one blob a record" if stored == Type("bytes") else f"{stored.codec} with any dims, or bytes"
+    remedy = Remedy("Pass {spec}.", spec={field: str(stored)})
+    raise SpecError(f"expected {what}, found {declared}", field=field, remedy=remedy)

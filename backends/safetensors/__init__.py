@@ -1,0 +1,7 @@
+"""Safetensors (`.safetensors`): a JSON header with the place of each tensor, then the tensors."""
+
+from dataformats.backends.safetensors.backend import SafetensorsBackend
+
+__all__ = ["BACKEND", "SafetensorsBackend"]
+
+BACKEND = SafetensorsBackend()

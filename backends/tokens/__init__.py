@@ -1,0 +1,7 @@
+"""Flat files of tokens (`.bin`): llm.c's, with a header, and nanoGPT's, without one."""
+
+from dataformats.backends.tokens.backend import TokensBackend
+
+__all__ = ["BACKEND", "TokensBackend"]
+
+BACKEND = TokensBackend()

@@ -1,0 +1,132 @@
+"""The backend of flat token files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from struct import Struct
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from dataformats.backends.rows.windows import TokenStream, WindowReader, check_windows
+from dataformats.errors import FormatError, Remedy, SpecError, TruncatedError
+from dataformats.interfaces import Backend, Folder, Reader, ReaderOptions, SniffResult, StoredFile
+
+__all__ = ["TokensBackend"]
+
+_HEADER = Struct("<3i")  # magic, version, number of tokens
+_HEADER_BYTES = 1024
+_DTYPES = {(20240520, 1): "uint16", (20240801, 7): "uint32"}
+_MAGICS = frozenset(magic for magic, _ in _DTYPES)
+_NO_HEADER = "no header of llm.c; to read tokens without one, pass format='tokens', dtype= and window="
+_NAMES = re.compile(r"(?:.*_)?(?:train|val|test)(?:_\d+)?\.bin")  # such as fineweb_train_000001.bin
+
+
+class TokensBackend(Backend):
+    """Files of tokens one behind another, of llm.c and nanoGPT."""
+
+    name = "tokens"
+    suffixes: tuple[str, ...] = ("train.bin", "val.bin", "test.bin")
+    has_checked_header = True
+
+    def matches_name(self, name: str) -> bool:
+        """True for the names that llm.c and nanoGPT give their files."""
+        return _NAMES.fullmatch(name) is not None
+
+    def find(self, folder: Folder) -> list[StoredFile]:
+        """Return the files with such names; a file with an `.idx` file beside it is Megatron's."""
+        names = folder.names()
+        found = [name for name in names if self.matches_name(name) and name[:-4] + ".idx" not in names]
+        return folder.files(self.order(found))
+
+    def sniff(self, file: StoredFile) -> SniffResult:
+        """Recognize a file by llm.c's header; a file without one may be nanoGPT's, if the name is."""
+        magic, version, count = _head(file)
+        dtype = _DTYPES.get((magic, version))
+        if dtype is not None:
+            expected = _HEADER_BYTES + count * np.dtype(dtype).itemsize
+            return SniffResult("yes") if file.size == expected else SniffResult("damaged", _not_as_long(expected))
+        if magic in _MAGICS:
+            return SniffResult("damaged", f"version {version} of its header is unknown")
+        is_named = self.matches_name(file.basename) and file.file_beside(file.basename[:-4] + ".idx") is None
+        return SniffResult("damaged" if is_named else "no", _NO_HEADER)
+
+    def open(
+        self,
+        files: Sequence[StoredFile],
+        options: ReaderOptions,
+        *,
+        dtype: DTypeLike | None = None,
+        window: int | None = None,
+        stride: int | None = None,
+        **_: Any,
+    ) -> Reader:
+        """Return a reader of windows over the tokens of each file.
+
+        Args:
+            files: The files, in reading order.
+            options: The arguments of `open` that every backend needs.
+            dtype: The dtype of the tokens, which only llm.c's header tells: `"uint16"` in nanoGPT.
+            window: The tokens of a record.
+            stride: Tokens from the beginning of a window to the beginning of the next one; `None` is `window`.
+            **_: Empty.
+
+        Raises:
+            FormatError: A header is damaged, a file is not as long as its header says, or the files differ in dtype.
+            SpecError: `window` is missing; or `dtype` is, or it is not the header's.
+        """
+        check_windows(window, stride)
+        given = None if dtype is None else _token_dtype(dtype)
+        streams = [_stream(file, given) for file in files]
+        if window is None:
+            what = "the files have tokens one behind another, and no documents"
+            raise SpecError(what, remedy=Remedy("Pass {window}, the number of tokens of a record.", window=...))
+        return WindowReader(files, streams, window, stride)
+
+
+def _head(file: StoredFile) -> tuple[int, int, int]:
+    head = file.pread(0, _HEADER.size)
+    magic, version, count = _HEADER.unpack(head) if len(head) == _HEADER.size else (0, 0, 0)
+    return magic, version, count
+
+
+def _stream(file: StoredFile, given: np.dtype[Any] | None) -> TokenStream:
+    magic, version, count = _head(file)
+    if magic not in _MAGICS:
+        return _plain_stream(file, given)
+    name = _DTYPES.get((magic, version))
+    if name is None:
+        raise FormatError("unknown version of the header", path=file.name, offset_bytes=4, found=version)
+    if given is not None and given != name:
+        what = f"the header of {file.name!r} says {name}, found dtype={given.name!r}"
+        raise SpecError(what, remedy=Remedy("Leave out {dtype}.", dtype=...))
+    expected = _HEADER_BYTES + count * np.dtype(name).itemsize
+    if count < 0 or file.size > expected:
+        raise FormatError(_not_as_long(expected), path=file.name, offset_bytes=8, found=f"{file.size} bytes")
+    return TokenStream(np.dtype(name), _HEADER_BYTES, count)
+
+
+def _plain_stream(file: StoredFile, dtype: np.dtype[Any] | None) -> TokenStream:
+    if dtype is None:
+        what = f"{file.name!r} has no header with the dtype of its tokens"
+        raise SpecError(what, remedy=Remedy("Pass {dtype}, which is uint16 in files of nanoGPT.", dtype="uint16"))
+    if file.size % dtype.itemsize:
+        what = f"the file does not have a whole number of {dtype.name} tokens"
+        raise TruncatedError(what, path=file.name, found=f"{file.size} bytes")
+    return TokenStream(dtype, 0, file.size // dtype.itemsize)
+
+
+def _not_as_long(expected: int) -> str:
+    return f"the file is not as long as its header says: expected {expected} bytes"
+
+
+def _token_dtype(dtype: DTypeLike) -> np.dtype[Any]:
+    try:
+        found: np.dtype[Any] = np.dtype(dtype)
+    except TypeError as error:
+        raise SpecError(f"dtype: expected an integer dtype, found {dtype!r}") from error
+    if found.kind not in "iu" or found != found.newbyteorder("<"):
+        raise SpecError(f"dtype: expected a little-endian integer dtype, found {dtype!r}")
+    return found

@@ -1,0 +1,294 @@
+"""Formats that other libraries decode, and that are only read: HDF5, LMDB, Zarr, Lance."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import pickle
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dataformats
+from dataformats.errors import DataFormatsError, FormatError, MissingExtraError, SpecError
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+LIBRARIES = {"hdf5": "h5py", "lance": "lance", "lmdb": "lmdb", "zarr": "zarr"}
+PATHS = {
+    "hdf5": "hdf5/rows.h5",
+    "lance": "lance/types.lance",
+    "lmdb": "lmdb/single.lmdb",
+    "zarr": "zarr/v3.zarr",
+}
+
+
+def plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def text_of(source: Any) -> Any:
+    return str([plain(record) for record in source])
+
+
+@pytest.fixture(params=[format for format in PATHS if format != "lance"])  # tests/deep/interop has it
+def path(request: pytest.FixtureRequest) -> Path:
+    pytest.importorskip(LIBRARIES[request.param], reason=f"the extra {request.param} is not installed")
+    return GOLDEN / PATHS[request.param]
+
+
+def test_batches_views_and_pickles(path: Path) -> None:
+    source = dataformats.open(path)
+    every = [str(record) for record in source]
+    order = np.random.default_rng(0).permutation(len(source))
+    for again in (source, pickle.loads(pickle.dumps(source)), source.take(range(len(source)))):
+        assert [str(record) for record in again.read(order)] == [every[i] for i in order]
+        assert str(again[7]) == every[7]
+    assert len(source.read([])) == 0
+    assert dataformats.verify(path).ok
+    assert dataformats.open(path).fingerprint == source.fingerprint
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_other_processes(path: Path, method: str) -> None:
+    source = dataformats.open(path)
+    expected = text_of(source)
+    with ProcessPoolExecutor(2, multiprocessing.get_context(method)) as pool:
+        assert set(pool.map(text_of, [source] * 4)) == {expected}
+    assert text_of(source) == expected
+
+
+def child(source: Any, queue: Any) -> None:
+    queue.put(text_of(source))
+
+
+def test_an_open_source_in_a_forked_child(path: Path) -> None:
+    """The child gets the source itself, not a pickle."""
+    source = dataformats.open(path)
+    expected = text_of(source)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    process = context.Process(target=child, args=(source, queue))
+    process.start()
+    assert queue.get(timeout=60) == expected
+    process.join()
+
+
+def rows_of(batch: Any) -> list[str]:
+    return [str(row) for row in zip(*batch.values(), strict=True)]
+
+
+@pytest.mark.parametrize("world", [1, 3])
+def test_loaders_resume_on_other_ranks(path: Path, world: int) -> None:
+    source = dataformats.open(path).take(range(36))
+
+    def loader(rank: int, world: int) -> Any:
+        return dataformats.Loader(source, 2 * 3 // world, seed=1, shuffle="window", rank=rank, world_size=world)
+
+    whole = [row for batch in loader(0, 1) for row in rows_of(batch)]
+    begun = loader(0, 1)
+    batches = iter(begun)
+    seen = [row for _ in range(2) for row in rows_of(next(batches))]
+    rest: list[str] = []
+    for rank in range(world):
+        resumed = loader(rank, world)
+        resumed.load_state_dict(begun.state_dict())
+        rest += [row for batch in resumed for row in rows_of(batch)]
+    assert seen == whole[: len(seen)]
+    assert sorted(rest) == sorted(whole[len(seen) :])
+
+
+def test_conversions(path: Path, tmp_path: Path) -> None:
+    source = dataformats.open(path)
+    assert dataformats.convert(path, tmp_path / "x.tfrecord").records == len(source)
+    assert dataformats.verify(tmp_path / "x.tfrecord", against=path).ok
+
+
+@pytest.mark.parametrize("format", PATHS)
+def test_missing_library(format: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, LIBRARIES[format], None)
+    with pytest.raises(MissingExtraError, match=rf"pip install 'dataformats\[{format}\]'"):
+        dataformats.open(GOLDEN / PATHS[format])
+
+
+# ---- HDF5
+
+
+@pytest.mark.parametrize("name", ["contiguous.h5", "rows.h5"])
+def test_types_of_hdf5(name: str) -> None:
+    pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
+    source = dataformats.open(GOLDEN / "hdf5" / name)
+    expected = json.loads((GOLDEN / "hdf5" / "expected.json").read_text("utf-8"))
+    columns = source.read(range(40))
+    for field, values in expected.items():
+        found = [plain(value) for value in columns[field]]
+        if field == "blob":
+            values = [bytes(value) for value in values]
+        elif field in ("name", "label"):
+            found = [value.decode() for value in found]
+        assert found == values, field
+    assert source[6]["pair/box"].tolist() == [6, 12]
+    assert (source[6]["pair/x"], source[6]["pair/in/y"]) == (1.5, 30)
+    assert not {"mean", "alias"} & set(source.spec)
+
+
+def test_chunks_behind_a_user_block() -> None:
+    pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
+    source = dataformats.open(GOLDEN / "hdf5" / "chunked.h5")
+    assert source.format == "hdf5"
+    assert source.block_starts is not None
+    assert not (source.block_starts % 100).any()
+    order = np.random.default_rng(0).permutation(6000)
+    batch = source.read(order)
+    assert np.array_equal(batch["n"], order)
+    assert np.array_equal(batch["half"], (order / 2).astype("f4"))
+
+
+def test_fields_of_several_lengths() -> None:
+    pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
+    path = GOLDEN / "hdf5" / "lengths.h5"
+    with pytest.raises(SpecError, match=r"test/x: 4, train/x: 9.*fields="):
+        dataformats.open(path)
+    assert dataformats.open(path, fields=["train"])[8] == {"train/x": 8, "train/y": 16}
+    assert list(dataformats.open(path, fields="train/y,train/x").spec) == ["train/x", "train/y"]
+    with pytest.raises(SpecError, match="no such array"):
+        dataformats.open(path, fields=["trian"])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("external_link", "link to another file"),
+        ("external_storage", "values in other files"),
+        ("virtual", "values in other files"),
+        ("filter", "filter 32099.*hdf5plugin"),
+        ("huge", "too long"),
+        ("cut", "truncated"),
+        ("chunk", r"record 0 of .*chunk\.h5.*rows 0 to 5499 of '/n'"),
+    ],
+)
+def test_damaged_hdf5(name: str, text: str) -> None:
+    pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
+    with pytest.raises(FormatError, match=text):
+        dataformats.open(GOLDEN / "hdf5" / "corrupt" / f"{name}.h5")[0]
+
+
+def test_sound_blocks_of_a_damaged_file() -> None:
+    pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
+    path = GOLDEN / "hdf5" / "corrupt" / "chunk.h5"
+    assert dataformats.open(path)[5500]["n"] == 5500
+    assert not dataformats.verify(path).ok
+
+
+def test_hdf5_behind_a_url() -> None:
+    pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    memory.put(str(GOLDEN / "hdf5" / "rows.h5"), "/rows.h5")
+    try:
+        assert text_of(dataformats.open("memory://rows.h5")) == text_of(dataformats.open(GOLDEN / "hdf5" / "rows.h5"))
+    finally:
+        memory.rm("/rows.h5")
+
+
+# ---- LMDB
+
+
+def lmdb_value(i: int) -> bytes:
+    """The value that tests/golden/lmdb/make.py writes."""
+    return bytes([i % 256]) * (i * 37 % 400) + (b"x" * 9000 if i == 7 else b"")
+
+
+@pytest.mark.parametrize(
+    ("name", "n"), [("folder", 100), ("folder/data.mdb", 100), ("single.lmdb", 50), ("empty.lmdb", 0)]
+)
+def test_lmdb(name: str, n: int) -> None:
+    pytest.importorskip("lmdb", reason="the extra lmdb is not installed")
+    source = dataformats.open(GOLDEN / "lmdb" / name)
+    assert (source.format, len(source)) == ("lmdb", n)
+    assert list(source) == [{"key": f"key-{i:05d}".encode(), "value": lmdb_value(i)} for i in range(n)]
+
+
+def test_values_of_lmdb_take_the_type_of_a_codec(tmp_path: Path) -> None:
+    lmdb = pytest.importorskip("lmdb", reason="the extra lmdb is not installed")
+    with lmdb.open(str(tmp_path / "x")) as env, env.begin(write=True) as out:
+        for i in range(3):
+            out.put(str(i).encode(), json.dumps({"n": i}).encode())
+    source = dataformats.open(tmp_path / "x", spec={"key": "utf8", "value": "json"})
+    assert list(source) == [{"key": str(i), "value": {"n": i}} for i in range(3)]
+
+
+def test_an_open_lmdb_environment() -> None:
+    lmdb = pytest.importorskip("lmdb", reason="the extra lmdb is not installed")
+    path = GOLDEN / "lmdb" / "empty.lmdb"
+    with (
+        lmdb.open(str(path), subdir=False, readonly=True, lock=False),
+        pytest.raises(SpecError, match="open in this process"),
+    ):
+        dataformats.open(path)
+
+
+@pytest.mark.parametrize(("name", "text"), [("cut", "truncated: expected 45056 bytes, found 22528"), ("version", "v7")])
+def test_damaged_lmdb(name: str, text: str) -> None:
+    pytest.importorskip("lmdb", reason="the extra lmdb is not installed")
+    with pytest.raises(FormatError, match=text):
+        dataformats.open(GOLDEN / "lmdb" / "corrupt" / f"{name}.lmdb")
+
+
+# ---- Zarr
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_types_of_zarr(version: int) -> None:
+    zarr = pytest.importorskip("zarr", reason="the extra zarr is not installed")
+    path = GOLDEN / "zarr" / f"v{version}.zarr"
+    source = dataformats.open(path)
+    assert (source.format, len(source)) == ("zarr", 40)
+    group = zarr.open_group(path, mode="r")
+    order = np.random.default_rng(0).permutation(40)
+    columns = source.read(order)
+    assert "mean" not in source.spec
+    assert str(source.spec["numbers/f2"]) == "float16"
+    for name in source.spec:
+        assert [plain(value) for value in columns[name]] == group[name][:][order].tolist(), name
+
+
+def test_arrays_and_shards_of_zarr() -> None:
+    pytest.importorskip("zarr", reason="the extra zarr is not installed")
+    assert dataformats.open(GOLDEN / "zarr" / "array.zarr")[19].tolist() == [57, 58, 59]
+    source = dataformats.open(GOLDEN / "zarr" / "sharded.zarr")
+    assert source.block_starts is not None
+    assert not (source.block_starts % 5000).any()
+    assert source.read([19999, 3])["n"].tolist() == [19999, 3]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_zarr_behind_a_url(version: int) -> None:
+    pytest.importorskip("zarr", reason="the extra zarr is not installed")
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    memory.put(str(GOLDEN / "zarr" / f"v{version}.zarr"), "/x.zarr", recursive=True)
+    try:
+        expected, found = dataformats.open(GOLDEN / "zarr" / f"v{version}.zarr"), dataformats.open("memory://x.zarr")
+        assert found.fingerprint == expected.fingerprint
+        assert text_of(found) == text_of(expected)
+    finally:
+        memory.rm("/x.zarr", recursive=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "text"),
+    [
+        ("chunk", FormatError, "record 0 of .*rows 0 to 39 of 'image' cannot be decoded"),
+        ("metadata", FormatError, r"zarr\.json.*cannot open"),
+        ("pickle", DataFormatsError, "pickle"),
+    ],
+)
+def test_damaged_zarr(name: str, error: type[Exception], text: str) -> None:
+    pytest.importorskip("zarr", reason="the extra zarr is not installed")
+    with pytest.raises(error, match=text):
+        dataformats.open(GOLDEN / "zarr" / "corrupt" / f"{name}.zarr")[0]
