@@ -1,0 +1,7 @@
+"""Folders of images: a file for each record, a folder for each label."""
+
+from dataformats.backends.images.backend import ImagesBackend
+
+__all__ = ["BACKEND"]
+
+BACKEND = ImagesBackend()

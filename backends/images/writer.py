@@ -1,0 +1,106 @@
+"""Writes folders of images: a file for each record, in the folder of its label."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from dataformats.backends.images.listing import is_image
+from dataformats.display.media import media_of
+from dataformats.errors import SpecError
+from dataformats.interfaces import FieldsWriter
+from dataformats.storage import atomic
+
+__all__ = ["ImagesWriter"]
+
+_ENDINGS = {b"\xff\xd8": ".jpg", b"\x89PNG": ".png", b"RIFF": ".webp"}
+
+
+class ImagesWriter(FieldsWriter):
+    """Writes each image under a hidden name and renames it, so that a killed writer leaves whole images.
+
+    Args:
+        path: The folder.
+        resume: Continue behind the images that are there.
+    """
+
+    def __init__(self, path: Path, *, resume: bool = False) -> None:
+        self._folder = path
+        self._unsynced: list[Path] = []
+        if not resume:
+            atomic.remove(path)
+        path.mkdir(parents=True, exist_ok=True)
+        there = [file for file in path.rglob("*") if file.is_file()]
+        for file in there:
+            if file.name.startswith("."):
+                file.unlink()
+        images = [file for file in there if not file.name.startswith(".")]
+        self.n_records: int = len(images)
+        self.n_bytes: int = sum(file.stat().st_size for file in images)
+
+    def append(self, blobs: Mapping[str, Sequence[bytes]]) -> None:
+        """Append one image.
+
+        Raises:
+            SpecError: It is no image, or its path is not a new one within the folder.
+        """
+        (image,) = blobs["image"]
+        path = self._folder / self._path(image, blobs)
+        if path.exists():
+            raise SpecError(f"an image has the path {str(path.relative_to(self._folder))!r} already", field="path")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            what = f"expected a folder, but an image has the path of one: {str(path.relative_to(self._folder))!r}"
+            raise SpecError(what, field="path") from None
+        partial = path.parent / f".{path.name}"
+        partial.write_bytes(image)
+        os.rename(partial, path)
+        self._unsynced.append(path)
+        self.n_records += 1
+        self.n_bytes += len(image)
+
+    def _path(self, image: bytes, blobs: Mapping[str, Sequence[bytes]]) -> str:
+        if "path" in blobs:
+            path = blobs["path"][0].decode()
+            parts = path.split("/")
+            is_wrong = any(part.startswith(".") or {"\\", "\0"} & set(part) for part in parts)
+            if is_wrong or not is_image(path) or not all(parts):
+                raise SpecError(f"expected the relative path of an image, found {path!r}", field="path")
+            return path
+        ending = next((ending for start, ending in _ENDINGS.items() if image.startswith(start)), None)
+        if ending is None:
+            found = media_of(image)
+            what = f"expected a JPEG, PNG or WebP image, found {found.name if found else repr(image[:8])}"
+            raise SpecError(what, field="image", index=self.n_records)
+        return f"{self._label(blobs)}{self.n_records:08d}{ending}"
+
+    def _label(self, blobs: Mapping[str, Sequence[bytes]]) -> str:
+        if "label_name" in blobs:
+            name = blobs["label_name"][0].decode()
+            if not name or name.startswith(".") or {"/", "\\", "\0"} & set(name):
+                raise SpecError(f"expected the name of a folder, found {name!r}", field="label_name")
+            return f"{name}/"
+        if "label" not in blobs:
+            return ""
+        number = int.from_bytes(blobs["label"][0], "little", signed=True)
+        if number < 0:
+            raise SpecError(f"expected a label from 0 on, found {number}", field="label", index=self.n_records)
+        return f"{number:06d}/"
+
+    def flush(self, *, sync: bool = False) -> None:
+        """Sync the new images and their folders."""
+        if sync:
+            for path in {*self._unsynced, *(path.parent for path in self._unsynced), self._folder}:
+                atomic.sync(path)
+            self._unsynced.clear()
+
+    def close(self) -> None:
+        self.flush(sync=True)
+
+    def suspend(self) -> None:
+        pass
+
+    def discard(self) -> None:
+        atomic.remove(self._folder)

@@ -1,0 +1,222 @@
+"""Folders of images: as torchvision reads them, and written."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import dataformats
+from dataformats.errors import DataFormatsError, FormatError, SpecError, TargetExistsError
+
+
+def pixels(i: int) -> Any:
+    return np.full((4, 3, 3), i, np.uint8)
+
+
+def encoded(i: int, kind: str = "PNG") -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(pixels(i)).save(stream, kind)
+    return stream.getvalue()
+
+
+def write_images(folder: Path, labels: Any = ("cat", "dog")) -> Path:
+    for label in labels:
+        (folder / label / "more").mkdir(parents=True)
+        for i in range(3):
+            (folder / label / f"{i}.png").write_bytes(encoded(i))
+        (folder / label / "more" / "9.png").write_bytes(encoded(9))
+    (folder / "notes.txt").write_text("not an image", "utf-8")
+    return folder
+
+
+def test_folders_of_labels(tmp_path: Path) -> None:
+    folder = write_images(tmp_path / "photos")
+    source = dataformats.open(folder)
+    assert source.format == "images"
+    assert source.spec == {"image": "png", "path": "utf8", "label": "int64", "label_name": "utf8"}
+    assert source.read(range(8))["label"].tolist() == [0] * 4 + [1] * 4
+    assert {**source[7], "image": None} == {"image": None, "path": "dog/more/9.png", "label": 1, "label_name": "dog"}
+    assert source.origin(7) == (str(folder / "dog" / "more" / "9.png"), 7)
+    assert len(pickle.dumps(source)) < 1000
+    assert pickle.loads(pickle.dumps(source)).fingerprint == source.fingerprint
+    assert dataformats.verify(folder).ok
+    assert dataformats.open(folder, spec={"image": "bytes"})[3] == {"image": encoded(9)}
+
+
+def test_a_folder_without_labels(tmp_path: Path) -> None:
+    for i in (10, 2):
+        (tmp_path / f"{i}.png").write_bytes(encoded(i))
+    assert [record["path"] for record in dataformats.open(tmp_path)] == ["10.png", "2.png"]
+    (tmp_path / "3.JPG").write_bytes(encoded(3, "JPEG"))
+    assert dataformats.open(tmp_path).spec == {"image": "bytes", "path": "utf8"}
+    assert len(dataformats.open(str(tmp_path / "*.png"))) == 2
+    assert dataformats.open(tmp_path / "2.png")[0]["path"] == "2.png"
+    (tmp_path / "cat").mkdir()
+    assert len(dataformats.open(tmp_path)) == 3  # an empty folder is no label
+    (tmp_path / "cat" / "1.png").write_bytes(encoded(1))
+    with pytest.raises(FormatError, match="beside folders of images"):
+        dataformats.open(tmp_path)
+
+
+def test_splits_are_no_labels(tmp_path: Path) -> None:
+    for split in ("train", "val"):
+        (write_images(tmp_path / split) / "notes.txt").unlink()
+    with pytest.raises(FormatError, match=r"several splits.*'train', 'val'.*Open one of them, such as .*/val'"):
+        dataformats.open(tmp_path)
+    assert len(dataformats.open(tmp_path / "val")) == 8
+
+
+def test_labels_equal_torchvision(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("torchvision.datasets", reason="torchvision is not installed")
+    folder = write_images(tmp_path / "photos", [*map(str, range(12)), "a-b", "a", "Z"])
+    theirs = datasets.ImageFolder(folder)
+    ours = dataformats.open(folder)
+    batch = ours.read(range(len(ours)), ["path", "label"])
+    assert [
+        (str(folder / path), label) for path, label in zip(batch["path"], batch["label"].tolist(), strict=True)
+    ] == [(path, label) for path, label in theirs.samples]
+    dataformats.convert(folder, tmp_path / "new", "images")
+    assert [label for _, label in datasets.ImageFolder(tmp_path / "new").samples] == batch["label"].tolist()
+
+
+def test_other_datasets_come_first(tmp_path: Path) -> None:
+    write_images(tmp_path / "data" / "plots")
+    with dataformats.create(tmp_path / "data" / "train" / "x.tfrecord", "tfrecord") as writer:
+        writer.append(b"1")
+    with pytest.raises(FormatError, match="folders in it do"):
+        dataformats.open(tmp_path / "data")
+    (tmp_path / "data" / "train" / "plot.png").write_bytes(encoded(1))
+    assert dataformats.open(tmp_path / "data" / "train").format == "tfrecord"
+    assert dataformats.open(tmp_path / "data" / "train", format="images").format == "images"
+
+
+@pytest.mark.parametrize("fields", [["image", "path"], ["image", "label_name"], ["image", "label"], ["image"]])
+def test_written_folders(fields: list[str], tmp_path: Path) -> None:
+    source = dataformats.open(write_images(tmp_path / "photos"))
+    dataformats.convert(source.select(fields), tmp_path / "records.tfrecord")
+    report = dataformats.convert(tmp_path / "records.tfrecord", tmp_path / "new", "images")
+    assert report.records == 8
+    found = dataformats.open(tmp_path / "new")
+    for one, other in zip(found, source, strict=True):
+        assert np.array_equal(one["image"], other["image"])
+        assert {name: one.get(name) for name in fields[1:]} == {name: other[name] for name in fields[1:]}
+    assert dataformats.verify(tmp_path / "new").ok
+    stored = dataformats.open(tmp_path / "new", spec={"image": "bytes"})
+    assert stored[3]["image"] == encoded(9)  # copied, not encoded again
+    if fields == ["image", "label_name"]:
+        assert sorted(os.listdir(tmp_path / "new" / "dog")) == [f"{number:08d}.png" for number in range(4, 8)]
+
+
+def test_arrays_are_encoded(tmp_path: Path) -> None:
+    for kind, ending in (("uint8[4,3,3]", ".png"), ("jpg(95)", ".jpg"), ("bytes", ".webp")):
+        with dataformats.create(tmp_path / ending[1:], "images", spec={"image": kind, "label": "int64"}) as writer:
+            writer.append({"image": encoded(7, "WEBP") if kind == "bytes" else pixels(7), "label": 3})
+        assert os.listdir(tmp_path / ending[1:] / "000003") == [f"00000000{ending}"]
+        assert dataformats.open(tmp_path / ending[1:]).select("image")[0]["image"] is not None
+
+
+def test_refused_records(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"field 'png'.*rename"):
+        dataformats.create(tmp_path / "x", "images", spec={"png": "png"})
+    with pytest.raises(SpecError, match=r"the name of a folder of images, found 'x\.png'"):
+        dataformats.create(tmp_path / "x.png", "images", spec={"image": "png"})
+    with pytest.raises(SpecError, match="has no shards"):
+        dataformats.create(tmp_path / "x", "images", spec={"image": "png"}, shard_records=2)
+    spec = {"image": "bytes", "path": "utf8"}
+    with dataformats.create(tmp_path / "x", "images", spec=spec) as writer:
+        writer.append({"image": encoded(1), "path": "a/1.png"})
+        for path in ("../1.png", "/1.png", "a/../1.png", "a/.1.png", "a/1.txt", "", "a//1.png", "a/1.png"):
+            with pytest.raises(SpecError, match="field 'path'"):
+                writer.append({"image": encoded(1), "path": path})
+    assert len(dataformats.open(tmp_path / "x")) == 1
+    with dataformats.create(tmp_path / "y", "images", spec={"image": "bytes", "label_name": "utf8"}) as writer:
+        for image, name in ((b"text", "a"), (encoded(1), "../a"), (encoded(1), ".a"), (encoded(1), "")):
+            with pytest.raises(SpecError):
+                writer.append({"image": image, "label_name": name})
+        writer.append({"image": encoded(1), "label_name": "a"})
+
+
+def test_damaged_images(tmp_path: Path) -> None:
+    folder = write_images(tmp_path / "photos")
+    (folder / "cat" / "0.png").write_bytes(b"not an image")
+    source = dataformats.open(folder)
+    before = source.fingerprint
+    batch = source.read(range(8), ["label"])
+    assert len(batch) == 8
+    with pytest.raises(DataFormatsError, match=r"0\.png"):
+        source[0]
+    assert len(dataformats.verify(folder).findings) == 1
+    (folder / "dog" / "1.png").write_bytes(encoded(1)[:-1])
+    with pytest.raises(FormatError, match="replaced or changed"):
+        source[5]
+    assert dataformats.open(folder).fingerprint != before
+
+
+def test_folders_behind_urls(tmp_path: Path) -> None:
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    expected = dataformats.open(write_images(tmp_path / "photos"))
+    memory.put(str(tmp_path), "/images", recursive=True)
+    try:
+        found = dataformats.open("memory://images/photos")
+        assert found.fingerprint == expected.fingerprint
+        assert str(list(found)) == str(list(expected))
+    finally:
+        memory.rm("/images", recursive=True)
+
+
+def test_an_interrupted_writer_resumes(tmp_path: Path) -> None:
+    spec = {"image": "png", "label_name": "utf8"}
+    records = [{"image": pixels(i), "label_name": "ab"[i % 2]} for i in range(6)]
+    writer = dataformats.create(tmp_path / "x", "images", spec=spec, resume=True)
+    writer.extend(records[:4])
+    writer.abort()
+    assert not (tmp_path / "x").exists()
+    with dataformats.create(tmp_path / "x", "images", spec=spec, resume=True) as writer:
+        assert len(writer) == 4
+        writer.extend(records[len(writer) :])
+    found = dataformats.open(tmp_path / "x")
+    assert [int(record["image"][0, 0, 0]) for record in found] == [0, 2, 4, 1, 3, 5]
+
+
+def test_conversions_resume_and_try(tmp_path: Path) -> None:
+    write_images(tmp_path / "photos")
+    options: dict[str, Any] = {"format": "tfrecord", "shard_records": 2}
+    assert dataformats.convert(tmp_path / "photos", tmp_path / "y", **options, dry_run=True).records == 8
+    assert not (tmp_path / "y").exists()
+
+    def stop(done: int, total: int) -> None:
+        if done >= 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        dataformats.convert(tmp_path / "photos", tmp_path / "y", **options, progress=stop)
+    report = dataformats.convert(tmp_path / "photos", tmp_path / "y", **options, resume=True)
+    assert report.records == 8
+    assert report.resumed >= 2
+    assert dataformats.verify(tmp_path / "y", against=tmp_path / "photos").ok
+
+
+def test_a_folder_with_other_files_is_not_replaced(tmp_path: Path) -> None:
+    spec = {"image": "png", "path": "utf8"}
+    with dataformats.create(tmp_path / "x", "images", spec=spec) as out:
+        out.append({"image": encoded(1), "path": "a/b.png"})
+    (tmp_path / "x" / "notes.txt").write_text("mine", "utf-8")
+    with pytest.raises(TargetExistsError, match="is not replaced"):
+        dataformats.create(tmp_path / "x", "images", spec=spec, overwrite=True)
+    assert (tmp_path / "x" / "notes.txt").exists()
+    assert len(dataformats.open(tmp_path / "x")) == 1
+
+
+@pytest.mark.parametrize("path", ["a\0.png", "a.png/b.png"])
+def test_paths_no_file_can_have(path: str, tmp_path: Path) -> None:
+    with dataformats.create(tmp_path / "x", "images", spec={"image": "png", "path": "utf8"}) as out:
+        out.append({"image": encoded(1), "path": "a.png"})
+        with pytest.raises(SpecError, match="field 'path'"):
+            out.append({"image": encoded(1), "path": path})
