@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from dataformats.kernels import hold_blocks
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 from dataformats.storage.reference_read import read_blobs
 
-__all__ = ["FrameIndex", "FrameIndexStore", "Hint", "error_from_json", "error_to_json"]
+__all__ = ["FrameIndex", "FrameIndexStore", "Hint", "Tiling", "error_from_json", "error_to_json"]
 
 _LOG = logging.getLogger("dataformats")
 _BATCH = 4096  # headers read at once; the data between the headers of short records is read as well
@@ -43,18 +43,28 @@ may raise the errors of bad data: `ValueError`, `LookupError`, `ArithmeticError`
 """
 
 
+class Tiling(Protocol):
+    """How blobs lie in a file: `head` bytes before the first one, `extra` bytes between two."""
+
+    @property
+    def head(self) -> int: ...
+
+    @property
+    def extra(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class FrameIndex:
-    """The frames of one file, back to back from its first byte. Offsets are sums of the stored lengths.
+    """The frames, or lines, of one file, back to back. Offsets are sums of the stored lengths.
 
     Attributes:
-        framing: The frames of the format.
+        framing: The frames of the format, or how far the blobs of the file lie apart.
         index: Their lengths, and their checksums if frames have checksums.
         rest: Why the bytes behind the last frame cannot be read; they count as one more record. `None` if no bytes
             follow.
     """
 
-    framing: Framing
+    framing: Tiling
     index: Index
     rest: FormatError | None = None
 
@@ -71,14 +81,14 @@ class FrameIndex:
         """True if the index was compared with the file, and kept because the file is damaged."""
         return bool(self.index.metadata.get("is_compared"))
 
-    def frames(self) -> Frames:
+    def frames(self, framing: Framing) -> Frames:
         """Return all frames, in memory.
 
         Raises:
             BrokenBlockError: The index is damaged and has to be built again.
         """
         columns = self.index.rows(0, len(self.index)).columns
-        return Frames(self.framing, columns["length"].astype(np.int64), columns.get("crc"), self.rest)
+        return Frames(framing, columns["length"].astype(np.int64), columns.get("crc"), self.rest)
 
     def packed(self) -> PackedRows:
         """Return where its rows lie, for the kernels."""
@@ -104,7 +114,7 @@ class FrameIndex:
         length = rows.columns["length"].astype(np.int64)
         crc = rows.columns.get("crc")
         stored = None if crc is None else crc.astype(np.uint32)
-        offset = np.cumsum(length + extra) + (rows.before + extra * min(first, n)) - length - self.framing.tail
+        offset = np.cumsum(length + extra) + (rows.before + extra * min(first, n)) - length - extra + self.framing.head
         if stop <= n or self.rest is None:
             return FileIndex(offset, length, stored)
         return FileIndex(
@@ -132,19 +142,41 @@ class FrameIndexStore:
     foreign: Callable[[StoredFile], Iterator[Hint]] = _no_hints
 
     def load_exact(self, file: StoredFile, cache: IndexCache) -> FrameIndex | None:
-        """Return the cached index of this version of the file, or `None`.
+        """Return the index of this version of the file, from the cache or beside the data, or `None`.
 
-        Size and modification time identify the version; files without a modification time have only hints.
+        Size and modification time identify the version. Other indexes are hints: see `load_hinted`. If the file is not
+        local, one of them counts if the frame in the middle is where it says. To read every header would be a request
+        for each record, and each frame is checked when its record is read.
         """
         stored = file.stored
-        index = cache.load(stored, self.framing.name) if len(stored.identity) > 1 else None
-        if index is None or not index.exact:
-            return None
-        try:
-            return self._checked(index, file)
-        except (ValueError, KeyError, TypeError, OverflowError) as error:
-            _LOG.warning("ignored the index %s of %s: %s", cache.path(stored), file.name, error)
-            return None
+        for place in dict.fromkeys((cache, cache.beside)):
+            index = place.load(stored, self.framing.name)
+            is_hint = index is not None and not (index.exact and len(stored.identity) > 1)
+            if index is None or (is_hint and (stored.local is not None or file.is_compressed)):
+                continue
+            try:
+                found = self._checked(index, file)
+                if is_hint:
+                    self._check_middle(found, file)
+                return found
+            except (ValueError, KeyError, TypeError, OverflowError) as error:
+                _LOG.warning("ignored the index %s of %s: %s", place.path(stored) or "beside it", file.name, error)
+        return None
+
+    def _check_middle(self, index: FrameIndex, file: StoredFile) -> None:
+        """Raise `ValueError` unless a frame begins in the middle of the file, behind the end of another, as indexed."""
+        row = len(index) // 2
+        if index.rest is not None:
+            raise ValueError("it is of another version of the file")
+        if not len(index):
+            return
+        rows, framing = index.part(max(0, row - 1), row + 1), self.framing
+        tail = framing.tail if row else 0
+        begin = int(rows.offset[-1]) - framing.head - tail
+        found = np.frombuffer(file.pread(begin, tail + framing.head), np.uint8)
+        is_sound = headers_are_sound(framing, found, np.array([tail]), rows.length[-1:])
+        if not is_sound or (tail and rows.stored is not None and found[:tail].view("<u4")[0] != rows.stored[0]):
+            raise ValueError(f"it does not fit the file: its record {row} is not at byte {begin + tail}")
 
     def load_hinted(self, file: StoredFile, cache: IndexCache) -> Frames | None:
         """Return the frames of a file from an index of unknown age, after reading every header; or `None`."""
@@ -196,8 +228,8 @@ class FrameIndexStore:
         return FrameIndex(self.framing, index, rest)
 
     def _hints(self, file: StoredFile, cache: IndexCache) -> Iterator[Hint]:
-        """Yield the hints of all readable indexes."""
-        for place in (cache,) if cache.where == "beside" else (cache, IndexCache("beside")):
+        """Yield the hints of all readable indexes; if the file is not local, only the ones of other programs."""
+        for place in () if file.local is None else dict.fromkeys((cache, cache.beside)):
             index = place.load(file, self.framing.name)
             if index is not None and index.metadata.get("rest") is None:
                 yield place.where, _lengths(index)

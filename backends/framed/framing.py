@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +12,38 @@ from numpy.typing import NDArray
 from dataformats.batch import Blobs
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces import Check, OutdatedIndexError
+from dataformats.kernels import gather
 
-__all__ = ["MAX_LENGTH", "Framing", "Octets", "Positions", "gather_integers", "length_problems", "too_long"]
+__all__ = [
+    "MAX_LENGTH",
+    "FramedBlobs",
+    "Framing",
+    "Octets",
+    "Positions",
+    "gather_integers",
+    "length_problems",
+    "too_long",
+]
 
+_LONG_BYTES = 2048  # copying longer records takes longer than a call of the checksum for each
 MAX_LENGTH = 2**62  # no file is longer, and offsets behind such a record still fit int64
 
 Octets = NDArray[np.uint8]
 Positions = NDArray[np.int64]
+
+
+class FramedBlobs(NamedTuple):
+    """Frames to be written, and the rows of their index.
+
+    Attributes:
+        parts: Their bytes, in order.
+        lengths: int64[n], bytes of data of each.
+        checksums: uint32[n], the checksum of the data in each footer; `None` if the format has no footers.
+    """
+
+    parts: Sequence[bytes | memoryview]
+    lengths: Positions
+    checksums: NDArray[np.uint32] | None
 
 
 class Framing(ABC):
@@ -47,11 +72,37 @@ class Framing(ABC):
 
     def frames(self, blobs: Sequence[bytes]) -> bytes:
         """Return the frames of these records, back to back."""
-        return b"".join(self.frame_parts(blobs))
+        return b"".join(self.framed(blobs).parts)
+
+    def framed(self, blobs: Sequence[bytes]) -> FramedBlobs:
+        """Return the parts of `frames`: one if the records are short, else their data are not copied."""
+        lengths = np.fromiter(map(len, blobs), np.int64, len(blobs))
+        if lengths.sum() >= _LONG_BYTES * len(blobs):
+            checksums = self.checksums(blobs)
+            return FramedBlobs(self._parts(blobs, lengths, checksums), lengths, checksums)
+        data = Blobs.join(blobs)
+        checksums = self.checksums(data)
+        feet = np.zeros(0, np.uint8) if checksums is None else checksums.view(np.uint8)
+        buffer = np.concatenate([self.heads(lengths), data.buffer, feet])
+        numbers, behind = np.arange(len(lengths)), self.head * len(lengths)
+        starts = np.stack([self.head * numbers, behind + data.starts, len(buffer) - len(feet) + self.tail * numbers], 1)
+        sizes = np.stack([np.full_like(lengths, self.head), lengths, np.full_like(lengths, self.tail)], 1)
+        return FramedBlobs([gather(buffer, starts.reshape(-1), sizes.reshape(-1))[0].data], lengths, checksums)
+
+    def _parts(self, blobs: Sequence[bytes], lengths: Positions, checksums: NDArray[np.uint32] | None) -> list[bytes]:
+        heads, feet = self.heads(lengths).tobytes(), b"" if checksums is None else checksums.tobytes()
+        head, tail, parts = self.head, self.tail, list[bytes]()
+        for n, blob in enumerate(blobs):
+            parts += (heads[head * n : head * n + head], blob, feet[tail * n : tail * n + tail])
+        return parts
 
     @abstractmethod
-    def frame_parts(self, blobs: Sequence[bytes]) -> list[bytes]:
-        """Return the parts of `frames` in order; the data are not copied."""
+    def heads(self, lengths: Positions) -> Octets:
+        """Return uint8[n * head], the headers of records of these lengths."""
+
+    def checksums(self, blobs: Blobs | Sequence[bytes]) -> NDArray[np.uint32] | None:
+        """Return `<u4[n]`, the footers of these records; `None` if frames have none."""
+        return None
 
     @abstractmethod
     def scan_window(

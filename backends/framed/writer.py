@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
-from dataformats.backends.framed.framing import Framing
+from dataformats.backends.framed.framing import Framing, gather_integers
 from dataformats.backends.framed.stream import iter_chunks
 from dataformats.batch import Blobs, StoredRecords
 from dataformats.errors import FormatError
 from dataformats.indexing.file_index import FileIndex
-from dataformats.interfaces import BlobWriter, ReaderOptions, RecordChunk
+from dataformats.indexing.index_journal import IndexJournal
+from dataformats.interfaces import BlobWriter, FilePlace, ReaderOptions, RecordChunk
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import gather
 from dataformats.writing.appending_writer import AppendingWriter
@@ -27,6 +29,7 @@ class FramedWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportIncomp
     Args:
         path: The file.
         resume: Keep the whole and sound records at the front of the file, and append to them.
+        place: Where the file belongs. `close` leaves an index beside a shard of a folder that is not published yet.
 
     Attributes:
         framing: The frames of the format.
@@ -34,13 +37,22 @@ class FramedWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportIncomp
 
     framing: Framing
 
+    def __init__(self, path: Path, *, resume: bool = False, place: FilePlace | None = None) -> None:
+        self._index: IndexJournal | None = None
+        if place is not None and place.name is None:
+            self._index = IndexJournal(path, has_checksums=self.framing.tail > 0)
+        super().__init__(path, resume=resume)
+
     def frame(self, record: bytes) -> bytes:
         """Return the frame of one record."""
         return self.framing.frames([record])
 
     def frames(self, records: Sequence[bytes]) -> Sequence[bytes | memoryview]:
         """Return the frames of several records, compressed if the file is."""
-        return self._compressed(self.framing.frame_parts(records))
+        framed = self.framing.framed(records)
+        if self._index is not None:
+            self._index.append(framed.lengths, framed.checksums)
+        return self._compressed(framed.parts)
 
     def frame_end(self, offset: int, length: int) -> int:
         """Return where the frame of a record ends: behind its footer."""
@@ -49,6 +61,7 @@ class FramedWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportIncomp
     def index(self, file: StoredFile) -> Iterator[FileIndex]:
         """Yield where the sound records lie, some at a time; their data are verified."""
         for chunk in self._sound(file):
+            self._add_to_index(chunk.blobs)
             yield FileIndex(chunk.blobs.starts + chunk.base, chunk.blobs.lengths)
 
     def append_stored(self, records: StoredRecords) -> None:
@@ -60,7 +73,33 @@ class FramedWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportIncomp
         self._open_file()
         self._write_pending()
         self._count(len(blobs), int(blobs.lengths.sum()))
+        self._add_to_index(blobs)
         self._write(*self._compressed([_frames_around(blobs, self.framing)]))
+
+    def close(self, *, sync: bool = True) -> None:
+        """Complete the file and sync it, and leave its index if it gets one; a second call is a no-op."""
+        is_open = self._file is not None
+        super().close(sync=sync)
+        if is_open and self._index is not None:
+            self._index.save(self.framing.name, {"compression": "none", "rest": None, "damage": None})
+
+    def suspend(self) -> None:
+        super().suspend()
+        if self._index is not None:
+            self._index.discard()
+
+    def discard(self) -> None:
+        try:
+            if self._index is not None:
+                self._index.discard()
+        finally:
+            super().discard()
+
+    def _add_to_index(self, blobs: Blobs) -> None:
+        """Add records to the index, from a buffer that holds their frames."""
+        if self._index is not None:
+            ends = blobs.starts + blobs.lengths
+            self._index.append(blobs.lengths, gather_integers(blobs.buffer, ends, "<u4") if self.framing.tail else None)
 
     # ---- hooks for compression
 

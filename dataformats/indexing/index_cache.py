@@ -16,13 +16,14 @@ import struct
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dataformats.errors import UnknownNameError
+from dataformats.errors import FormatError, UnknownNameError
+from dataformats.fork_hooks import cached_property
 from dataformats.indexing.block_file import (
     BlockColumn,
     BlockLayout,
@@ -34,26 +35,22 @@ from dataformats.indexing.block_file import (
     pack,
     unpack,
 )
-from dataformats.indexing.index_set import IndexSet
+from dataformats.indexing.index_set import INDEX_SUFFIX, FolderIndexes, IndexSet, LocalBytes, Read
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.atomic import write_chunks
 from dataformats.storage.descriptors import open_patiently
 
-__all__ = ["INDEX_SUFFIX", "Index", "IndexCache", "cache_folder", "check_place"]
+__all__ = ["INDEX_SUFFIX", "UNUSABLE", "Index", "IndexCache", "cache_folder", "check_place", "read_header"]
 
 _LOG = logging.getLogger("dataformats")
 _MAGIC = b"DFINDEX3"
 _HEADER = struct.Struct("<8sII")
 _FIRST_READ = 4096  # a header has about 400 bytes, more if the file is damaged
 _MAX_HEADER = 2**20
-_UNUSABLE = (ValueError, LookupError, TypeError, ArithmeticError, RecursionError, struct.error, OSError, MemoryError)
+UNUSABLE = (ValueError, LookupError, TypeError, ArithmeticError, RecursionError, struct.error, OSError, MemoryError)
 _TICK_NS = 50_000_000
 _SMALL = 2**14  # bytes of blocks that are kept together with others
-INDEX_SUFFIX = ".dataformats.idx"
 _PLACES = ("cache", "beside")
-
-Read = Callable[[int, int], bytes]
-"""Takes an offset and a length, and returns those bytes; fewer at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +91,7 @@ class Index:
         """
         try:
             return unpack(self.layout, self.read, self.seal, first, stop)
-        except OSError as error:
+        except (OSError, FormatError) as error:  # the latter of an object that was replaced
             raise BrokenBlockError(str(error)) from error
 
 
@@ -102,7 +99,7 @@ class IndexCache:
     """Loads and saves the indexes of the files of a dataset. Thread-safe.
 
     Args:
-        where: `"cache"`, `"beside"` the data, or a folder.
+        where: `"cache"`, `"beside"` the data, or a folder. Beside the data, `load` also finds the index of shards.
 
     Attributes:
         folder: The folder of the indexes; empty if each lies beside its file.
@@ -113,6 +110,8 @@ class IndexCache:
         self.where = where
         self.failure: str | None = None
         self._sets: dict[str, IndexSet] = {}
+        self._shards = FolderIndexes()
+        self._beside: dict[str, StoredFile | None] = {}  # the indexes beside files behind URLs, by their names
         self._folders: dict[str, str] = {}  # given to resolved: resolving ten thousand names takes a second
         self.folder: str = (
             "" if where == "beside" else str(cache_folder() / "indexes" if where == "cache" else Path(where))
@@ -152,9 +151,16 @@ class IndexCache:
         member = self._load_member(file, kind)
         return member if member is not None and member.exact else self._load_single(file, kind) or member
 
+    @cached_property
+    def beside(self) -> IndexCache:
+        """The indexes beside the data."""
+        return self if self.where == "beside" else IndexCache("beside")
+
     def _load_single(self, file: StoredFile, kind: str) -> Index | None:
         path = self.path(file)
-        sidecar = file.file_beside(file.basename + INDEX_SUFFIX) if path is None else None
+        if path is None and file.name not in self._beside:
+            self._beside[file.name] = file.file_beside(file.basename + INDEX_SUFFIX)
+        sidecar = self._beside[file.name] if path is None else None
         if path is None and sidecar is None:
             return None
         try:
@@ -163,22 +169,22 @@ class IndexCache:
             assert path is not None  # path or sidecar is not None
             with open_patiently(lambda: open(path, "rb", buffering=0)) as opened:
                 start, size = opened.read(_FIRST_READ), os.fstat(opened.fileno()).st_size
-            return _parse(_Local(path, start), size, file, kind, path)
+            return _parse(LocalBytes(path, start), size, file, kind, path)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except _UNUSABLE as error:
+        except UNUSABLE as error:
             _LOG.warning("ignored the index %s: %s", path or (sidecar and sidecar.name), error)
             return None
 
     def _load_member(self, file: StoredFile, kind: str) -> Index | None:
         members, name = self._set_of(file)
         try:
-            found = None if members is None else members.load(name)
-            if members is None or found is None:
-                return None
-            header, base, n_bytes = found
-            return _index(header, n_bytes, file, kind, (_Local(members.path), members.path, base))
-        except _UNUSABLE as error:
+            if members is not None:
+                found = members.load(name)
+            else:
+                found = self._shards.load(file) if self.where == "beside" else None
+            return None if found is None else _index(found[0], found[1], file, kind, found[2])
+        except UNUSABLE as error:
             _LOG.warning("ignored an index of %s: %s", file.name, error)
             return None
 
@@ -223,7 +229,7 @@ class IndexCache:
             if path is None:
                 raise OSError("cannot write beside data that are not local")
             _write(path, start, pack(layout, columns, seal))
-            read = _Blocks(_Local(path), len(start))
+            read = _Blocks(LocalBytes(path), len(start))
         except (OSError, MemoryError) as error:
             self._report(file.name, str(error))  # the text alone: the error's traceback would keep the columns alive
             path, read = None, partial(_slice, b"".join(pack(layout, columns, seal)))
@@ -280,30 +286,6 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dataformats"
 
 
-class _Local:
-    """Reads from a path, opened for each call: open indexes of many files would take too many descriptors."""
-
-    __slots__ = ("_path", "_start")
-
-    def __init__(self, path: str, start: bytes = b"") -> None:
-        self._path = path
-        self._start = start
-
-    def __call__(self, offset: int, length: int) -> bytes:
-        if offset + length <= len(self._start):
-            return self._start[offset : offset + length]
-        flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | os.O_CLOEXEC
-        descriptor = open_patiently(lambda: os.open(self._path, flags))
-        try:
-            return os.pread(descriptor, length, offset)
-        finally:
-            os.close(descriptor)
-
-    def without_start(self) -> _Local:
-        """Return a reader of the same path that holds none of its bytes."""
-        return _Local(self._path)
-
-
 class _Blocks:
     """The blocks of an index behind its header."""
 
@@ -322,6 +304,16 @@ def _slice(data: bytes, offset: int, length: int) -> bytes:
 
 
 def _parse(read: Read, size: int, file: StoredFile, kind: str, path: str | None) -> Index | None:
+    header, base = read_header(read, size)
+    return _index(header, size - base, file, kind, (read, path, base))
+
+
+def read_header(read: Read, size: int) -> tuple[dict[str, Any], int]:
+    """Return the header of an index of `size` bytes, and where its blocks begin.
+
+    Raises:
+        ValueError, struct.error: It is damaged.
+    """
     start = read(0, min(size, _FIRST_READ))
     magic, length, checksum = _HEADER.unpack_from(start)
     base = _HEADER.size + length
@@ -330,7 +322,7 @@ def _parse(read: Read, size: int, file: StoredFile, kind: str, path: str | None)
     text = (start if base <= len(start) else read(0, base))[_HEADER.size : base]
     if zlib.crc32(text) != checksum:
         raise ValueError("its header is damaged")
-    return _index(json.loads(text), size - base, file, kind, (read, path, base))
+    return json.loads(text), base
 
 
 def _index(
@@ -354,7 +346,7 @@ def _index(
     if not isinstance(header["facts"], dict):
         raise ValueError(f"expected a mapping of metadata, found {type(header['facts']).__name__}")
     exact = identity == file.identity and not _racy(identity, _whole(header["made_ns"]))
-    blocks = _Blocks(read.without_start() if isinstance(read, _Local) else read, base)
+    blocks = _Blocks(read.without_start() if isinstance(read, LocalBytes) else read, base)
     name = str(header["digest"])
     seal = zlib.crc32(name.encode())
     return Index(layout, _total(layout, header), name, header["facts"], exact, seal, blocks, path, base)

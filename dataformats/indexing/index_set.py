@@ -1,4 +1,7 @@
-"""The indexes of the small files of a folder, together in one file: one for each would take longer than the scan.
+"""The indexes of the files of a folder, together in one file: one for each would take longer than the scan.
+
+The index cache keeps the indexes of small files so, and a writer of shards leaves one beside their folder,
+`NAME.dataformats.idx`: programs that read all files of a folder do not find it there.
 
 The file is `DFINDEXS`, the length (uint64) and the CRC32 (uint32) of a table, the table, and the blocks of each file in
 its order. A line of the table has the bytes of the blocks, a tab, the file's name, a tab, and the header as JSON.
@@ -14,16 +17,18 @@ import struct
 import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from dataformats.errors import FormatError
 from dataformats.fork_hooks import after_fork
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.atomic import write_chunks
 from dataformats.storage.descriptors import open_patiently
 
-__all__ = ["IndexSet"]
+__all__ = ["INDEX_SUFFIX", "FolderIndexes", "IndexSet", "LocalBytes", "Member", "Read", "write_members"]
 
 _LOG = logging.getLogger("dataformats")
 _MAGIC = b"DFINDEXS"
@@ -31,6 +36,21 @@ _START = struct.Struct("<8sQI")
 _UNUSABLE = (ValueError, struct.error, OSError, MemoryError)
 _SAVED_EVERY_S = 1.0
 _SHARE = 20  # saving takes at most so small a part of the time
+_WHOLE_BYTES = 2**22  # the first bytes of an index behind a URL, which are read at once
+INDEX_SUFFIX = ".dataformats.idx"
+
+Read = Callable[[int, int], bytes]
+"""Takes an offset and a length, and returns those bytes; fewer at the end."""
+
+Found = tuple[Any, int, tuple[Read, str | None, int]]
+"""The header of an index, the bytes of its blocks; how to read them, their path if it is local, and their offset."""
+
+
+_Table = dict[str, tuple[int, int, str]]  # key to base, bytes and header
+_FolderIndex = tuple[Read, str | None, _Table]  # how to read it, and its path if it is local
+
+Member = tuple[str, dict[str, Any], int]
+"""The name of a file, the header of its index, and the bytes of its blocks."""
 
 
 class IndexSet:
@@ -47,7 +67,7 @@ class IndexSet:
     def __init__(self, path: str, folder: str | None) -> None:
         self.path = path
         self._folder = folder
-        self._saved: dict[str, tuple[int, int, str]] = {}  # name to base, bytes, header
+        self._saved: _Table = {}
         self._new: dict[str, tuple[bytes, str]] = {}  # name to blocks, header
         self._seen: tuple[int, int, int] | None = None
         self._saved_at, self._cost_s = time.monotonic(), 0.0
@@ -57,8 +77,8 @@ class IndexSet:
     def _unlock(self) -> None:
         self._lock = threading.Lock()
 
-    def load(self, name: str) -> tuple[Any, int, int] | None:
-        """Return the header of a file's index, and where its blocks begin and their bytes; `None` if it is not saved.
+    def load(self, name: str) -> Found | None:
+        """Return the index of a file; `None` if it is not saved.
 
         Raises:
             ValueError: The header is damaged.
@@ -66,7 +86,7 @@ class IndexSet:
         with self._lock:
             self._refresh()
             found = self._saved.get(_key(name))
-        return None if found is None else (json.loads(found[2]), *found[:2])
+        return None if found is None else (json.loads(found[2]), found[1], (LocalBytes(self.path), self.path, found[0]))
 
     def add(self, name: str, header: dict[str, Any], blocks: bytes) -> None:
         """Add the index of a file, or replace it; save all of them from time to time.
@@ -75,7 +95,7 @@ class IndexSet:
             OSError: They cannot be saved.
         """
         with self._lock:
-            self._new[_key(name)] = blocks, json.dumps(header, separators=(",", ":"))
+            self._new[_key(name)] = blocks, _text(header)
             if time.monotonic() - self._saved_at > max(_SAVED_EVERY_S, _SHARE * self._cost_s):
                 self._save()
 
@@ -100,15 +120,12 @@ class IndexSet:
         with suppress(OSError):
             there = set(map(_key, os.listdir(self._folder))) if self._folder is not None else kept.keys()
             kept = {name: found for name, found in kept.items() if name in there}
-        lines = [f"{n_bytes}\t{name}\t{header}\n" for name, (_, n_bytes, header) in kept.items()]
-        lines += [f"{len(blocks)}\t{name}\t{header}\n" for name, (blocks, header) in new.items()]
-        text = "".join(lines).encode()
-        start = _START.pack(_MAGIC, len(text), zlib.crc32(text)) + text
+        lines = [_line(name, header, n_bytes) for name, (_, n_bytes, header) in kept.items()]
+        lines += [_line(name, header, len(blocks)) for name, (blocks, header) in new.items()]
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
         try:
             added = (blocks for blocks, _ in new.values())
-            chunks = itertools.chain((start,), self._blocks([found[:2] for found in kept.values()]), added)
-            write_chunks(Path(self.path), chunks, sync_to_disk=False)
+            _write(self.path, lines, itertools.chain(self._blocks([found[:2] for found in kept.values()]), added))
         finally:
             self._saved_at = time.monotonic()
             self._cost_s = self._saved_at - begin
@@ -128,23 +145,135 @@ class IndexSet:
             if seen == self._seen:
                 return
             self._seen, self._saved = seen, {}
-            with open_patiently(lambda: open(self.path, "rb")) as file:
-                magic, length, checksum = _START.unpack(file.read(_START.size))
-                text = file.read(length) if magic == _MAGIC and length <= status.st_size else b""
-            if magic != _MAGIC or len(text) != length or zlib.crc32(text) != checksum:
-                raise ValueError("not indexes of this version, or their table is damaged")
-            found, base = {}, _START.size + length
-            for line in text.decode().split("\n")[:-1]:
-                n_bytes, name, header = line.split("\t")
-                found[name] = base, int(n_bytes), header
-                base += int(n_bytes)
-            if base != status.st_size:
-                raise ValueError(f"expected {base} bytes, found {status.st_size}")
-            self._saved = found
+            self._saved = _table(LocalBytes(self.path), status.st_size)
         except (FileNotFoundError, NotADirectoryError):
             self._saved = {}
         except _UNUSABLE as error:
             _LOG.warning("ignored the indexes %s: %s", self.path, error)
+
+
+class LocalBytes:
+    """Reads from a path, opened for each call: open indexes of many files would take too many descriptors."""
+
+    __slots__ = ("_path", "_start")
+
+    def __init__(self, path: str, start: bytes = b"") -> None:
+        self._path = path
+        self._start = start
+
+    def __call__(self, offset: int, length: int) -> bytes:
+        if offset + length <= len(self._start):
+            return self._start[offset : offset + length]
+        flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | os.O_CLOEXEC
+        descriptor = open_patiently(lambda: os.open(self._path, flags))
+        try:
+            return os.pread(descriptor, length, offset)
+        finally:
+            os.close(descriptor)
+
+    def without_start(self) -> LocalBytes:
+        """Return a reader of the same path that holds none of its bytes."""
+        return LocalBytes(self._path)
+
+
+class FolderIndexes:
+    """The indexes beside folders of shards; each is read once. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._folders: dict[str, _FolderIndex | None] = {}
+        self._unlock()
+        after_fork(self, "_unlock")
+
+    def _unlock(self) -> None:
+        self._lock = threading.Lock()
+
+    def load(self, file: StoredFile) -> Found | None:
+        """Return the index of a shard, or `None`.
+
+        Raises:
+            ValueError: The header is damaged.
+        """
+        folder = file.name.removesuffix(file.basename)
+        with self._lock:
+            if folder not in self._folders:
+                self._folders[folder] = self._read(file)
+            index = self._folders[folder]
+        if index is None or (found := index[2].get(_key(file.basename))) is None:
+            return None
+        return json.loads(found[2]), found[1], (*index[:2], found[0])
+
+    def _read(self, file: StoredFile) -> _FolderIndex | None:
+        folder = file.folder()
+        if folder is None or not folder.basename:
+            return None
+        name = folder.basename + INDEX_SUFFIX
+        try:
+            if file.local is None:
+                with suppress(FormatError):  # longer than that
+                    found = folder.bytes_beside(name, _WHOLE_BYTES)  # by one request
+                    start = b"" if found is None else found[1]
+                    return (_FirstBytes(start), None, _table(_FirstBytes(start), len(start))) if start else None
+            there = folder.file_beside(name)
+            if there is None:
+                return None
+            local = there.local
+            read: Read = LocalBytes(local) if local is not None else _FirstBytes(there.pread(0, _WHOLE_BYTES), there)
+            return read, local, _table(read, there.size)
+        except _UNUSABLE as error:
+            _LOG.warning("ignored the index %s of %s: %s", name, folder.name, error)
+            return None
+
+
+class _FirstBytes:
+    """Reads from the first bytes of a file behind a URL, which are kept, and else from the file."""
+
+    def __init__(self, start: bytes, file: StoredFile | None = None) -> None:
+        self._start = start
+        self._file = file
+
+    def __call__(self, offset: int, length: int) -> bytes:
+        if self._file is None or offset + length <= len(self._start):
+            return self._start[offset : offset + length]
+        return self._file.pread(offset, length)
+
+
+def write_members(path: Path, members: Sequence[Member], blocks: Iterable[bytes]) -> None:
+    """Write indexes, and their blocks in this order, as one file."""
+    _write(str(path), [_line(_key(name), _text(header), n_bytes) for name, header, n_bytes in members], blocks)
+
+
+def _write(path: str, lines: Sequence[str], blocks: Iterable[bytes]) -> None:
+    text = "".join(lines).encode()
+    start = _START.pack(_MAGIC, len(text), zlib.crc32(text)) + text
+    write_chunks(Path(path), itertools.chain((start,), blocks), sync_to_disk=False)
+
+
+def _line(key: str, header: str, n_bytes: int) -> str:
+    return f"{n_bytes}\t{key}\t{header}\n"
+
+
+def _table(read: Read, size: int) -> _Table:
+    """Return key to base, bytes and header of each index.
+
+    Raises:
+        ValueError: They are damaged.
+    """
+    magic, length, checksum = _START.unpack(read(0, _START.size))
+    text = read(_START.size, length) if magic == _MAGIC and length <= size else b""
+    if magic != _MAGIC or len(text) != length or zlib.crc32(text) != checksum:
+        raise ValueError("not indexes of this version, or their table is damaged")
+    found, base = {}, _START.size + length
+    for line in text.decode().split("\n")[:-1]:
+        n_bytes, key, header = line.split("\t")
+        found[key] = base, int(n_bytes), header
+        base += int(n_bytes)
+    if base != size:
+        raise ValueError(f"expected {base} bytes, found {size}")
+    return found
+
+
+def _text(header: dict[str, Any]) -> str:
+    return json.dumps(header, separators=(",", ":"))
 
 
 def _key(name: str) -> str:

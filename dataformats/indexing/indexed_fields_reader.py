@@ -6,6 +6,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,7 @@ class FieldsIndex:
     Attributes:
         n_records: How many records there are.
         fields: Field to its extents, one for each record; the length is -1 if the record lacks the field.
+        metadata: Further metadata of the file, as JSON, kept with the index.
 
     Example:
         >>> import numpy as np
@@ -45,6 +47,7 @@ class FieldsIndex:
 
     n_records: int
     fields: Mapping[str, FileIndex] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 class IndexedFieldsReader(Reader):
@@ -136,12 +139,14 @@ class IndexedFieldsReader(Reader):
             try:
                 columns = kept.rows(0, len(kept)).columns
                 fields = [str(name) for name in kept.metadata["fields"]]
-                return FieldsIndex(len(kept), {name: _extents(columns, at) for at, name in enumerate(fields)})
-            except (BrokenBlockError, LookupError, TypeError) as error:
+                extents = {name: _extents(columns, at) for at, name in enumerate(fields)}
+                return FieldsIndex(len(kept), extents, dict(kept.metadata.get("metadata", {})))
+            except (BrokenBlockError, LookupError, TypeError, ValueError) as error:
                 _LOG.warning("ignored the index of %s: %s", file.name, error)
         index = self.build_index(file)
         if not any(extents.problems for extents in index.fields.values()):
-            self._cache.save(file.stored, self._kind, _columns(index), {"fields": list(index.fields)})
+            metadata = {"fields": list(index.fields), "metadata": dict(index.metadata)}
+            self._cache.save(file.stored, self._kind, _columns(index), metadata)
         return index
 
     def _located(self, name: str, where: RecordsByFile) -> Located:

@@ -31,7 +31,6 @@ class IndexedReader(Reader):
 
     Args:
         files: The files, in reading order.
-        indexes_are_local: True if indexes lie on the local disk even though the files may not.
         counts: int64[n_files], the records of each file, if they are known: each index is then loaded at its first use.
 
     Attributes:
@@ -46,15 +45,9 @@ class IndexedReader(Reader):
     is_packed: bool = False
     has_stored: bool = False
 
-    def __init__(
-        self,
-        files: Sequence[StoredFile],
-        *,
-        indexes_are_local: bool = False,
-        counts: NDArray[np.int64] | None = None,
-    ) -> None:
+    def __init__(self, files: Sequence[StoredFile], *, counts: NDArray[np.int64] | None = None) -> None:
         self.files: Sequence[StoredFile] = list(files)
-        self._is_local = indexes_are_local or all(file.local is not None for file in self.files)
+        self._is_local = all(file.local is not None for file in self.files)
         self._indexes: list[RecordIndex] | _IndexesOnDemand | None = None
         self._counts = counts
         self._starts: NDArray[np.int64] | None = None

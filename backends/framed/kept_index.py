@@ -1,0 +1,145 @@
+"""Base class of readers whose files have indexes that the index cache keeps: loaded, built, repaired, compared."""
+
+from __future__ import annotations
+
+import threading
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+
+from dataformats.backends.framed.frame_index import FrameIndex
+from dataformats.backends.framed.progress import ScanProgress
+from dataformats.errors import FormatError
+from dataformats.indexing.block_file import BrokenBlockError
+from dataformats.indexing.index_cache import IndexCache
+from dataformats.indexing.indexed_reader import FileIndex, IndexedReader, RecordIndex
+from dataformats.interfaces import CachesIndexes, OutdatedIndexError, ReaderOptions
+from dataformats.interfaces.stored_file import StoredFile
+
+__all__ = ["KeptIndexReader"]
+
+_MOST_KEPT = 2**24  # bytes of new indexes; more are read from where they were saved
+
+
+class KeptIndexReader(IndexedReader, CachesIndexes):
+    """The records of files whose indexes are kept.
+
+    Args:
+        files: The files, decompressed.
+        options: The options of `open`.
+    """
+
+    is_packed = True
+
+    def __init__(self, files: Sequence[StoredFile], options: ReaderOptions) -> None:
+        super().__init__(files, counts=options.counts)
+        self._options = options
+        self._cache = IndexCache(options.index)
+        self._progress = ScanProgress(options.progress, self.files)
+        self._compared: dict[int, int] = {}  # the records of each file whose index was compared with it
+        if options.counts is not None:
+            self._cache.keep_together(self.files)
+
+    @abstractmethod
+    def load_exact(self, file: StoredFile) -> FrameIndex | None:
+        """Return the kept index of this version of a file, or `None`."""
+
+    @abstractmethod
+    def build(self, file: StoredFile, progress: Callable[[int], None]) -> FrameIndex:
+        """Return a new index of a file, which is saved."""
+
+    @abstractmethod
+    def index_of_content(self, before: FrameIndex, file: StoredFile) -> FrameIndex:
+        """Return the index of the present content of a file; `before` if it still is."""
+
+    def _unlock(self) -> None:
+        super()._unlock()
+        self._repair_lock = threading.Lock()
+
+    @property
+    def index_failure(self) -> str | None:
+        return self._cache.failure
+
+    def _load_all(self) -> list[RecordIndex]:
+        self._cache.keep_together([file.stored for file in self.files])
+        indexes = super()._load_all()
+        if self._cache.save_added() > _MOST_KEPT:
+            saved = [self.load_exact(file) for file in self.files]
+            indexes = [new or old for new, old in zip(saved, indexes, strict=True)]
+        return indexes
+
+    def quick_index(self, file: int) -> FrameIndex | None:
+        """Return the cached index of a file, or `None`."""
+        index = self.load_exact(self.files[file])
+        if index is not None:
+            self._progress.skip(self.files[file])
+        return index
+
+    def load_index(self, file: int) -> FrameIndex:
+        """Return the index of a file: cached by another process since, confirmed from a hint, or built by a scan."""
+        stored = self.files[file]
+        index = self.quick_index(file)
+        if index is None:
+            with self._progress.file(stored) as progress:
+                index = self.build(stored, progress.add)
+        return index
+
+    def part(self, file: int, first: int, stop: int) -> FileIndex:
+        try:
+            return super().part(file, first, stop)
+        except BrokenBlockError:
+            with self._repair_lock:
+                part = self._repaired_part(file, first, stop)
+                self._cache.save_added()
+                return part
+
+    def _repaired_part(self, file: int, first: int, stop: int) -> FileIndex:
+        """Return a part of a damaged index: loaded again, as another process may have replaced it, or built again.
+
+        Raises:
+            FormatError: The new index differs from the first one.
+        """
+        before, stored = self.indexes[file], self.files[file]
+        for load in (self.load_exact, lambda stored: self.build(stored, lambda _: None)):
+            index = load(stored)
+            if index is None:
+                continue
+            if (len(index), index.digest) != (len(before), before.digest):
+                raise FormatError(
+                    "the index of the file was replaced by another one",
+                    path=stored.name,
+                    expected=f"{len(before)} records ({before.digest})",
+                    found=f"{len(index)} records ({index.digest})",
+                    remedy="Open the dataset again",
+                )
+            try:
+                part = index.part(first, stop)
+            except BrokenBlockError:
+                continue
+            self.indexes[file] = index
+            return part
+        raise FormatError("the index of the file is damaged again as soon as it is built", path=stored.name)
+
+    def compare_index(self, path: str) -> None:
+        with self._repair_lock:
+            for file, stored in enumerate(self.files):
+                if stored.name == path:
+                    self._compare(file)
+            self._cache.save_added()
+            self.forget_extents()
+
+    def _compare(self, file: int) -> None:
+        before, stored = self.indexes[file], self.files[file]
+        assert isinstance(before, FrameIndex)  # load_index returns no others
+        if file not in self._compared:
+            index = self.index_of_content(before, stored)
+            self._compared[file] = len(index)
+            if len(index) == len(before):
+                self.indexes[file] = index
+        if self._compared[file] != len(before):
+            raise OutdatedIndexError(
+                "the index was of another file with the same name, size and time",
+                path=stored.name,
+                expected=f"{len(before)} records",
+                found=f"{self._compared[file]}",
+                remedy="It was built again: open the dataset again",
+            )
