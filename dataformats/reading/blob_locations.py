@@ -79,8 +79,8 @@ class BlobLocations:
                 found.setdefault(row, error.at(int(indices[row])))
         return found
 
-    def place(self, row: int, field: str | None = None) -> tuple[str, int]:
-        """Return the file of a record's field (or of its first), and the byte at which its blob begins."""
+    def place(self, row: int, field: str | None = None) -> tuple[str, int | None]:
+        """Return the file of a record's field (or of its first), and the byte at which its blob begins, if known."""
         record = row if self.kept is None else int(self.kept[row])
         first = self.located.get(field or "")
         for located in self.located.values() if first is None else (first, *self.located.values()):
@@ -90,7 +90,8 @@ class BlobLocations:
                 break
         else:
             return self.files[0].name, 0
-        return self.files[extents.file[blob]].name, int(extents.offset[blob])
+        offset = int(extents.offset[blob]) if extents.fetch is None else None
+        return self.files[extents.file[blob]].name, offset
 
 
 def positions_except(n: int, left_out: Mapping[int, object]) -> NDArray[np.int64]:

@@ -6,6 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from dataformats.errors import FormatError, UnknownNameError
 from dataformats.indexing.extent_table import ExtentTable
 from dataformats.interfaces import (
     CachesIndexes,
+    Extents,
     FilesPerField,
     Located,
     OutdatedIndexError,
@@ -29,9 +31,11 @@ from dataformats.storage.native.fast_read import RECORD_BYTES, PinnedRows, read,
 from dataformats.storage.native.file_set import FileSet, open_files
 from dataformats.storage.prefetch import prefetch
 from dataformats.storage.reference_read import Fetched, read_blobs, readable_lengths
-from dataformats.storage.threads import IO_WAIT
+from dataformats.storage.remote.block_cache import current_cache
+from dataformats.storage.remote.files import FsspecFile
+from dataformats.storage.threads import IO_WAIT, concurrent_map
 
-__all__ = ["WHOLE_RECORDS", "BlobReader", "IndexDoubtError"]
+__all__ = ["WHOLE_RECORDS", "BlobReader", "IndexDoubtError", "fields_in_memory"]
 
 WHOLE_RECORDS: Mapping[str, bool | range] = {VALUE: True}
 """The stored field of formats that store one blob a record."""
@@ -53,6 +57,24 @@ class IndexDoubtError(Exception):
     def __init__(self, paths: Sequence[str]) -> None:
         super().__init__(*paths)
         self.paths = paths
+
+
+def fields_in_memory(cache: str | Sequence[str] | None, fields: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the fields that `open(cache=...)` asks to hold in memory; `("value",)` are whole records.
+
+    Raises:
+        UnknownNameError: There is no such field.
+        ValueError: No such cache.
+    """
+    if cache is None or (isinstance(cache, str) and cache.startswith("disk:")):
+        return ()
+    if cache != "memory" and (isinstance(cache, str) or not isinstance(cache, Sequence)):
+        raise ValueError(f"expected cache='memory', 'disk:PATH' or a list of fields, found {cache!r}")
+    names = tuple(fields) if isinstance(cache, str) else tuple(cache)
+    for name in names:
+        if name not in fields and tuple(fields) != tuple(WHOLE_RECORDS):
+            raise UnknownNameError("field", name=name, known=fields)
+    return names
 
 
 class BlobReader:
@@ -91,14 +113,7 @@ class BlobReader:
         self._located = threading.local()  # when this thread located blobs last: how many files were compared
 
     def _files_in_memory(self, cache: str | Sequence[str] | None) -> list[int]:
-        if cache is None or (isinstance(cache, str) and cache.startswith("disk:")):
-            return []
-        if cache != "memory" and (isinstance(cache, str) or not isinstance(cache, Sequence)):
-            raise ValueError(f"expected cache='memory', 'disk:PATH' or a list of fields, found {cache!r}")
-        spec, names = self.reader.spec, tuple(self.fields) if isinstance(cache, str) else tuple(cache)
-        for name in names:
-            if spec is not None and name not in spec:
-                raise UnknownNameError("field", name=name, known=spec)
+        names = fields_in_memory(cache, self.fields)
         if not isinstance(self.reader, FilesPerField):
             return list(range(len(self.reader.files))) if names else []
         return sorted({number for name in names for number in self.reader.files_of(name)})
@@ -149,6 +164,19 @@ class BlobReader:
         located = self.reader.locate(records, fields)
         IO_WAIT.seconds += time.perf_counter() - begin
         return located
+
+    def fetch_blocks(self, located: Mapping[str, Located]) -> None:
+        """Fetch the bytes of these blobs into the cache of this thread, as far as their files are remote."""
+        cache = current_cache()
+        if cache is None or not cache.saves:
+            return
+        ranges: list[tuple[FsspecFile, int, int]] = []
+        for one in located.values():
+            for number, first, end in _joined(one.extents):
+                file = self.reader.files[number]
+                if isinstance(file, FsspecFile):
+                    ranges.append((file, first, end - first))
+        cache.fetch(ranges)
 
     def read(
         self, located: Mapping[str, Located] | PinnedRows, slices: Sequence[ValueSlice | None] = ()
@@ -216,23 +244,32 @@ class BlobReader:
 
         They come from at most 512 local files, or 32 if one is not local: each takes a request.
         """
-        are_local = all(file.local is not None for file in self.reader.files)
-        for _, found in self.samples_of_files(_SAMPLES if are_local else _REMOTE_FILES):
+        for _, found in self.samples_of_files(_SAMPLES if self._are_local else _REMOTE_FILES):
             yield from found
+
+    @property
+    def _are_local(self) -> bool:
+        return all(file.local is not None for file in self.reader.files)
 
     def samples_of_files(self, most: int = _SAMPLES) -> Iterator[tuple[str, list[bytes]]]:
         """Yield up to `most` files, each with its samples."""
         n = len(self.reader.files)
         chosen = min(most, n)
-        each = -(-_SAMPLES // max(1, chosen))
-        place, left = 0, _SAMPLE_BYTES
-        while place < chosen and left > 0:
-            found = self._first(n * place // chosen, each)
-            yield self.reader.files[n * place // chosen].name, found
-            n_bytes = sum(map(len, found))
-            if place == 0:  # fewer files if their records are long
-                chosen = min(chosen, _SAMPLE_BYTES // max(1, n_bytes))
-            place, left = place + 1, left - n_bytes
+        if not chosen:
+            return
+        each = -(-_SAMPLES // chosen)
+        first = self._first(0, each)
+        yield self.reader.files[0].name, first
+        left = _SAMPLE_BYTES - sum(map(len, first))
+        chosen = min(chosen, _SAMPLE_BYTES // max(1, _SAMPLE_BYTES - left))  # fewer files if their records are long
+        numbers = [n * place // chosen for place in range(1, chosen)]
+        samples = partial(self._first, count=each)
+        parts = map(samples, numbers) if self._are_local else concurrent_map(samples, numbers, local=False)
+        for number, found in zip(numbers, parts, strict=True):
+            if left <= 0:
+                return
+            yield self.reader.files[number].name, found
+            left -= sum(map(len, found))
 
     def _first(self, file: int, count: int) -> list[bytes]:
         if isinstance(self.reader, SequentialReader):
@@ -295,3 +332,15 @@ def _grouped(reader: SequentialReader, n_files: int) -> Iterator[_Chunks]:
         yield group  # the records before the error
         raise
     yield group
+
+
+def _joined(extents: Extents) -> Iterator[tuple[int, int, int]]:
+    """Yield file, begin and end of the bytes of these extents, with neighbors as one range."""
+    if not len(extents) or extents.fetch is not None:
+        return
+    begin, end = extents.offset - extents.head, extents.offset + extents.length + extents.tail
+    order = np.lexsort((begin, extents.file))
+    file, begin, end = extents.file[order], begin[order], end[order]
+    ends = np.flatnonzero((np.diff(file, append=-1) != 0) | (np.append(begin[1:], 0) > end))
+    firsts = np.append(0, ends[:-1] + 1)
+    yield from zip(file[ends].tolist(), begin[firsts].tolist(), end[ends].tolist(), strict=True)

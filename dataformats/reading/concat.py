@@ -69,6 +69,13 @@ class _Concatenated(DecodingSource):
         return prints[0] if len(prints) == 1 else digest_of(prints)
 
     @property
+    def block_starts(self) -> NDArray[np.int64] | None:
+        parts = [part.block_starts for part in self._parts]
+        if any(part is None for part in parts):
+            return None
+        return np.concatenate([part + start for part, start in zip(parts, self._starts[:-1], strict=True)])
+
+    @property
     def _starts(self) -> NDArray[np.int64]:
         return np.cumsum([0, *(len(part) for part in self._parts)])
 
@@ -79,6 +86,14 @@ class _Concatenated(DecodingSource):
         starts = self._starts
         part = int(np.searchsorted(starts, index, side="right")) - 1
         return self._parts[part].origin(index - int(starts[part]))
+
+    def places_of(self, indices: NDArray[np.int64]) -> list[tuple[str, int]]:
+        numbers, owners = self._owners(indices)
+        found: dict[int, tuple[str, int]] = {}
+        for part, rows in owners:
+            places = self._parts[part].places_of(numbers[rows] - self._starts[part])
+            found.update(zip(rows.tolist(), places, strict=True))
+        return [found[row] for row in range(len(numbers))]
 
     def with_spec(self, spec: SpecLike) -> DecodingSource:
         return _Concatenated([part.with_spec(spec) for part in self._parts])
@@ -104,6 +119,11 @@ class _Concatenated(DecodingSource):
             return self._parts[0].read([], fields)
         columns, rows = interleave([batch.columns for batch in batches], places)
         return RecordBatch(columns, numbers[rows], failed, batches[0].single)
+
+    def fetch(self, indices: ArrayLike, fields: Fields = None) -> None:
+        numbers, owners = self._owners(indices)
+        for part, here in owners:
+            self._parts[part].fetch(numbers[here] - self._starts[part], fields)
 
     def read_record(self, index: int, fields: Fields = None) -> Any:
         number = index

@@ -142,6 +142,13 @@ class DatasetSchema:
             self._codec = self._declared.payload_codecs.codec(Type.named(name))
         return self._codec
 
+    def check(self, spec: Spec) -> None:
+        """Raise `SpecError` if the payload, if it is known already, cannot hold a spec."""
+        if self._reader.spec is None and self._payload is not None:
+            codec = self.payload_codec
+            if isinstance(codec, RecordCodec):
+                codec.bind(spec, self._declared.codecs)
+
     @property
     def spec_is_inferred(self) -> bool:
         """True if the spec was inferred from records: neither the call nor a sidecar declares it."""
@@ -156,7 +163,10 @@ class DatasetSchema:
         samples = list(self._samples())
         with contextlib.suppress(CorruptRecordError, SpecError, CodecError, UnknownNameError):
             unread = as_bytes(self.spec, [name for name, kind in self.spec.items() if kind.dtype is None])
-            closed = codec.bind(unread, self._declared.codecs, inferred=True)
+            try:
+                closed = codec.bind(unread, self._declared.codecs, inferred=True)
+            except SpecError:  # the payload has no bytes
+                closed = codec.bind(unread := self.spec, self._declared.codecs, inferred=True)
             closed.decode_batch(Blobs.join(samples), dict.fromkeys(unread, True))  # raises if there are others
             return ()
         return tuple(name for name in codec.infer(_parsing(codec, samples)) if name not in self.spec)

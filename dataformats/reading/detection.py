@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -13,14 +14,17 @@ from dataformats.reading.datasets_below import DatasetBelow, datasets_below
 from dataformats.reading.other_formats import other_format
 from dataformats.registry import backends
 
-__all__ = ["ONLY_BELOW", "check_one_format", "choose_files", "datasets_in", "is_of_installed"]
+__all__ = ["ONLY_BELOW", "SPLITS", "check_one_format", "choose_files", "datasets_in"]
 
 ONLY_BELOW = "the folder holds no dataset, but folders in it do"
 """The error about a folder, for which `datasets_in` returns datasets."""
 
+SPLITS = frozenset(["train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"])
+"""The words by which names tell training data from test data."""
+
 _LOG = logging.getLogger("dataformats")
 _MAX_SNIFFED = 64
-_CONVERT_IMAGES = "If the folders in it hold images, convert it with dataformats convert"
+_SHARED_SUFFIX = ".bin"  # many formats use it: only the content of the file decides
 _NAME_FORMAT = Remedy("Pass {format}.", format=...)
 _NAME_FORMAT_IF_KNOWN = Remedy("Pass {format} if you know it.", format=...)
 _ONE_FORMAT = Remedy("Join sources of single formats with concat, or pass {format}.", format=...)
@@ -43,6 +47,7 @@ def choose_files(entries: Sequence[StoredFile | Folder], format: str | None) -> 
     first = entries[0]
     if len(entries) == 1 and isinstance(first, Folder) and not first.explicit:
         backend, files = _choose_in_folder(first)
+        _check_one_split(first, files)
         return backend, [files]
     files = [file for entry in entries for file in (_all_files(entry) if isinstance(entry, Folder) else [entry])]
     # A folder may hold folders alone, as a sharded Granular dataset does.
@@ -53,11 +58,10 @@ def choose_files(entries: Sequence[StoredFile | Folder], format: str | None) -> 
 
 def check_one_format(backend: Backend, files: Sequence[StoredFile]) -> None:
     """Raise `FormatError` for a file that has the name and the content of another format than the first file."""
-    others = [one for one in _importable() if one is not backend] if len(files) > 1 else []
     for file in files[1:]:
         if backend.matches_name(file.basename):
             continue
-        named = [one for one in others if one.matches_name(file.basename)]
+        named = [one for one in _importable() if one is not backend and one.matches_name(file.basename)]
         found = [one.name for one in named if one.sniff(file).match == "yes"]
         if found and backend.sniff(file).match != "yes":
             raise FormatError(
@@ -67,15 +71,6 @@ def check_one_format(backend: Backend, files: Sequence[StoredFile]) -> None:
                 found=found[0],
                 remedy=_ONE_FORMAT,
             )
-
-
-def is_of_installed(file: StoredFile) -> bool:
-    """Return True if a file is of a format that is not shipped, by its name, or by a header that is checked."""
-    installed = [backend for backend in _importable() if not backends.shipped(backend.name)]
-    return any(
-        backend.matches_name(file.basename) or (backend.has_checked_header and backend.sniff(file).match == "yes")
-        for backend in installed
-    )
 
 
 def _ordered(entries: Sequence[StoredFile | Folder], backend: Backend) -> tuple[Backend, list[list[StoredFile]]]:
@@ -96,7 +91,23 @@ def _files_of(entry: StoredFile | Folder, backend: Backend) -> list[StoredFile]:
             expected=f"names that end in {' or '.join(backend.suffixes)}" if names else None,
             found=_shortened(names) if names else None,
         )
+    _check_one_split(entry, files)
     return files
+
+
+def _check_one_split(folder: Folder, files: Sequence[StoredFile]) -> None:
+    """Raise `FormatError` if the names of files say that they are training data and test data, not one dataset."""
+    by_split: dict[str, list[str]] = {}
+    for file in files:
+        name = file.basename
+        split = next((word for word in re.split(r"[-_.]", name.lower()) if word in SPLITS), None)
+        if split is None:
+            return
+        by_split.setdefault(split, []).append(name)
+    if len(by_split) > 1:
+        found = "; ".join(f"{split}: {_shortened(names)}" for split, names in sorted(by_split.items()))
+        remedy = f"Open one by a glob, such as {folder.name.rstrip('/') + '/*' + max(by_split) + '*'!r}"
+        raise FormatError("the folder holds several splits", path=folder.name, found=found, remedy=remedy)
 
 
 def _all_files(folder: Folder) -> list[StoredFile]:
@@ -108,8 +119,15 @@ def _choose_in_folder(folder: Folder) -> tuple[Backend, list[StoredFile]]:
 
     If names are of several formats, all with checked headers, the content decides first.
     """
+    names = folder.names()
+    is_clear = names and names[0].rpartition(".")[2] in backends
+    backend = _suggested(folder.file(names[0])) if is_clear else None
+    if backend is not None and all(map(backend.matches_name, names)):
+        return backend, backend.find(folder)
     by_format = {backend.name: backend.find(folder) for backend in _importable()}
     by_format = _settled({name: files for name, files in by_format.items() if files})
+    rank = min((backends.get(name).folder_rank for name in by_format), default=0)
+    by_format = {name: files for name, files in by_format.items() if backends.get(name).folder_rank == rank}
     if not by_format:
         try:
             return _choose_by_content(folder)
@@ -151,8 +169,7 @@ def _choose_by_content(folder: Folder) -> tuple[Backend, list[StoredFile]]:
     """Choose for a folder whose names fit no format: the first 64 files must be of one format."""
     names = folder.names()
     if not names:
-        remedy = _CONVERT_IMAGES if folder.folders() else None
-        raise FormatError("the folder holds no data files", path=folder.name, remedy=remedy)
+        raise FormatError("the folder holds no data files", path=folder.name)
     files = [file for file in _all_files(folder) if file.size]
     if not files:
         raise FormatError("every file in the folder is empty", path=folder.name, remedy=_NAME_FORMAT)
@@ -199,13 +216,15 @@ def _recognize(files: Sequence[StoredFile], claimed: Backend | None = None, fold
     file = next((file for file in files if file.size), None)
     if file is None:
         return _only_name(files, claimed)
+    if (suggested := _suggested(file)) is not None:
+        return suggested
     named, others = _by_name(file, claimed)
     results: dict[str, tuple[Backend, SniffResult]] = {}
     for backend in (*named, *others):
         result = results[backend.name] = backend, backend.sniff(file)
         if backend in named and backend.has_checked_header and result[1].match == "yes":
             return backend
-    matching = _most_certain(results, named)
+    matching = _most_certain(results, [] if file.basename.endswith(_SHARED_SUFFIX) else named)
     if not any(results[backend.name][1].match == "yes" for backend in matching):
         _refuse_other(file, folder)
     if len(matching) == 1:
@@ -222,6 +241,14 @@ def _recognize(files: Sequence[StoredFile], claimed: Backend | None = None, fold
     raise FormatError(
         f"no known format: {_reasons(results)}", path=file.name, offset_bytes=0, remedy=_NAME_FORMAT_IF_KNOWN
     )
+
+
+def _suggested(file: StoredFile) -> Backend | None:
+    """Return the shipped format that a name ends with, if a checked header confirms it: the others are not imported."""
+    format = file.basename.rpartition(".")[2]
+    backend = backends.get(format) if format in backends and backends.shipped(format) else None
+    is_sure = backend is not None and backend.has_checked_header and file.size and backend.sniff(file).match == "yes"
+    return backend if is_sure else None
 
 
 def _refuse_other(file: StoredFile, folder: Folder | None) -> None:

@@ -24,7 +24,7 @@ from dataformats.reading.dataset_schema import DatasetSchema, DeclaredSchema
 from dataformats.reading.decode_fallback import OnFailure, decode, decode_fetched
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.fingerprint import files_fingerprint
-from dataformats.reading.pickled_source import PickledSource, pack_files
+from dataformats.reading.pickled_source import PickledSource, pack_files, versions_of
 from dataformats.reading.scan import as_numbers, check_bounds, read_parts, scan_by_reading, until_failure
 from dataformats.spec import VALUE, Spec, SpecLike, Type
 from dataformats.storage.native.fast_read import PinnedRows
@@ -160,6 +160,13 @@ class FileSource(DecodingSource):
         names, counts, _ = zip(*self._reader.file_summaries(), strict=True)
         return names[int(np.searchsorted(np.cumsum(counts), index, side="right"))], index
 
+    @_comparing_indexes
+    def places_of(self, indices: NDArray[np.int64]) -> list[tuple[str, int]]:
+        fields = WHOLE_RECORDS if self._reader.spec is None else self._schema.decoder.all_fields
+        places = BlobLocations(self._reader.files, self._locate(indices, indices, fields), {})
+        found = (places.place(row) for row in range(len(indices)))
+        return [(path, -1 if offset is None else offset) for path, offset in found]
+
     def __len__(self) -> int:
         if self._n is None:
             self._n = int(self._reader.counts.sum())
@@ -184,9 +191,15 @@ class FileSource(DecodingSource):
         if types not in self._with_specs:  # a read with decode= asks for the same one every time
             is_saved = self._declared.is_saved and self._declared.spec == spec
             declared = replace(self._declared, spec=spec, is_saved=is_saved)
+            self._schema.check(spec)
             source = FileSource(self._arguments, self._backend, self._reader, declared, self._blobs)
             self._with_specs[types] = source
         return self._with_specs[types]
+
+    @property
+    def versions(self) -> bytes | None:
+        """The result of `versions_of` for its files."""
+        return versions_of(self._reader)
 
     def adopt(self, payload: str | None, spec: Spec, fingerprint: str | None) -> None:
         """Use what another process inferred and computed, instead of doing it again; `None` if it must be."""
@@ -237,6 +250,11 @@ class FileSource(DecodingSource):
         if on_corrupt not in ("raise", "omit"):
             raise ValueError(f"expected on_corrupt 'raise' or 'omit', found {on_corrupt!r}")
         return self._read(indices, fields, on_corrupt)
+
+    @_comparing_indexes
+    def fetch(self, indices: ArrayLike, fields: Fields = None) -> None:
+        mask = WHOLE_RECORDS if self._reader.spec is None else self.mask(fields)
+        self._blobs.fetch_blocks(self._locate(as_numbers(indices), indices, mask))
 
     def check(self, indices: ArrayLike) -> dict[int, Exception]:
         return dict(self._read(indices, None, "collect").failed)
@@ -410,6 +428,7 @@ class FileSource(DecodingSource):
             spec_is_inferred=self.spec_is_inferred,
             declared=self._declared.metadata,
             files=pack_files(self._reader),
+            versions=self.versions,
             memory=self._blobs.files.shared(),
         )
         return self._arguments.reopen, (pickled,)

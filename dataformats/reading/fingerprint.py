@@ -91,7 +91,8 @@ def _parts(blobs: BlobReader, name: str, located: Located) -> Iterator[tuple[byt
     cuts = np.flatnonzero(is_long[1:] | is_long[:-1] | (np.diff(sums[ends] // (_READ_BYTES // 2)) > 0))
     for first, stop in itertools.pairwise([0, *ends[cuts].tolist(), len(extents)]):
         here = slice(first, stop)
-        if sums[stop] - sums[first] > _WHOLE_BYTES and is_long[np.searchsorted(ends, first, side="right")]:
+        is_range = extents.fetch is None  # the others are read whole
+        if is_range and sums[stop] - sums[first] > _WHOLE_BYTES and is_long[np.searchsorted(ends, first, side="right")]:
             begin += length[here].astype("<i8").tobytes()
             yield begin, _pieces(extents, first + np.flatnonzero(length[here]))
         else:

@@ -16,13 +16,16 @@ from dataformats.integer_arguments import checked_int
 from dataformats.interfaces import Backend, ReaderOptions, check_options
 from dataformats.interfaces.backend import MAX_RECORD_BYTES, FieldsBackend
 from dataformats.interfaces.record_source import RecordSource
+from dataformats.interfaces.table import Table
 from dataformats.reading.dataset_schema import declared_schema, spec_applies
 from dataformats.reading.dataset_sidecars import DatasetSidecars
 from dataformats.reading.detection import check_one_format, choose_files
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.pickled_source import PickledSource, known_files
+from dataformats.reading.table_source import TableSource
 from dataformats.registry import backends
+from dataformats.sidecars.tfds import tfds_split
 from dataformats.spec import Spec, SpecLike, Type
 from dataformats.storage.given_files import to_picklable, to_reopenable
 from dataformats.storage.paths import resolve
@@ -30,7 +33,7 @@ from dataformats.storage.remote.files import keep_on_disk
 
 _DISK = "disk:"
 
-__all__ = ["OpenArguments", "open", "open_for_copying", "register_backend"]
+__all__ = ["OpenArguments", "files_of", "open", "open_for_copying", "register_backend"]
 
 
 def open(  # the name that the contract gives it
@@ -48,6 +51,7 @@ def open(  # the name that the contract gives it
     storage_options: dict[str, Any] | None = None,
     max_record_bytes: int = MAX_RECORD_BYTES,
     progress: Callable[[int, int], None] | None = None,
+    split: str | None = None,
     **backend_options: Any,
 ) -> DecodingSource:
     """Return the records of files as a sequence.
@@ -80,14 +84,15 @@ def open(  # the name that the contract gives it
         max_record_bytes: A longer record is refused before anything is allocated for it. So is a record longer than an
             eighth of this if it lies in a compressed file that is 100 times smaller than the record.
         progress: Called with (bytes done, total bytes) while an index is built.
+        split: The split of a folder that tensorflow_datasets wrote, such as `"train"`; `None` takes the only one.
         **backend_options: Options of the format, such as `compression="gzip"` for TFRecord.
 
     Raises:
         FileNotFoundError: There is no such file.
         FormatError: The content is of no known format, or not of the named one, or a header is broken.
-        SpecError: The spec does not parse, a codec does not take its arguments, or `payload` is given and the format
-            stores each field separately.
-        UnknownNameError: No such format, payload, codec, or place of indexes.
+        SpecError: The spec does not parse, a codec does not take its arguments, `payload` is given and the format
+            stores each field separately, or the folder has several splits and `split` names none.
+        UnknownNameError: No such format, payload, codec, split, or place of indexes.
         ValueError: No such `io` or `cache`, or the files cannot be mapped or, with `"disk:PATH"`, are not behind URLs.
 
     Example:
@@ -111,11 +116,12 @@ def open(  # the name that the contract gives it
         storage_options=storage_options,
         max_record_bytes=max_record_bytes,
         progress=progress,
+        split=split,
         **backend_options,
     ).open()
 
 
-def open_for_copying(path: Any, options: Mapping[str, Any]) -> FileSource:
+def open_for_copying(path: Any, options: Mapping[str, Any]) -> FileSource | TableSource:
     """Open the source of a call that takes the arguments of `open` as `source_options`: remedies name them so."""
     try:
         return arguments_of(path, **options).open()
@@ -124,6 +130,18 @@ def open_for_copying(path: Any, options: Mapping[str, Any]) -> FileSource:
         if isinstance(remedy, Remedy):
             error.remedy = remedy.for_source()  # type: ignore[attr-defined]  # it has one
         raise
+
+
+def files_of(source: FileSource | TableSource) -> FileSource:
+    """Return the source if its records are ranges of bytes.
+
+    Raises:
+        SpecError: A library decodes the format.
+    """
+    if isinstance(source, TableSource):
+        what = f"records of {source.format} are not ranges of bytes, and cannot be copied as they are stored"
+        raise SpecError(what, remedy="Use convert().")
+    return source
 
 
 def register_backend(backend: Backend, *, replace: bool = False) -> None:
@@ -197,9 +215,10 @@ class OpenArguments(ReaderOptions):
     cache_bytes: int = 2**34
     io: str = "auto"
     storage_options: dict[str, Any] | None = field(default=None, repr=False)  # may hold a password
+    split: str | None = None
     backend_options: dict[str, Any] = field(default_factory=dict)
 
-    def open(self, report: Callable[[FormatError], None] = raise_error) -> FileSource:
+    def open(self, report: Callable[[FormatError], None] = raise_error) -> FileSource | TableSource:
         """Open the files.
 
         Args:
@@ -207,11 +226,14 @@ class OpenArguments(ReaderOptions):
         """
         check_place(self.index)
         entries = resolve(self.path, self.storage_options, self._is_folder)
-        sidecars = DatasetSidecars(entries, needed=not self._is_declared)
-        backend, files = choose_files(sidecars.current_entries(), self.format or sidecars.format)
+        tfds = tfds_split(entries, self.split)
+        known = {} if tfds is None else tfds.metadata
+        sidecars = DatasetSidecars(entries if tfds is None else [tfds.files], needed=not self._is_declared)
+        format = self.format or sidecars.format or known.get("format")
+        backend, files = choose_files(sidecars.current_entries(), format)
         if self.format is None:
             check_one_format(backend, list(chain.from_iterable(files)))
-        metadata = sidecars.metadata(files, self._used, report)
+        metadata = known | sidecars.metadata(files, self._used, report)
         arguments = replace(self, format=backend.name)  # nothing is detected when they are opened again
         if isinstance(self.cache, str) and self.cache.startswith(_DISK):
             if self.cache_bytes < 2**20 or self.cache == _DISK:
@@ -224,7 +246,10 @@ class OpenArguments(ReaderOptions):
         if self.payload is not None and reader.spec is not None:
             remedy = Remedy("Leave out {payload}; name the types of fields in {spec}.", payload=self.payload, spec=...)
             raise SpecError(f"{backend.name} stores each field separately", remedy=remedy)
-        return FileSource(arguments, backend, reader, declared_schema(arguments, backend.name, metadata))
+        declared = declared_schema(arguments, backend.name, metadata)
+        if isinstance(reader, Table):
+            return TableSource(arguments, backend.name, reader, declared)
+        return FileSource(arguments, backend, reader, declared)
 
     def _is_folder(self, name: str) -> bool:
         """True if `format` stores datasets as folders and `name` is no name of one of its files."""
@@ -249,19 +274,32 @@ class OpenArguments(ReaderOptions):
             StateMismatchError: The data have another fingerprint.
         """
         known = self._open_known(pickled)
-        source = known or self.open(lambda _: None)  # that source accepted its sidecars; fingerprints are compared
+        source = known or self.open_files(lambda _: None)  # that source accepted its sidecars
         if not pickled.spec_is_inferred:
             source = source.with_spec(pickled.spec)
         source.adopt_memory(pickled.memory)
-        source.adopt(pickled.payload, pickled.spec, pickled.fingerprint if known else None)
-        if source.fingerprint != pickled.fingerprint:
-            raise StateMismatchError(
-                f"the data at {source.paths[0]!r}",
-                expected=pickled.fingerprint,
-                found=source.fingerprint,
-                remedy="they changed since this source was pickled: open them again",
-            )
+        is_same = known is not None or source.versions == pickled.versions is not None
+        source.adopt(pickled.payload, pickled.spec, pickled.fingerprint if is_same else None)
+        _check_same(source, pickled.fingerprint)
         return source
+
+    def reopen_table(self, spec: Spec, fingerprint: str) -> DecodingSource:
+        """Open the files of a pickled `TableSource`.
+
+        Raises:
+            StateMismatchError: The data have another fingerprint.
+        """
+        source = self.open(lambda _: None)
+        _check_same(source, fingerprint)
+        return source.with_spec(spec)
+
+    def open_files(self, report: Callable[[FormatError], None] = raise_error) -> FileSource:
+        """Open files whose records are ranges of bytes: see `open`.
+
+        Raises:
+            SpecError: A library decodes the format.
+        """
+        return files_of(self.open(report))
 
     def _open_known(self, pickled: PickledSource) -> FileSource | None:
         """Open files as they were pickled; `None` if they must be listed, opened and compared."""
@@ -271,6 +309,7 @@ class OpenArguments(ReaderOptions):
         files, counts = found
         backend = backends.get(self.format)
         reader = backend.open(files, replace(self, counts=counts), **self.backend_options)
+        assert not isinstance(reader, Table)  # it was packed by its source
         return FileSource(self, backend, reader, declared_schema(self, self.format, pickled.declared))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -279,6 +318,16 @@ class OpenArguments(ReaderOptions):
         changed = {name: getattr(self, name) for name in names if getattr(self, name) != getattr(defaults, name)}
         changed["path"] = to_picklable(self.path)
         return _arguments, (changed | ({} if self.spec is None else {"spec": self.spec.to_json()}),)
+
+
+def _check_same(source: RecordSource, fingerprint: str) -> None:
+    if source.fingerprint != fingerprint:
+        raise StateMismatchError(
+            f"the data at {source.paths[0]!r}",
+            expected=fingerprint,
+            found=source.fingerprint,
+            remedy="they changed since this source was pickled: open them again",
+        )
 
 
 def _arguments(changed: dict[str, Any]) -> OpenArguments:

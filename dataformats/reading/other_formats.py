@@ -14,10 +14,11 @@ __all__ = ["OtherFormat", "other_format"]
 
 _HEAD = 4096
 _CONTROLS = bytes({*range(32), 127} - set(b"\t\n\f\r\x1b"))
-_IN_GZIP = (".tar", ".jsonl", ".csv", ".tsv")  # `convert` reads these compressed
-_CONVERT = "Convert it with dataformats convert"
 _COPY = "Copy or download it again"
 _PYTHON = "Read it in Python, and write its records with dataformats.create"
+_JSON = "Write each record on a line, as jq -c '.[]' does, under a name that ends in .jsonl"
+_TEXT = "If each line is a record, pass format='text'"
+_DECOMPRESS = "Decompress it with gzip -d"
 _UNPACK = "Unpack it, and open the files in it"
 
 
@@ -28,18 +29,12 @@ class OtherFormat:
     Attributes:
         name: The name with its article, such as `a Parquet file`.
         remedy: How to get its records.
-        suffixes: The suffixes by which `convert` knows such files.
+        suffix: The ending of names by which a backend recognizes such files, also compressed by gzip.
     """
 
     name: str
-    remedy: str = _CONVERT
-    suffixes: tuple[str, ...] = ()
-
-    def named(self, file: StoredFile) -> OtherFormat:
-        """Return the kind with the remedy for a file of this name."""
-        if not self.suffixes or file.name.lower().replace(".tgz", ".tar.gz").endswith(self.suffixes):
-            return self
-        return replace(self, remedy=f"{self.remedy}, under a name that ends in {' or '.join(self.suffixes)}")
+    remedy: str = ""
+    suffix: str = ""
 
 
 _KINDS = [
@@ -47,23 +42,19 @@ _KINDS = [
     for start, kind in (
         (rb"\s*<(?:!doctype|html|head|body|!--)", OtherFormat("an HTML page, as failed downloads leave it", _COPY)),
         (rb"\s*<\?xml", OtherFormat("XML, as failed downloads from an object store leave it", _COPY)),
-        (rb"PAR1", OtherFormat("a Parquet file", suffixes=(".parquet", ".pq"))),
-        (rb"ARROW1\x00|\xff{4}....\x10\x00", OtherFormat("an Arrow IPC file", suffixes=(".arrow", ".feather"))),
-        (rb"\x89HDF\r\n\x1a\n", OtherFormat("an HDF5 file", _PYTHON)),
+        (rb"PAR1", OtherFormat("a damaged Parquet file", _COPY)),
+        (rb"ARROW1\x00|\xff{4}....\x10\x00", OtherFormat("a damaged Arrow IPC file", _COPY)),
         (rb"PK\x03\x04.{26}[^/]{0,99}\.npy", OtherFormat("a NumPy .npz file", _PYTHON)),
         (rb"PK\x03\x04.{26}[^/]{0,99}/data\.pkl", OtherFormat("a PyTorch checkpoint", _PYTHON)),
         (rb"PK(?:\x03\x04|\x05\x06)", OtherFormat("a ZIP file", _UNPACK)),
-        (rb".{257}ustar", OtherFormat("a tar file", suffixes=(".tar",))),
-        (rb"\x93NUMPY", OtherFormat("a NumPy .npy file", _PYTHON)),
         (rb"SQLite format 3\x00", OtherFormat("a SQLite database", _PYTHON)),
-        (rb".{16}\xde\xc0\xef\xbe", OtherFormat("an LMDB database", _PYTHON)),
         (rb"\x28\xb5\x2f\xfd", OtherFormat("a file compressed with zstd", "Decompress it with zstd -d")),
         (rb"\xfd7zXZ\x00", OtherFormat("a file compressed with xz", "Decompress it with xz -d")),
         (rb"BZh[1-9]1AY", OtherFormat("a file compressed with bzip2", "Decompress it with bzip2 -d")),
         (rb"\x80[\x02-\x05](?:\x95|[\]})(Kc])", OtherFormat("a pickle", _PYTHON)),
-        (rb"\s*[\[{]\s*[\"{\[\]}\d-]", OtherFormat("JSON", suffixes=(".jsonl",))),
-        (rb"[^\n,\x00]+(?:,[^\n,\x00]*)+\n[^\n,\x00]*,", OtherFormat("CSV", suffixes=(".csv",))),
-        (rb"[^\n\t\x00]+(?:\t[^\n\t\x00]*)+\n[^\n\t\x00]*\t", OtherFormat("a table of tabs", suffixes=(".tsv",))),
+        (rb"\s*[\[{]\s*[\"{\[\]}\d-]", OtherFormat("one JSON document", _JSON)),
+        (rb"[^\n,\x00]+(?:,[^\n,\x00]*)+\n[^\n,\x00]*,", OtherFormat("CSV", suffix=".csv")),
+        (rb"[^\n\t\x00]+(?:\t[^\n\t\x00]*)+\n[^\n\t\x00]*\t", OtherFormat("a table of tabs", suffix=".tsv")),
     )
 ]
 
@@ -76,13 +67,17 @@ def other_format(file: StoredFile) -> OtherFormat | None:
         return OtherFormat("a git-lfs pointer", f"Run git lfs pull --include {shlex.quote(file.basename)}")
     if head.startswith(b"\x1f\x8b"):
         inner = _kind_of(_decompressed(head)) or OtherFormat("an unknown file")
-        gzip = tuple(f"{suffix}.gz" for suffix in inner.suffixes if suffix in _IN_GZIP)
-        remedy = _CONVERT if gzip else "Decompress it with gzip -d"
-        return OtherFormat(f"gzip of {inner.name}", remedy, gzip).named(file)
+        name = f"gzip of {inner.name}"
+        return _with_name(replace(inner, name=name), ".gz") if inner.suffix else OtherFormat(name, _DECOMPRESS)
     if not any(head):
         return _zeros(stored)
     kind = _kind_of(head)
-    return kind and kind.named(file)
+    return _with_name(kind) if kind is not None and kind.suffix else kind
+
+
+def _with_name(kind: OtherFormat, more: str = "") -> OtherFormat:
+    """Return a kind that a backend recognizes by the name of a file, with the remedy."""
+    return replace(kind, remedy=f"Give it a name that ends in {kind.suffix}{more}")
 
 
 def _kind_of(head: bytes) -> OtherFormat | None:
@@ -91,9 +86,9 @@ def _kind_of(head: bytes) -> OtherFormat | None:
         return found
     media = media_of(head)
     if media is not None:
-        return OtherFormat(f"one {media.name} file", f"{_CONVERT}: give the folder of such files")
+        return OtherFormat(f"one {media.name} file", _PYTHON)
     is_text = head and head == head.translate(None, _CONTROLS) and _is_utf8(head)
-    return OtherFormat("text", _PYTHON) if is_text else None
+    return OtherFormat("text", _TEXT) if is_text else None
 
 
 def _is_utf8(head: bytes) -> bool:

@@ -5,6 +5,7 @@ A file is compared with its size and time when it is opened to be read, as alway
 
 from __future__ import annotations
 
+import hashlib
 import os
 import zlib
 from collections.abc import Mapping
@@ -17,8 +18,9 @@ from dataformats.indexing.indexed_reader import IndexedReader
 from dataformats.interfaces import Reader
 from dataformats.spec import Spec
 from dataformats.storage.files import LocalFile
+from dataformats.storage.remote.files import FsspecFile
 
-__all__ = ["KnownFiles", "PickledSource", "known_files", "pack_files"]
+__all__ = ["KnownFiles", "PickledSource", "known_files", "pack_files", "versions_of"]
 
 _COMPARED = 1024  # files that are compared at once
 
@@ -36,6 +38,7 @@ class PickledSource(NamedTuple):
         spec_is_inferred: True if it inferred the spec.
         declared: The payload and the spec that its sidecar declares.
         files: Its files; `None` if they must be listed and opened.
+        versions: The result of `versions_of` for its files.
         memory: Gives access to its files in memory; `None` if it has none, or cannot share them.
     """
 
@@ -45,6 +48,7 @@ class PickledSource(NamedTuple):
     spec_is_inferred: bool
     declared: Mapping[str, Any]
     files: KnownFiles | None
+    versions: bytes | None
     memory: Any
 
 
@@ -56,6 +60,18 @@ def pack_files(reader: Reader) -> KnownFiles | None:
     names = "\0".join(file.name for file in files).encode(errors="surrogateescape")
     facts = np.array([[file.size for file in files], [file.mtime_ns for file in files], reader.counts])
     return zlib.compress(names), _packed(facts)
+
+
+def versions_of(reader: Reader) -> bytes | None:
+    """Return a digest of names and versions of the files; `None` if no server tells the version of one of them.
+
+    Files of the same digest have the same fingerprint.
+    """
+    files = [file.stored for file in reader.files]
+    remote = [file for file in files if isinstance(file, FsspecFile) and file.is_versioned]
+    if len(remote) < len(files):
+        return None
+    return hashlib.blake2b(repr([file.cache_key for file in remote]).encode(), digest_size=16).digest()
 
 
 def known_files(packed: KnownFiles) -> tuple[list[LocalFile], NDArray[np.int64]] | None:

@@ -129,17 +129,31 @@ class _View(DecodingSource):
     def files_per_record(self) -> int:
         return self._parent.files_per_record
 
+    @property
+    def joined(self) -> tuple[RecordSource, ...]:
+        return self._parent.joined
+
     def nbytes_of(self, records: range | NDArray[np.int64]) -> float:
         return self._parent.nbytes_of(records)
 
     def origin(self, index: int) -> tuple[str, int] | None:
         return self._parent.origin(index)
 
+    def places_of(self, indices: NDArray[np.int64]) -> list[tuple[str, int]]:
+        return self._parent.places_of(indices)
+
     def __len__(self) -> int:
         return len(self._parent)
 
     def _read_stored(self, indices: ArrayLike, fields: Fields, on_corrupt: OnCorrupt) -> RecordBatch:
         return self._parent.read(indices, fields, on_corrupt)
+
+    def fetch(self, indices: ArrayLike, fields: Fields = None) -> None:
+        self._parent.fetch(indices, fields)
+
+    @property
+    def block_starts(self) -> NDArray[np.int64] | None:
+        return self._parent.block_starts
 
     def read_record(self, index: int, fields: Fields = None) -> Any:
         return self._parent.read_record(index, fields)
@@ -173,6 +187,9 @@ class SelectView(_View):
 
     def _read_stored(self, indices: ArrayLike, fields: Fields, on_corrupt: OnCorrupt) -> RecordBatch:
         return self._parent.read(indices, self.mask(fields), on_corrupt)
+
+    def fetch(self, indices: ArrayLike, fields: Fields = None) -> None:
+        self._parent.fetch(indices, self.mask(fields))
 
     def read_record(self, index: int, fields: Fields = None) -> Any:
         return self._parent.read_record(index, self._fields if fields is None else self.mask(fields))
@@ -217,6 +234,9 @@ class TakeView(_View):
     def origin(self, index: int) -> tuple[str, int] | None:
         return self._parent.origin(int(self._order[index]))
 
+    def places_of(self, indices: NDArray[np.int64]) -> list[tuple[str, int]]:
+        return self._parent.places_of(self._to_parent(indices)[1])
+
     def with_spec(self, spec: SpecLike) -> DecodingSource:
         return TakeView(self._parent.with_spec(spec), self._order)
 
@@ -233,6 +253,17 @@ class TakeView(_View):
         kept = ~np.isin(theirs, list(batch.failed))
         failed = {int(i): batch.failed[int(t)] for i, t in zip(mine[~kept], theirs[~kept], strict=True)}
         return RecordBatch(batch.columns, mine[kept], failed, batch.single)
+
+    def fetch(self, indices: ArrayLike, fields: Fields = None) -> None:
+        self._parent.fetch(self._to_parent(indices)[1], fields)
+
+    @property
+    def block_starts(self) -> NDArray[np.int64] | None:
+        starts, order = self._parent.block_starts, self._order
+        if starts is None or not isinstance(order, range) or order.step != 1 or not order:
+            return None
+        inside = starts[(starts > order.start) & (starts < order.stop)] - order.start
+        return np.concatenate([np.zeros(1, np.int64), inside])
 
     def read_record(self, index: int, fields: Fields = None) -> Any:
         return self._parent.read_record(int(self._order[index]), fields)

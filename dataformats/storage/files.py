@@ -104,6 +104,10 @@ class LocalFile(StoredFile):
             raise
         return descriptor
 
+    def check_unchanged(self) -> None:
+        """Raise the error of `open_descriptor` if the file was replaced or changed, for libraries that open it."""
+        self._check_unchanged(os.stat(self.name))
+
     def _check_unchanged(self, info: os.stat_result) -> None:
         # A file without links was deleted, or another file has its name.
         found = (str(info.st_size), str(info.st_mtime_ns)) if info.st_nlink else ("no such file",)

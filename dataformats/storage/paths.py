@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.errors import FormatError
-from dataformats.interfaces import natural_key
+from dataformats.interfaces import NamedByPrefix, natural_key
 from dataformats.interfaces.stored_file import Folder, StoredFile
+from dataformats.registry import backends
+from dataformats.storage.brace_patterns import expand_braces
 from dataformats.storage.files import LocalFile, LocalFolder
 from dataformats.storage.given_files import BytesFile, OpenedFile, is_file_object, to_reopenable
 from dataformats.storage.path_objects import ObjectFile, ObjectFolder
@@ -19,7 +21,7 @@ from dataformats.storage.remote.errors import raise_as_os_error
 from dataformats.storage.remote.files import FsspecFile, FsspecFolder, match_files
 from dataformats.storage.remote.range_requests import retry_transient
 from dataformats.storage.remote.systems import file_system, is_copy, is_local_system, is_url
-from dataformats.storage.selected_files import GlobFolder, is_data
+from dataformats.storage.selected_files import OWN_SUFFIXES, GlobFolder, is_data
 from dataformats.storage.threads import concurrent_map
 
 __all__ = ["is_local", "local_path", "resolve"]
@@ -32,9 +34,12 @@ def resolve(
 ) -> list[StoredFile | Folder]:
     """Return the files and folders that `path` names, in its order; the files of a glob are one entry.
 
+    If there is no such file, a path without its ending may name a dataset: see `NamedByPrefix`.
+
     Args:
-        path: A str or PathLike, a glob, a URL that fsspec knows, a file or path of fsspec, an object with `open`, `/`,
-            `exists`, `glob`, bytes, an open file, or a sequence of them.
+        path: A str or PathLike, a glob, a path with braces (`shard-{000..999}.tar`), local paths between `::`, a URL
+            that fsspec knows, a file or path of fsspec, an object with `open`, `/`, `exists`, `glob`, bytes, an open
+            file, or a sequence of them.
         storage_options: Options of the fsspec file system.
         is_folder: Called with a path; True if it more likely names a folder than a file. A URL is then listed at once.
 
@@ -52,19 +57,12 @@ def resolve(
         text = os.fspath(path)
         if not isinstance(text, str):
             text = os.fsdecode(text)
-        if not text:
-            raise FileNotFoundError("the path is empty")
-        if not is_url(text):
-            return _from_local(text)
-        return _from_system(*file_system(text, storage_options or {}), text, is_folder)
+        names = _listed(text)
+        return _from_names(text, names, storage_options, is_folder)
     if isinstance(path, Sequence):
         if not path:
             raise FileNotFoundError("the list of paths is empty")
-        # The first by itself: fsspec then has the file system for all.
-        parts = [resolve(path[0], storage_options, is_folder)]
-        local = not any(isinstance(part, str) and is_url(part) for part in path)
-        parts += concurrent_map(lambda part: resolve(part, storage_options, is_folder), path[1:], local=local)
-        return [entry for entries in parts for entry in entries]
+        return _from_each(path, lambda part: resolve(part, storage_options, is_folder))
     if hasattr(path, "open") and hasattr(path, "exists") and hasattr(path, "__truediv__"):
         return [_from_object(path)]
     if is_file_object(path):
@@ -72,6 +70,50 @@ def resolve(
     raise TypeError(
         f"cannot open: expected a path, a list of paths, a URL, bytes, or an open file, found {type(path).__name__}"
     )
+
+
+def _listed(text: str) -> list[str]:
+    """Return the paths that braces, or `::` between local paths, stand for; none if the text itself is a path."""
+    if ("{" not in text and "::" not in text) or (not is_url(text) and os.path.lexists(text)):
+        return []
+    parts = [text] if is_url(text) else text.split("::")  # fsspec chains URLs by `::`
+    names = [name for part in parts for name in expand_braces(part)]
+    return [] if names == [text] else names
+
+
+def _from_each(paths: Sequence[Any], find: Callable[[Any], list[StoredFile | Folder]]) -> list[StoredFile | Folder]:
+    parts = [find(paths[0])]  # by itself: fsspec then has the file system for all
+    local = not any(isinstance(path, str) and is_url(path) for path in paths)
+    parts += concurrent_map(find, paths[1:], local=local)
+    return [entry for entries in parts for entry in entries]
+
+
+def _from_names(
+    text: str, names: Sequence[str], storage_options: dict[str, Any] | None, is_folder: Callable[[str], bool]
+) -> list[StoredFile | Folder]:
+    """Return what the names that a text stands for mean; if one is missing, what the text itself names."""
+    if not names:
+        return _from_name(text, storage_options, is_folder)
+    try:
+        return _from_each(names, lambda name: _from_name(name, storage_options, is_folder))
+    except FileNotFoundError:
+        with suppress(OSError):  # a name with braces in a bucket, or a folder with braces in its name
+            return _from_name(text, storage_options, is_folder)
+        raise
+
+
+def _from_name(
+    text: str, storage_options: dict[str, Any] | None, is_folder: Callable[[str], bool]
+) -> list[StoredFile | Folder]:
+    if not text:
+        raise FileNotFoundError("the path is empty")
+    try:
+        return _from_text(text, storage_options, is_folder)
+    except FileNotFoundError:
+        found = _from_prefix(text, storage_options)
+        if found is None:
+            raise
+        return [found]
 
 
 def is_local(path: Any) -> bool:
@@ -89,6 +131,25 @@ def local_path(path: str | os.PathLike[str]) -> Path:
         return Path(path).expanduser()
     except RuntimeError as error:
         raise FileNotFoundError(f"{os.fspath(path)!r}: no user has this home folder") from error
+
+
+def _from_text(
+    text: str, storage_options: dict[str, Any] | None, is_folder: Callable[[str], bool]
+) -> list[StoredFile | Folder]:
+    if not is_url(text):
+        return _from_local(text)
+    return _from_system(*file_system(text, storage_options or {}), text, is_folder)
+
+
+def _from_prefix(text: str, storage_options: dict[str, Any] | None) -> StoredFile | None:
+    """Return a file of the dataset that a path without an ending names; `None` if no file has it."""
+    for backend in map(backends.get, backends):
+        if isinstance(backend, NamedByPrefix):
+            with suppress(OSError):
+                (file,) = _from_text(text + backend.prefix_ending, storage_options, lambda name: False)
+                if isinstance(file, StoredFile) and backend.sniff(file).match == "yes":
+                    return file
+    return None
 
 
 def _from_local(text: str) -> list[StoredFile | Folder]:
@@ -134,9 +195,9 @@ def _from_system(fs: Any, path: str, text: str, is_folder: Callable[[str], bool]
             return _glob_entries(text, *match_files(fs, path))
         if text.endswith("/"):  # an HTTP server knows no folders, but has pages that list files
             return [FsspecFolder(fs, path)]
-        if is_folder(path):
+        if is_folder(path) or "." not in path.rpartition("/")[2]:
             with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-                if (folder := FsspecFolder(fs, path)).listing:
+                if (folder := FsspecFolder(fs, path)).list_with(OWN_SUFFIXES[0]):
                     return [folder]
         about = retry_transient(lambda: _info(fs, path))
         return [FsspecFolder(fs, path) if about["type"] == "directory" else FsspecFile(fs, path, about)]

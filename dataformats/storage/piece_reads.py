@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dataformats.errors import TruncatedError
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.remote.block_cache import BlockCache, FileRange, current_cache
+from dataformats.storage.remote.block_cache import FileRange, current_cache
 from dataformats.storage.remote.files import FsspecFile
 from dataformats.storage.remote.range_requests import get_ranges
 from dataformats.storage.threads import ThreadPool
@@ -34,11 +34,10 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class _Remote:
-    """A piece of a remote file, and the cache that it is read through, if any."""
+    """A piece of a remote file."""
 
     piece: Piece
     file: FsspecFile
-    cache: BlockCache | None
 
     def room(self, buffer: memoryview) -> memoryview:
         """Return the place of the piece in the buffer."""
@@ -59,8 +58,8 @@ def fetch(pieces: Sequence[Piece], buffer: memoryview) -> None:
     remote: dict[tuple[int, int], list[_Remote]] = {}
     for part in parts:
         if isinstance(part.file, FsspecFile):
-            one = _Remote(part, part.file, part.file.cache or current_cache())
-            remote.setdefault((id(one.file.fs), id(one.cache)), []).append(one)
+            one = _Remote(part, part.file)
+            remote.setdefault((id(part.file.fs), id(part.file.cache)), []).append(one)
     for wanted in remote.values():
         _fetch_ranges(wanted, buffer)
     _fetch_by_threads([part for part in parts if not isinstance(part.file, FsspecFile)], buffer)
@@ -76,11 +75,13 @@ def _split(piece: Piece) -> list[Piece]:
 
 
 def _fetch_ranges(parts: Sequence[_Remote], buffer: memoryview) -> None:
-    """Read pieces of files behind one file system, through the cache of the files or of this thread if there is one."""
-    cache = parts[0].cache
-    if cache is not None and cache.saves and sum(part.piece.length for part in parts) <= cache.limit_bytes:
-        cache.read([FileRange(part.file, part.piece.offset, part.room(buffer)) for part in parts])
-        return
+    """Read pieces of files behind one file system, through the cache of this thread, or else of the files, if any."""
+    n_bytes = sum(part.piece.length for part in parts)
+    ours, theirs = current_cache(), parts[0].file.cache
+    for cache in (ours if ours is not None and ours.saves else None, theirs):
+        if cache is not None and n_bytes <= cache.limit_bytes:
+            cache.read([FileRange(part.file, part.piece.offset, part.room(buffer)) for part in parts])
+            return
     requests = [part.file.request(part.piece.offset, part.piece.length) for part in parts]
     for part, answer in zip(parts, get_ranges(parts[0].file.fs, requests), strict=True):
         if isinstance(answer, Exception):

@@ -7,6 +7,7 @@ This is the reference path: it reads any file without kernels, and reports what 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,10 +48,22 @@ def read_blobs(files: Sequence[StoredFile], requests: Sequence[Extents], *, max_
     """
     if not requests:
         return []
+    if requests[0].fetch is not None:  # then all have one: they are of one reader
+        return [_fetched(request, files, max_bytes) for request in requests]
     sizes = _sizes(files, requests)
     problems = [_problems(request, files, sizes, max_bytes) for request in requests]
-    sound = [_without(len(request), wrong) for request, wrong in zip(requests, problems, strict=True)]
-    buffer, starts = _fetch_all(files, sizes, requests, sound)
+    gap = _GAP
+    while True:
+        sound = [_without(len(request), wrong) for request, wrong in zip(requests, problems, strict=True)]
+        try:
+            buffer, starts = _fetch_all(files, sizes, requests, sound, gap)
+            break
+        except FormatError:
+            damaged = [_damaged(files, request, valid) for request, valid in zip(requests, sound, strict=True)]
+            if not any(damaged) and gap == 0:
+                raise
+            problems = [wrong | more for wrong, more in zip(problems, damaged, strict=True)]
+            gap = 0  # a damaged chunk may lie between two extents
     fetched = []
     for request, wrong, valid, first in zip(requests, problems, sound, starts, strict=True):
         blobs = _blobs(request, valid, buffer, first)
@@ -59,8 +72,19 @@ def read_blobs(files: Sequence[StoredFile], requests: Sequence[Extents], *, max_
     return fetched
 
 
+def _fetched(request: Extents, files: Sequence[StoredFile], max_bytes: int) -> Fetched:
+    """Return the blobs that a library reads."""
+    assert request.fetch is not None
+    blobs, problems = request.fetch(request)
+    for row in np.flatnonzero(blobs.lengths > max_bytes).tolist():
+        problems[row] = too_long(files[request.file[row]], None, int(blobs.lengths[row]), max_bytes)
+    return Fetched(blobs, problems)
+
+
 def readable_lengths(files: Sequence[StoredFile], extents: Extents) -> NDArray[np.int64]:
     """Return int64[n], the length of each blob; 0 for blobs that are known to be unreadable before they are read."""
+    if extents.fetch is not None:
+        return extents.length
     length = extents.length.copy()
     length[list(_problems(extents, files, _sizes(files, [extents]), 2**62))] = 0
     return length
@@ -106,7 +130,18 @@ def _problems(
     return problems | dict(request.problems)
 
 
-def too_long(file: StoredFile, offset: int, length: int, max_bytes: int) -> FormatError:
+def _damaged(files: Sequence[StoredFile], request: Extents, valid: NDArray[np.int64]) -> dict[int, FormatError]:
+    """Return the extents among `valid` that reach into ranges that reads have found damaged."""
+    found: dict[int, FormatError] = {}
+    begin, end = request.offset - request.head, request.offset + request.length + request.tail
+    for number in _numbers(request):
+        for damaged, error in files[number].damaged_ranges():
+            inside = (request.file == number) & (begin < damaged.stop) & (end > damaged.start) & (end > begin)
+            found |= {row: copy(error) for row in valid[inside[valid]].tolist()}
+    return found
+
+
+def too_long(file: StoredFile, offset: int | None, length: int, max_bytes: int) -> FormatError:
     """Return the error of a record that is longer than `file.most_record_bytes(max_bytes)`."""
     most, enough = file.most_record_bytes(max_bytes), length
     while file.most_record_bytes(enough) < length:
@@ -133,6 +168,7 @@ def _fetch_all(
     sizes: NDArray[np.int64],
     requests: Sequence[Extents],
     sound: Sequence[NDArray[np.int64]],
+    gap: int,
 ) -> tuple[NDArray[np.uint8], list[NDArray[np.int64]]]:
     """Return the buffer with everything, and where in it each sound extent begins (its head included)."""
     # One address space for all files, with gaps between them too wide to be coalesced.
@@ -146,7 +182,7 @@ def _fetch_all(
     )
     start = bases[file] + offset
     order = np.argsort(start, kind="stable")
-    run_of, run_start, run_stop = _runs(start[order], (start + length)[order])
+    run_of, run_start, run_stop = _runs(start[order], (start + length)[order], gap)
     run_length = run_stop - run_start
     run_place = np.cumsum(run_length) - run_length
     buffer = np.empty(int(run_length.sum()), np.uint8)
@@ -169,13 +205,13 @@ def _fetch_all(
 
 
 def _runs(
-    start: NDArray[np.int64], stop: NDArray[np.int64]
+    start: NDArray[np.int64], stop: NDArray[np.int64], gap: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return (run of each extent, start and stop of each run) of extents sorted by start."""
+    """Return (run of each extent, start and stop of each run) of extents sorted by start, at most `gap` bytes apart."""
     if len(start) == 0:
         return start, start, start
     reach = np.maximum.accumulate(stop)
-    first = np.concatenate([np.ones(1, bool), start[1:] > reach[:-1] + _GAP])
+    first = np.concatenate([np.ones(1, bool), start[1:] > reach[:-1] + gap])
     begins = np.flatnonzero(first)
     ends = np.concatenate([begins[1:], [len(start)]]) - 1
     return np.cumsum(first) - 1, start[begins], reach[ends]

@@ -264,7 +264,7 @@ def test_a_record_takes_few_python_calls(name: str, most: int) -> None:
         for _ in range(3):
             assert source[5] is not None
         assert calls(lambda: source[5]) <= most
-        assert calls(lambda: source[2:9][3]) <= most + 10
+        assert calls(lambda: source[2:9][3]) <= most + 12  # a finalizer may run, too
 
 
 def test_errors_of_memory_pass_through(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:

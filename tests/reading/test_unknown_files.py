@@ -17,7 +17,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import dataformats
@@ -66,28 +65,22 @@ KINDS: dict[str, tuple[bytes, str]] = {
     "a.tfrecord.gz": (POINTER, "a git-lfs pointer."),
     "b.tfrecord": (b"\n <!DOCTYPE html><html>404", "an HTML page, as failed downloads leave it. Copy or download"),
     "c.tfrecord": (b"<?xml version='1.0'?><Error><Code>AccessDenied", "XML, as failed downloads"),
-    "a.parquet": (b"PAR1" + bytes(50) + b"PAR1", "a Parquet file. Convert it with dataformats convert"),
-    "part-0": (b"PAR1" + bytes(50), "a Parquet file. Convert it with dataformats convert, under a name that ends in"),
-    "a.arrow": (b"ARROW1\0\0" + bytes(50), "an Arrow IPC file. Convert"),
-    "a.h5": (b"\x89HDF\r\n\x1a\n" + bytes(50), "an HDF5 file. Read it in Python"),
+    "part-0": (b"PAR1" + bytes(50), "a damaged Parquet file. Copy or download it again"),
+    "a.arrow": (b"ARROW1\0\0" + bytes(50), "a damaged Arrow IPC file. Copy"),
     "a.zip": (zipped("a.txt"), "a ZIP file. Unpack it"),
     "a.npz": (zipped("arr_0.npy"), "a NumPy .npz file"),
     "a.pt": (zipped("model/data.pkl"), "a PyTorch checkpoint"),
-    "a.npy": (saved(lambda buffer: np.save(buffer, np.arange(3))), "a NumPy .npy file"),
-    "a.tar": (tarred(), "a tar file. Convert it with dataformats convert"),
-    "a.tgz": (gzip.compress(tarred()), "gzip of a tar file. Convert it with dataformats convert"),
     "a.gz": (gzip.compress(b"\0\1\2" * 99), "gzip of an unknown file. Decompress it with gzip -d"),
     "cut.gz": (b"\x1f\x8b\x08", "gzip of an unknown file"),
     "a.bz2": (bz2.compress(b"text"), "a file compressed with bzip2"),
     "a.xz": (lzma.compress(b"text"), "a file compressed with xz"),
     "a.db": (database(), "a SQLite database"),
-    "data.mdb": (bytes(16) + b"\xde\xc0\xef\xbe" + bytes(4000), "an LMDB database"),
     "a.pkl": (pickle.dumps({"a": [1, 2]}), "a pickle"),
-    "a.jsonl": (b'{"a": 1}\n{"a": 2}\n', "JSON. Convert it with dataformats convert"),
-    "a.json": (b'[{"a": 1}]', "JSON. Convert it with dataformats convert, under a name that ends in .jsonl"),
-    "a.csv": (b"a,b\r\n1,2\r\n", "CSV. Convert"),
-    "a.tsv": (b"a\tb\n1\t2\n", "a table of tabs. Convert"),
-    "a.jpg": (b"\xff\xd8\xff\xe0" + bytes(50), "one JPEG file. Convert"),
+    "a.json": (b'[{"a": 1}]', "one JSON document. Write each record on a line, as jq -c '.[]' does"),
+    "b.jsonl": (b'{\n  "a": [1,\n 2]\n}\n', "one JSON document. Write each record on a line"),
+    "c.json.gz": (gzip.compress(b'[\n{"a": 1}]'), "gzip of one JSON document."),
+    "table.dat": (b"a,b\n1,2\n", "CSV. Give it a name that ends in .csv"),
+    "table.gz": (gzip.compress(b"a,b\n1,2\n"), "gzip of CSV. Give it a name that ends in .csv.gz"),
     "a.md": ("# Grüße\n".encode() * 900, "text"),
     "e.tfrecord": (bytes(100_000), "zeros: space that was never written"),
 }
@@ -107,7 +100,7 @@ def test_random_bytes_look_like_nothing(tmp_path: Path) -> None:
     generator = random.Random(5)
     for n in (1, 3, 30, 5000):
         (tmp_path / "random").write_bytes(b"\xfe" + generator.randbytes(n))
-        with pytest.raises(FormatError, match="no known format: not ffrecord"):
+        with pytest.raises(FormatError, match="no known format: not ar"):
             dataformats.open(tmp_path / "random")
 
 
@@ -120,7 +113,7 @@ def test_large_ambiguous_text_is_refused_quickly(tmp_path: Path) -> None:
 
 def test_a_folder_of_such_files(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"PAR1" + bytes(50))
-    with pytest.raises(FormatError, match="known format: 'a' looks like a Parquet file") as caught:
+    with pytest.raises(FormatError, match="known format: 'a' looks like a damaged Parquet file") as caught:
         dataformats.open(tmp_path)
     assert caught.value.path == str(tmp_path)
 
@@ -150,9 +143,7 @@ def test_many_folders_are_not_all_looked_into(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(os, "scandir", asking)
     monkeypatch.setattr("dataformats.reading.datasets_below._FOLDERS", 50)
-    with pytest.raises(
-        FormatError, match=r"the folder holds no data files\. If the folders in it hold images, convert"
-    ):
+    with pytest.raises(FormatError, match="the folder holds no data files"):
         dataformats.open(tmp_path)
     assert len(asked) < 120
 

@@ -22,7 +22,7 @@ from dataformats.storage.compressed.decompressor import (
     ReferenceDecompressor,
 )
 
-__all__ = ["DecompressedFile"]
+__all__ = ["DecompressedFile", "share_of"]
 
 _STEP = 256 * 1024  # decompressed bytes between checkpoints, at first
 _MAX_CHECKPOINTS = 1024  # checkpoints of one file; 40 to 56 KB each
@@ -96,7 +96,7 @@ class DecompressedFile(StoredFile):
 
     def most_record_bytes(self, max_record_bytes: int) -> int:
         """Return an eighth of `max_record_bytes`, or 100 times the bytes of the file if that is more."""
-        return min(max_record_bytes, max(max_record_bytes // _SHARE, _EXPANSION * self._file.size))
+        return share_of(max_record_bytes, self._file)
 
     def read_into(self, offset: int, out: memoryview) -> int:
         """Fill `out` from decompressed byte `offset`; return the number of bytes read, fewer only at the end."""
@@ -294,3 +294,8 @@ class DecompressedFile(StoredFile):
             found=f"{self._file.size} compressed bytes, {cursor.position} decompressed",
         )
         return self.damage
+
+
+def share_of(max_record_bytes: int, file: StoredFile) -> int:
+    """Return the most bytes of a record in this compressed file: an eighth, or 100 times the bytes of the file."""
+    return min(max_record_bytes, max(max_record_bytes // _SHARE, _EXPANSION * file.size))

@@ -80,7 +80,7 @@ class PinnedRows(NamedTuple):
 
 def pin_extents(extents: Extents) -> Any | None:
     """Return extents as the kernels hold them; `None` if only the reference path can read them."""
-    if extents.problems or extents.head > MAX_FRAMING or extents.tail > MAX_FRAMING:
+    if extents.problems or extents.fetch is not None or extents.head > MAX_FRAMING or extents.tail > MAX_FRAMING:
         return None
     check = FrameCheck.NOTHING
     if extents.check is not None:
@@ -144,6 +144,8 @@ def _read_compressed(
     if not reads_batches() or isinstance(located, PinnedRows) or len(located) != 1:
         return None
     ((name, one),) = located.items()
+    if one.extents.fetch is not None:
+        return None
     max_bytes = min(max_bytes, _MAX_BYTES)
     windows = decompress_around(files, one.extents, max_bytes)
     handle = None if windows is None else pin_extents(windows.extents)

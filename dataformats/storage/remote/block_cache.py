@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import threading
+import time
+import uuid
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import groupby
+from multiprocessing.context import get_spawning_popen
 from typing import Any, NamedTuple
 
 from dataformats.fork_hooks import after_fork
-from dataformats.storage.remote.checked_requests import RangeRequest
-from dataformats.storage.remote.disk_blocks import DiskBlocks
+from dataformats.storage.remote.disk_blocks import FILE_BYTES, PAGE_BYTES, DiskBlocks
+from dataformats.storage.remote.node_folder import NodeFolder
 from dataformats.storage.remote.range_requests import get_ranges
 
 __all__ = ["BlockCache", "FileRange", "current_cache", "reading_through"]
 
 _MOST_REQUEST_BYTES = 8 * 2**20
+_PORTION_BYTES = 16 * 2**20
+_POLL_S = 0.003
+_PATIENCE_S = 20.0  # longer than requests that are made again
+_IMPATIENT_S = 60.0
 
 
 class FileRange(NamedTuple):
@@ -40,42 +48,77 @@ class _Block(NamedTuple):
     number: int
 
 
+class _Run(NamedTuple):
+    """Neighboring blocks of a file, which are one request."""
+
+    file: Any
+    disk: DiskBlocks | None
+    keys: list[_Block]
+    span: tuple[int, int]
+    """Offset and length in bytes."""
+
+
+_Answers = dict[_Block, bytes | BaseException]
+
+
 class BlockCache:
     """Blocks of remote files; the least recently used ones are dropped. Thread-safe; empty after a fork.
 
     A block that several threads need is requested once. A block that cannot be read raises in each read that needs it,
     and is requested anew by the next one; all other blocks of the same request are kept.
 
+    Blocks of a file with a `disk` are read from the disk, and kept there. Worker processes that get a cache share its
+    blocks in shared memory, and so do the ranks of a node if the cache has a name; then only blocks that there is no
+    room for are kept by each process. A block that another process requests at this moment is waited for.
+
     Args:
         limit_bytes: The most bytes that are kept between reads. A read of more is not cached.
-        block_bytes: The size of a block.
-        disk: Keeps blocks on the local disk as well; `None` for memory alone.
+        block_bytes: The size of a block. Only powers of two from `PAGE_BYTES` to `FILE_BYTES` are kept on a disk.
+        name: The same on all processes that share blocks; `None`: this process shares none yet.
     """
 
-    def __init__(self, limit_bytes: int, block_bytes: int, disk: DiskBlocks | None = None) -> None:
+    def __init__(self, limit_bytes: int, block_bytes: int, name: str | None = None) -> None:
         self.limit_bytes = limit_bytes
         self.block_bytes = block_bytes
-        self.disk = disk
+        self._name = name
+        self._fits_disk = block_bytes % PAGE_BYTES == 0 == FILE_BYTES % block_bytes
         self._forget()
         after_fork(self, "_forget")
 
     def _forget(self) -> None:
         self._lock = threading.Lock()
         self._blocks: OrderedDict[_Block, bytes] = OrderedDict()
-        self._pending: dict[_Block, Future[bytes]] = {}
+        self._pending: dict[_Block, Future[_Answers]] = {}
         self._n_bytes = 0
-        self._used_bytes = self._fetched_bytes = 0
+        self._counts: Any = [0, 0]  # bytes that were used, and requested
+        self._folder: NodeFolder | None = None
+        self._shared: DiskBlocks | None = None
+        self._is_open = False
+        self._impatient_until = 0.0  # requests all that it lacks until then
 
     @property
     def saves(self) -> bool:
-        """False once far more was requested than used: then the records lie scattered, and are read better one by one.
-
-        A cache with a disk always saves: the blocks are used later.
-        """
-        return self.disk is not None or self._fetched_bytes <= self.limit_bytes + 2 * self._used_bytes
+        """False once far more was requested than used: the records lie scattered, and are read better one by one."""
+        used, requested = self._counts
+        return bool(requested <= self.limit_bytes + 2 * used)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return BlockCache, (self.limit_bytes, self.block_bytes, self.disk)
+        if get_spawning_popen() is not None:  # pickled for worker processes
+            self._name = self._name or uuid.uuid4().hex
+            self._open()  # the folder lives as long as this process, which outlives its workers
+        return BlockCache, (self.limit_bytes, self.block_bytes, self._name)
+
+    def _open(self) -> None:
+        """Open the shared memory if this process shares blocks, and there is room."""
+        if self._is_open or self._name is None:
+            return
+        with self._lock:
+            if self._fits_disk and not self._is_open:
+                with suppress(OSError):
+                    self._folder = NodeFolder(f"{self._name} {self.limit_bytes} {self.block_bytes}", self.limit_bytes)
+                    self._counts = self._folder.counts
+                    self._shared = DiskBlocks(self._folder.path, self.limit_bytes)
+            self._is_open = True
 
     def read(self, ranges: Sequence[FileRange]) -> None:
         """Fill `out` of each range.
@@ -84,109 +127,207 @@ class BlockCache:
             OSError: A block cannot be read.
             FormatError: A file ends early, changed, or its server does not support ranges.
         """
-        self._used_bytes += sum(len(part.out) for part in ranges)
-        blocks = self._get({key: part.file for part in ranges for key in self._keys(part)})
+        self._open()
+        self._counts[0] += sum(len(part.out) for part in ranges)
+        if self._shared is not None:
+            ranges = list(self._left_of(ranges))
+        blocks = self._get(
+            {key: part.file for part in ranges for key in self._keys(part.file, part.offset, len(part.out))}
+        )
         for part in ranges:
-            for key in self._keys(part):
+            for key in self._keys(part.file, part.offset, len(part.out)):
                 at = key.number * self.block_bytes - part.offset  # where the block lies in `out`
-                piece = memoryview(blocks[key])[max(0, -at) : len(part.out) - at]
+                block = blocks[key]
+                if isinstance(block, BaseException):
+                    raise block
+                piece = memoryview(block)[max(0, -at) : len(part.out) - at]
                 part.out[max(0, at) : max(0, at) + len(piece)] = piece
 
-    def _keys(self, part: FileRange) -> Iterator[_Block]:
-        first, last = part.offset // self.block_bytes, (part.offset + len(part.out) - 1) // self.block_bytes
-        return (_Block(part.file.cache_key, number) for number in range(first, last + 1))
+    def _left_of(self, ranges: Sequence[FileRange]) -> Iterator[FileRange]:
+        """Fill the ranges that are on a disk, and return the others."""
+        for _, group in groupby(ranges, lambda part: part.file.cache_key):
+            parts = list(group)
+            file = parts[0].file
+            disk = self._disk(file)
+            if disk is None:
+                yield from parts
+                continue
+            found = disk.get(file.cache_key, file.size, [(part.offset, len(part.out)) for part in parts])
+            for part, data in zip(parts, found, strict=True):
+                if data is None:
+                    yield part
+                else:
+                    part.out[:] = data
 
-    def _get(self, wanted: Mapping[_Block, Any]) -> dict[_Block, bytes]:
+    def fetch(self, ranges: Iterable[tuple[Any, int, int]]) -> None:
+        """Request the blocks of these ranges that are missing, for later reads.
+
+        They are requested a few megabytes at a time, in this order: a read waits for those that it needs alone. A block
+        that cannot be read is left to the read that needs it. Nothing is requested if the cache does not save.
+
+        Args:
+            ranges: File, offset and length of each.
+        """
+        self._open()
+        portion: dict[_Block, Any] = {}
+        for file, offset, length in ranges if self.saves else ():
+            portion.update(dict.fromkeys(self._keys(file, offset, length), file))
+            if len(portion) * self.block_bytes >= _PORTION_BYTES:
+                self._fetch_portion(portion)
+                portion = {}
+        self._fetch_portion(portion)
+
+    def _fetch_portion(self, portion: dict[_Block, Any]) -> None:
+        for run in self._runs(portion) if self._shared is not None else ():
+            if run.disk is not None and run.disk.has(run.file.cache_key, *run.span):
+                for key in run.keys:
+                    del portion[key]
+        with suppress(Exception):  # a read raises it
+            self._get(portion)
+
+    def _keys(self, file: Any, offset: int, length: int) -> list[_Block]:
+        first, last = offset // self.block_bytes, (offset + length - 1) // self.block_bytes
+        key = file.cache_key
+        return [_Block(key, number) for number in range(first, last + 1)]
+
+    def _get(self, wanted: Mapping[_Block, Any]) -> _Answers:
         """Return these blocks; request those that are neither here nor requested by another thread."""
-        found: dict[_Block, bytes] = {}
-        waiting: dict[_Block, Future[bytes]] = {}
+        found: _Answers = {}
+        waiting: dict[_Block, Future[_Answers]] = {}
         mine: dict[_Block, Any] = {}
+        call: Future[_Answers] = Future()
         with self._lock:
             for key, file in wanted.items():
-                if key in self._blocks:
+                block = self._blocks.get(key)
+                if block is not None:
                     self._blocks.move_to_end(key)
-                    found[key] = self._blocks[key]
+                    found[key] = block
                 elif key in self._pending:
                     waiting[key] = self._pending[key]
                 else:
                     mine[key] = file
-                    waiting[key] = self._pending[key] = Future()
-        answers: dict[_Block, bytes | BaseException] = {}
-        try:
-            if mine:
-                answers = self._fetch(mine)
-        except Exception as error:
-            answers = dict.fromkeys(mine, error)
-            raise
-        finally:
-            self._settle({key: answers.get(key, _lost(key)) for key in mine})
+                    self._pending[key] = call
+        if mine:
+            answers: _Answers = {}
+            stored: set[_Block] = set()
+            try:
+                self._load(dict(mine), answers, stored)
+            except Exception as error:
+                answers = dict.fromkeys(mine, error) | answers
+                raise
+            finally:
+                self._settle({key: answers.get(key) or _lost(key) for key in mine}, stored, call)
+            found |= answers
         # Every block that this thread requested is settled, so threads never wait for each other in a circle.
-        return found | {key: block.result() for key, block in waiting.items()}
+        for key, other in waiting.items():
+            found[key] = other.result()[key]
+        return found
 
-    def _settle(self, answers: Mapping[_Block, bytes | BaseException]) -> None:
+    def _settle(self, answers: _Answers, stored: set[_Block], call: Future[_Answers]) -> None:
         """Keep the blocks, drop the oldest, and wake the threads that wait."""
         with self._lock:
-            pending = {key: self._pending.pop(key) for key in answers}
             for key, answer in answers.items():
-                if isinstance(answer, bytes):
+                del self._pending[key]
+                if isinstance(answer, bytes) and not (self._shared is not None and key in stored):
                     self._blocks[key] = answer
                     self._n_bytes += len(answer)
             while self._n_bytes > self.limit_bytes:
                 self._n_bytes -= len(self._blocks.popitem(last=False)[1])
-        for key, answer in answers.items():
-            if isinstance(answer, bytes):
-                pending[key].set_result(answer)
-            else:
-                pending[key].set_exception(answer)
+        call.set_result(answers)
 
-    def _fetch(self, missing: Mapping[_Block, Any]) -> dict[_Block, bytes | BaseException]:
-        """Return these blocks from the disk, or else from the servers, with one call for each file system."""
-        disk = self.disk
-        kept = {} if disk is None else {key: disk.get(self._name(key)) for key in missing}
-        answers: dict[_Block, bytes | BaseException] = {key: block for key, block in kept.items() if block is not None}
-        runs = self._runs(sorted(missing.keys() - answers.keys()), missing)
-        requests = [self._request(run, missing[run[0]]) for run in runs]
-        by_system: dict[int, list[int]] = {}
-        for number, run in enumerate(runs):
-            by_system.setdefault(id(missing[run[0]].fs), []).append(number)
-        for numbers in by_system.values():
-            files = [missing[runs[number][0]] for number in numbers]
-            data = get_ranges(files[0].fs, [requests[number] for number in numbers])
+    def _disk(self, file: Any) -> DiskBlocks | None:
+        """Return where blocks of this file are kept for other processes, or later runs."""
+        return (file.disk or self._shared) if self._fits_disk and file.is_versioned else None
+
+    def _load(self, missing: dict[_Block, Any], answers: _Answers, stored: set[_Block]) -> None:
+        """Get these blocks from a disk, or else from the servers; wait for those that other processes request.
+
+        Args:
+            missing: The blocks; emptied.
+            answers: Gets the blocks, or their errors.
+            stored: Gets those that are on a disk.
+        """
+        self._load_stored(missing, answers, stored)
+        until = time.monotonic() + _PATIENCE_S
+        while missing:
+            now = time.monotonic()
+            if now > until:
+                self._impatient_until = now + _IMPATIENT_S
+            claimed: list[_Run] = []
+            try:
+                for run in self._runs(missing):
+                    is_free = run.disk is None or run.disk.claim(run.file.cache_key, *run.span)
+                    if is_free or now < self._impatient_until:
+                        claimed.append(run)
+                mine = {key: run.file for run in claimed for key in run.keys}
+                self._load_stored(mine, answers, stored)  # others may have put them there
+                self._request(self._runs(mine), answers, stored)
+            finally:
+                for run in claimed:
+                    if run.disk is not None:
+                        run.disk.release(run.file.cache_key, *run.span)
+            for run in claimed:
+                for key in run.keys:
+                    del missing[key]
+            if missing:
+                time.sleep(_POLL_S)
+                self._load_stored(missing, answers, stored)
+
+    def _load_stored(self, missing: dict[_Block, Any], answers: _Answers, stored: set[_Block]) -> None:
+        for run in self._runs(missing):
+            if run.disk is None:
+                continue
+            (data,) = run.disk.get(run.file.cache_key, run.file.size, [run.span])
+            blocks: Sequence[bytes | None] = [data]
+            if data is not None:
+                blocks = self._cut(data, len(run.keys))
+            elif len(run.keys) > 1:  # some may be there
+                spans = [self._run([key], run.file).span for key in run.keys]
+                blocks = run.disk.get(run.file.cache_key, run.file.size, spans)
+            for key, block in zip(run.keys, blocks, strict=True):
+                if block is not None:
+                    answers[key] = block
+                    stored.add(key)
+                    del missing[key]
+
+    def _cut(self, data: bytes, n: int) -> list[bytes]:
+        return [data] if n == 1 else [data[at * self.block_bytes : (at + 1) * self.block_bytes] for at in range(n)]
+
+    def _request(self, runs: Sequence[_Run], answers: _Answers, stored: set[_Block]) -> None:
+        """Request runs of blocks, with one call for each file system, and keep them on their disks."""
+        by_system: dict[int, list[_Run]] = {}
+        for run in runs:
+            by_system.setdefault(id(run.file.fs), []).append(run)
+        for group in by_system.values():
+            files = [run.file for run in group]
+            data = get_ranges(files[0].fs, [run.file.request(*run.span) for run in group])
             files[0].check_unchanged(files)
-            for number, answer in zip(numbers, data, strict=True):
-                self._fetched_bytes += 0 if isinstance(answer, Exception) else len(answer)
-                answers |= self._cut(runs[number], answer)
-        if disk is not None:
-            disk.put({self._name(key): block for key, block in answers.items()
-                      if isinstance(block, bytes) and kept[key] is None and missing[key].is_versioned})  # fmt: skip
-        return answers
+            for run, answer in zip(group, data, strict=True):
+                if isinstance(answer, Exception):
+                    answers.update(dict.fromkeys(run.keys, answer))
+                    continue
+                self._counts[1] += len(answer)
+                answers.update(zip(run.keys, self._cut(answer, len(run.keys)), strict=True))
+                if run.disk is not None and run.disk.put(run.file.cache_key, run.span[0], answer):
+                    stored.update(run.keys)
 
-    def _runs(self, keys: Sequence[_Block], files: Mapping[_Block, Any]) -> list[list[_Block]]:
-        """Return the keys in runs of neighbors; each run is one request."""
-        runs: list[list[_Block]] = []
+    def _runs(self, blocks: Mapping[_Block, Any]) -> list[_Run]:
+        """Return the blocks in runs of neighbors; each run is one request."""
+        groups: list[list[_Block]] = []
         most = max(1, _MOST_REQUEST_BYTES // self.block_bytes)
-        for key in keys:
-            last = runs[-1][-1] if runs else None
-            if last is not None and last == key._replace(number=key.number - 1) and len(runs[-1]) < most:
-                runs[-1].append(key)
+        for key in sorted(blocks):
+            last = groups[-1][-1] if groups else None
+            if last is not None and last == (key.file, key.number - 1) and len(groups[-1]) < most:
+                groups[-1].append(key)
             else:
-                runs.append([key])
-        return runs
+                groups.append([key])
+        return [self._run(keys, blocks[keys[0]]) for keys in groups]
 
-    def _request(self, run: Sequence[_Block], file: Any) -> RangeRequest:
-        offset = run[0].number * self.block_bytes
-        length = min(file.size, (run[-1].number + 1) * self.block_bytes) - offset
-        request: RangeRequest = file.request(offset, length)
-        return request
-
-    def _cut(self, run: Sequence[_Block], answer: bytes | Exception) -> dict[_Block, bytes | BaseException]:
-        if isinstance(answer, Exception) or len(run) == 1:
-            return dict.fromkeys(run, answer)
-        size = self.block_bytes
-        return {key: answer[place * size : (place + 1) * size] for place, key in enumerate(run)}
-
-    def _name(self, key: _Block) -> str:
-        return "\n".join([*key.file, str(self.block_bytes), str(key.number)])
+    def _run(self, keys: list[_Block], file: Any) -> _Run:
+        offset = keys[0].number * self.block_bytes
+        return _Run(
+            file, self._disk(file), keys, (offset, min(file.size, (keys[-1].number + 1) * self.block_bytes) - offset)
+        )
 
 
 def _lost(key: _Block) -> OSError:

@@ -1,37 +1,53 @@
-"""Blocks of remote files in a folder of the local disk, which processes share."""
+"""Pages of remote files in a folder of the local disk or of shared memory, which processes share."""
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
-import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from dataformats.kernels import crc32
-from dataformats.storage.file_lock import FileLock
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["DiskBlocks"]
+from dataformats.kernels import crc32, crc32_extents
+from dataformats.storage.file_lock import NO_LINK, FileLock
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["FILE_BYTES", "PAGE_BYTES", "DiskBlocks"]
+
+PAGE_BYTES = 4 * 2**10
+"""A part of a file on the disk that has a checksum, and is there or missing."""
+FILE_BYTES = 2**20
+"""The bytes of a remote file that one file on the disk has room for."""
 
 _SUFFIX = ".block"
-_CHECKSUM_BYTES = 4
-_NUMBERS = itertools.count()
-_STALE_S = 3600.0
+_N_PAGES = FILE_BYTES // PAGE_BYTES
+_SUM_BYTES = 4
+_STARTS = np.arange(0, FILE_BYTES, PAGE_BYTES)
+_SEEDS = np.arange(_N_PAGES, dtype=np.uint32) * np.uint32(0x9E3779B1)
+_MOST_FILES = 2**31  # files of one number wait for each other
 
 
 class DiskBlocks:
-    """Blocks in files: each has the CRC-32 of the block's name and bytes in front of the bytes. Thread-safe.
+    """Pages of remote files. Thread-safe.
 
-    A file appears whole, under a name that the block's name gives, and never changes. So processes need no lock to read
-    and to write; one that is deleted meanwhile is a missing block. If the files exceed the limit, the least recently
-    used are deleted, by one process at a time. A damaged file is a missing block, and is replaced.
+    A file has the pages of a MiB of a remote file at their places, and behind them a checksum of each: CRC-32 of name,
+    number and bytes, or 0 for a page that is missing. A checksum is written after its page, and pages never change. So
+    processes need no lock to read and to write, and a page that a killed process left incomplete, or that was damaged,
+    is a missing page. If the files exceed the limit, the least recently used are deleted, by one process at a time.
 
     Args:
         folder: Made if it is missing. Other files in it are left alone.
-        limit_bytes: The most bytes of all files; exceeded at most by a sixteenth for each process that writes.
+        limit_bytes: The most bytes of all files; exceeded at most by an eighth for each process that writes.
 
     Raises:
         OSError: The folder cannot be made.
@@ -40,38 +56,116 @@ class DiskBlocks:
     def __init__(self, folder: Path, limit_bytes: int) -> None:
         self.folder = folder
         self.limit_bytes = limit_bytes
-        self._unchecked_bytes = limit_bytes  # written since the size of the folder was last computed
+        self._unchecked_bytes = limit_bytes // 16  # written since the size of the folder was last computed
         folder.mkdir(parents=True, exist_ok=True)
+        self._claims = -1
+        with suppress(OSError):  # another user made it
+            self._claims = os.open(folder / "claims", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | NO_LINK, 0o666)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return DiskBlocks, (self.folder, self.limit_bytes)
 
-    def get(self, name: str) -> bytes | None:
-        """Return a block; `None` if it is missing or damaged."""
-        path = self._path(name)
-        try:
-            data = path.read_bytes()
-            os.utime(path)  # it was used now
-        except OSError:
-            return None
-        block = data[_CHECKSUM_BYTES:]
-        return block if data[:_CHECKSUM_BYTES] == _checksum(name, block) else None
+    def get(self, key: Sequence[str], size: int, ranges: Sequence[tuple[int, int]]) -> list[bytes | None]:
+        """Return ranges of a file; `None` for each one of which a page is missing.
 
-    def put(self, blocks: Mapping[str, bytes]) -> None:
-        """Keep these blocks, as far as the disk has room; an error of the disk is no error of the read."""
-        for name, block in blocks.items():
-            if self._unchecked_bytes >= self.limit_bytes // 16 and not self._evict():
-                return  # another process deletes files at this moment
-            path = self._path(name)
-            temporary = path.with_suffix(f".{os.getpid()}-{next(_NUMBERS)}.partial")
-            try:
-                temporary.write_bytes(_checksum(name, block) + block)
-                temporary.replace(path)
-            except OSError:
+        Args:
+            key: Identifies the file and its version.
+            size: The bytes of the file.
+            ranges: Offset and length of each, within the file; ascending ones are faster.
+        """
+        parts = [
+            (at // FILE_BYTES, number, at % FILE_BYTES, min(offset + length - at, FILE_BYTES - at % FILE_BYTES))
+            for number, (offset, length) in enumerate(ranges)
+            for at in (offset, *range(offset - offset % FILE_BYTES + FILE_BYTES, offset + length, FILE_BYTES))
+        ]
+        found: list[list[bytes]] = [[] for _ in ranges]
+        for file, group in groupby(parts, itemgetter(0)):
+            name, n_bytes = _name(key, file), size - file * FILE_BYTES
+            with suppress(OSError), _opened(self._path(name), os.O_RDONLY) as descriptor:
+                sums = _stored_sums(descriptor)
+                for _, number, begin, length in group:
+                    first, end = begin // PAGE_BYTES, -(-(begin + length) // PAGE_BYTES)
+                    expected = sums[first:end]
+                    if expected.all():
+                        pages = os.pread(
+                            descriptor, min(end * PAGE_BYTES, n_bytes) - first * PAGE_BYTES, first * PAGE_BYTES
+                        )
+                        if np.array_equal(_sums(name, first, pages), expected):
+                            at = begin - first * PAGE_BYTES
+                            found[number].append(pages[at : at + length])
                 with suppress(OSError):
-                    temporary.unlink()
-                return
-            self._unchecked_bytes += len(block)
+                    os.utime(descriptor)  # it was used now
+        whole = [one[0] if len(one) == 1 else b"".join(one) for one in found]
+        return [data if len(data) == length else None for data, (_, length) in zip(whole, ranges, strict=True)]
+
+    def has(self, key: Sequence[str], offset: int, length: int) -> bool:
+        """Return True if all pages of a range are there, sound or damaged."""
+        for file in range(offset // FILE_BYTES, -(-(offset + length) // FILE_BYTES)):
+            begin = file * FILE_BYTES
+            first, end = max(0, offset - begin) // PAGE_BYTES, -(-(offset + length - begin) // PAGE_BYTES)
+            try:
+                with _opened(self._path(_name(key, file)), os.O_RDONLY) as descriptor:
+                    if not _stored_sums(descriptor)[first:end].all():
+                        return False
+                    with suppress(OSError):
+                        os.utime(descriptor)  # it will be used
+            except OSError:
+                return False
+        return True
+
+    def put(self, key: Sequence[str], offset: int, data: bytes) -> bool:
+        """Keep a range of a file; return False if the disk has no room for all of it, which is no error of the read.
+
+        Args:
+            key: Identifies the file and its version.
+            offset: The first byte: a multiple of `PAGE_BYTES`.
+            data: The bytes: they end at such a multiple, or with the file.
+        """
+        at = 0
+        while at < len(data):
+            file, begin = divmod(offset + at, FILE_BYTES)
+            part = memoryview(data)[at : at + FILE_BYTES - begin]
+            unchecked = self._unchecked_bytes
+            if unchecked >= self.limit_bytes // 16 and not self._evict() and unchecked >= self.limit_bytes // 8:
+                return False  # another process deletes files for a long time
+            try:
+                self._write(_name(key, file), begin, part)
+            except OSError:
+                return False
+            self._unchecked_bytes += len(part) + PAGE_BYTES  # with the checksums
+            at += len(part)
+        return True
+
+    def _write(self, name: str, begin: int, part: memoryview) -> None:
+        page = begin // PAGE_BYTES
+        sums = _sums(name, page, part).data.cast("B")
+        with _opened(self._path(name), os.O_RDWR | os.O_CREAT) as descriptor:
+            n_bytes = os.pwrite(descriptor, part, begin)
+            if n_bytes == len(part):
+                n_bytes += os.pwrite(descriptor, sums, FILE_BYTES + page * _SUM_BYTES)
+        if n_bytes < len(part) + len(sums):
+            raise OSError("the disk is full")
+
+    def claim(self, key: Sequence[str], offset: int, length: int) -> bool:
+        """Claim a range of a file until `release`, or the end of this process; return False if another process has it.
+
+        A process that downloads a range claims it, so that others wait. All processes go on rightly if some do not.
+        """
+        if fcntl is None:
+            return True
+        try:
+            fcntl.lockf(self._claims, fcntl.LOCK_EX | fcntl.LOCK_NB, *_claimed(key, offset, length))
+        except (BlockingIOError, PermissionError):
+            return False
+        except OSError:  # the file system has no locks
+            return True
+        return True
+
+    def release(self, key: Sequence[str], offset: int, length: int) -> None:
+        """End a claim."""
+        if fcntl is not None:
+            with suppress(OSError):
+                fcntl.lockf(self._claims, fcntl.LOCK_UN, *_claimed(key, offset, length))
 
     def _evict(self) -> bool:
         """Bring the files below the limit, unless another process does; return True if this one did."""
@@ -91,11 +185,9 @@ class DiskBlocks:
         files = []
         for entry in os.scandir(self.folder):
             with suppress(OSError):  # deleted meanwhile
-                info = entry.stat(follow_symlinks=False)
                 if entry.name.endswith(_SUFFIX):
-                    files.append((info.st_mtime_ns, info.st_size, entry.path))
-                elif entry.name.endswith(".partial") and time.time() - info.st_mtime > _STALE_S:
-                    os.unlink(entry.path)  # a process was killed
+                    info = entry.stat(follow_symlinks=False)
+                    files.append((info.st_mtime_ns, getattr(info, "st_blocks", 2048) * 512, entry.path))
         total = sum(size for _, size, _ in files)
         for _, size, path in sorted(files):
             if total <= self.limit_bytes - self.limit_bytes // 16:
@@ -107,6 +199,39 @@ class DiskBlocks:
     def _path(self, name: str) -> Path:
         return self.folder / (hashlib.blake2b(name.encode(), digest_size=20).hexdigest() + _SUFFIX)
 
+    def __del__(self, close: Any = os.close) -> None:  # `os` may be gone when Python ends
+        if getattr(self, "_claims", -1) >= 0:
+            close(self._claims)
 
-def _checksum(name: str, block: bytes) -> bytes:
-    return int(crc32(block, crc32(name.encode()))).to_bytes(_CHECKSUM_BYTES, "little")
+
+@contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    descriptor = os.open(path, flags | os.O_CLOEXEC | NO_LINK, 0o666)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _stored_sums(descriptor: int) -> NDArray[np.uint32]:
+    """Return the checksums of all pages, 0 for those that are missing."""
+    n_bytes = _N_PAGES * _SUM_BYTES
+    return np.frombuffer(os.pread(descriptor, n_bytes, FILE_BYTES).ljust(n_bytes, b"\0"), np.uint32)
+
+
+def _name(key: Sequence[str], file: int) -> str:
+    return "\n".join([*key, str(file)])
+
+
+def _sums(name: str, page: int, data: Any) -> NDArray[np.uint32]:
+    """Return the checksums of pages, uint32, none of them 0: of the pages of another place or name, others."""
+    starts = _STARTS[: -(-len(data) // PAGE_BYTES)]
+    seeds = _SEEDS[page : page + len(starts)] ^ np.uint32(crc32(name.encode()))
+    sums = crc32_extents(data, starts, np.minimum(len(data) - starts, PAGE_BYTES)) ^ seeds
+    return np.maximum(sums, 1)
+
+
+def _claimed(key: Sequence[str], offset: int, length: int) -> tuple[int, int]:
+    """Return the bytes of the file of claims that stand for the pages of a range: how many, and the first."""
+    first, end = offset // PAGE_BYTES, -(-(offset + length) // PAGE_BYTES)
+    return end - first, (crc32("\n".join(key).encode()) % _MOST_FILES) * 2**32 + first

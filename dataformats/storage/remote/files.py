@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import Folder, StoredFile
-from dataformats.storage.remote.block_cache import BlockCache, FileRange
+from dataformats.storage.remote.block_cache import BlockCache, FileRange, current_cache
 from dataformats.storage.remote.checked_requests import RangeRequest, changed_error
 from dataformats.storage.remote.disk_blocks import DiskBlocks
 from dataformats.storage.remote.errors import raise_as_os_error
@@ -25,6 +27,7 @@ from dataformats.storage.threads import concurrent_map
 __all__ = ["FsspecFile", "FsspecFolder", "keep_on_disk", "match_files"]
 
 _UNVERSIONED = itertools.count()
+_SMALL_BYTES = 2**20
 _DISK_BLOCK_BYTES = 256 * 2**10
 _MEMORY_OF_DISK = 64 * 2**20
 _SHORT_BYTES = 256 * 2**10
@@ -46,9 +49,11 @@ class FsspecFile(StoredFile):
         path: The path in the file system.
         is_versioned: True if no other file, and no other version of this one, has its name and identity.
         cache_key: Identifies its blocks; without a version, for this object alone.
-        cache: The blocks that all reads go through, kept on the local disk as well; `None` if `open` asked for none.
+        disk: Keeps its blocks on the local disk; `None` if `open` asked for no such cache.
+        cache: The blocks that reads go through that have no other cache, if there is a disk.
     """
 
+    disk: DiskBlocks | None = None
     cache: BlockCache | None = None
 
     def __init__(
@@ -109,7 +114,7 @@ class FsspecFile(StoredFile):
         if not wanted:
             return
         is_short = sum(len(part.out) for part in wanted) <= _SHORT_BYTES
-        cache = self.cache or (_SHORT_READS if is_short else None)
+        cache = (current_cache() if is_short else None) or self.cache or (_SHORT_READS if is_short else None)
         if cache is not None:
             cache.read(wanted)
             return
@@ -176,9 +181,9 @@ def keep_on_disk(files: Iterable[StoredFile], folder: str, limit_bytes: int) -> 
     if not remote:
         raise ValueError("cache='disk:PATH' is for files behind URLs, and these are not; leave it out")
     disk = DiskBlocks(Path(folder).expanduser(), limit_bytes)
-    cache = BlockCache(_MEMORY_OF_DISK, _DISK_BLOCK_BYTES, disk)
+    cache = BlockCache(_MEMORY_OF_DISK, _DISK_BLOCK_BYTES)
     for file in remote:
-        file.cache = cache
+        file.disk, file.cache = disk, cache
 
 
 def _file_or_none(fs: Any, path: str) -> FsspecFile | None:
@@ -212,6 +217,7 @@ class FsspecFolder(Folder):
         self._system = CurrentSystem(fs)
         self._path = path.rstrip("/")
         self._listing: dict[str, Mapping[str, Any]] | None = None
+        self._read_ahead: dict[str, tuple[str, bytes] | None] = {}
         self.name: str = str(fs.unstrip_protocol(path)).rstrip("/")
 
     @property
@@ -223,6 +229,16 @@ class FsspecFolder(Folder):
             self._versions = Versions(self._identities, time.monotonic() - begin)
             self._listing = listing  # last: other threads take both if it is there
         return self._listing
+
+    def list_with(self, suffix: str) -> bool:
+        """List the folder, and read the small file beside it with this suffix, at once; return False if it is empty."""
+        name = self.basename + suffix
+        with ThreadPoolExecutor(1) as thread:
+            beside = thread.submit(self.bytes_beside, name, _SMALL_BYTES)
+            is_there = bool(self.listing)
+            with suppress(OSError, FormatError):  # a caller that needs the file reads it again
+                self._read_ahead[name] = beside.result()
+        return is_there
 
     def _identities(self) -> dict[str, tuple[str, ...]]:
         found = self._list()
@@ -265,6 +281,8 @@ class FsspecFolder(Folder):
 
     def bytes_beside(self, name: str, limit: int) -> tuple[str, bytes] | None:
         fs = self._system.current
+        if name in self._read_ahead:
+            return self._read_ahead.pop(name)
         return _bytes_or_none(fs, path_beside(fs, self._path, name), limit)
 
 

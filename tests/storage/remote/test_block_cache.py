@@ -17,7 +17,7 @@ import pytest
 import dataformats
 from dataformats.errors import FormatError
 from dataformats.storage.piece_reads import Piece, fetch
-from dataformats.storage.remote import range_requests
+from dataformats.storage.remote import block_cache, range_requests
 from dataformats.storage.remote.block_cache import BlockCache, FileRange, reading_through
 from dataformats.storage.remote.versions import Versions
 from tests.storage.remote.counting_store import CountingStore
@@ -192,3 +192,35 @@ def test_pickles_are_empty_and_forked_children_too(store: CountingStore) -> None
         if not child:
             os._exit(0 if read(cache, (file, 0, 10)) == [DATA[:10]] else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_fetched_blocks_are_not_requested_again(store: CountingStore) -> None:
+    file = store.file("a", DATA)
+    cache = BlockCache(10_000, 100)
+    for _ in range(2):
+        cache.fetch([(file, 0, 250), (file, 300, 100), (file, 10_040, 10)])
+    assert store.calls == [[("a", 0, 400), ("a", 10_000, 10_050)]]
+    assert read(cache, (file, 10, 300), (file, 10_045, 5)) == [DATA[10:310], DATA[10_045:]]
+    assert store.n_requests == 2
+
+
+def test_failing_fetch_is_left_to_the_read(store: CountingStore) -> None:
+    file = store.file("a", DATA)
+    cache = BlockCache(10_000, 100)
+    store.answering = lambda name, start, answer: PermissionError("no") if start == 500 else answer
+    cache.fetch([(file, 0, 10), (file, 500, 10)])
+    assert read(cache, (file, 0, 10)) == [DATA[:10]]
+    with pytest.raises(PermissionError, match="no"):
+        read(cache, (file, 500, 10))
+    store.answering = lambda name, start, answer: answer
+    assert read(cache, (file, 500, 10)) == [DATA[500:510]]
+    assert store.n_requests == 4
+
+
+def test_a_long_fetch_is_several_calls(store: CountingStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read waits for the call that has its blocks, and not for the others."""
+    monkeypatch.setattr(block_cache, "_PORTION_BYTES", 300)
+    file = store.file("a", DATA)
+    cache = BlockCache(10_000, 100)
+    cache.fetch([(file, at, 100) for at in (800, 900, 0, 100, 200, 5000)])
+    assert store.calls == [[("a", 0, 100), ("a", 800, 1000)], [("a", 100, 300), ("a", 5000, 5100)]]

@@ -12,76 +12,129 @@ import pytest
 
 import dataformats
 from dataformats.storage.remote.block_cache import BlockCache
-from dataformats.storage.remote.disk_blocks import DiskBlocks
+from dataformats.storage.remote.disk_blocks import FILE_BYTES, PAGE_BYTES, DiskBlocks
 from tests.storage.remote.counting_store import CountingStore
 from tests.storage.remote.test_block_cache import read
 
+BLOCK = 4 * PAGE_BYTES
 DATA = np.random.default_rng(3).bytes(100_000)
 
 
-def cache_in(folder: Path) -> BlockCache:
-    return BlockCache(0, 1000, DiskBlocks(folder, 2**20))
+def cache_of(store: CountingStore, folder: Path, data: bytes = DATA) -> tuple[BlockCache, Any]:
+    """Return a cache with no memory, and a file whose blocks are kept in a folder."""
+    file = store.file("a", data)
+    file.disk = DiskBlocks(folder, 2**22)
+    return BlockCache(0, BLOCK), file
 
 
 def test_other_caches_find_blocks(tmp_path: Path) -> None:
     store = CountingStore()
-    file = store.file("a", DATA)
-    for cache in (cache_in(tmp_path), cache_in(tmp_path), pickle.loads(pickle.dumps(cache_in(tmp_path)))):
-        assert read(cache, (file, 500, 5000)) == [DATA[500:5500]]
+    _, file = cache_of(store, tmp_path)
+    for _ in range(2):
+        assert read(BlockCache(0, BLOCK), (file, 500, 50_000)) == [DATA[500:50_500]]
+        file.disk = pickle.loads(pickle.dumps(file.disk))
+    for block_bytes in (PAGE_BYTES, 2 * BLOCK):  # of another size
+        assert read(BlockCache(0, block_bytes), (file, 500, 50_000)) == [DATA[500:50_500]]
     assert store.n_requests == 1
     changed = CountingStore()
     changed.folder = store.folder
-    file = changed.file("a", DATA[::-1])  # another version
-    assert read(cache_in(tmp_path), (file, 500, 5000)) == [DATA[::-1][500:5500]]
+    cache, file = cache_of(changed, tmp_path, DATA[::-1])  # another version
+    assert read(cache, (file, 500, 50_000)) == [DATA[::-1][500:50_500]]
+    assert changed.n_requests == 1
+
+
+@pytest.mark.parametrize("block_bytes", [PAGE_BYTES, BLOCK, FILE_BYTES, 1000])
+def test_values(block_bytes: int, tmp_path: Path) -> None:
+    """Any reads in any order, across the ends of files on the disk and of the remote one."""
+    data = np.random.default_rng(4).bytes(2 * FILE_BYTES + 12_345)
+    store, random = CountingStore(), np.random.default_rng(5)
+    _, file = cache_of(store, tmp_path, data)
+    n_requests = []
+    for _ in range(2):
+        for cache in (BlockCache(0, block_bytes), BlockCache(2**20, block_bytes)):
+            for _ in range(20):
+                starts = random.integers(0, len(data), 5)
+                rows = [(file, int(at), int(random.integers(1, min(300_000, len(data) - at) + 1))) for at in starts]
+                assert read(cache, *rows) == [data[at : at + n] for _, at, n in rows]
+        read(BlockCache(0, block_bytes), (file, 0, len(data)))
+        n_requests.append(store.n_requests)
+    assert block_bytes == 1000 or n_requests[0] == n_requests[1]
 
 
 def test_files_without_a_version_are_not_kept(tmp_path: Path) -> None:
     """Another file may have the same name and size."""
-    file = CountingStore().file("a", DATA)
+    cache, file = cache_of(CountingStore(), tmp_path)
     file.is_versioned = False
-    assert read(cache_in(tmp_path), (file, 500, 5000)) == [DATA[500:5500]]
+    assert read(cache, (file, 500, 5000)) == [DATA[500:5500]]
     assert list(tmp_path.glob("*.block")) == []
 
 
-@pytest.mark.parametrize("damage", ["flip", "cut", "empty", "other", "gone"])
+@pytest.mark.parametrize("damage", ["flip", "cut", "empty", "other", "shift", "gone"])
 def test_damaged_blocks_are_requested_again(damage: str, tmp_path: Path) -> None:
+    data = np.random.default_rng(4).bytes(2 * FILE_BYTES)
     store = CountingStore()
-    file = store.file("a", DATA)
-    assert read(cache_in(tmp_path), (file, 0, 1500)) == [DATA[:1500]]
+    cache, file = cache_of(store, tmp_path, data)
+    begin = FILE_BYTES - 2 * BLOCK
+    expected = [data[begin : begin + 4 * BLOCK]]
+    assert read(cache, (file, begin, 4 * BLOCK)) == expected
     one, two = sorted(tmp_path.glob("*.block"))
-    whole = one.read_bytes()
+    whole, other = one.read_bytes(), two.read_bytes()
+    sums = FILE_BYTES + 4 * next(at for at in range(FILE_BYTES // PAGE_BYTES) if any(whole[FILE_BYTES + 4 * at :][:4]))
+    place = PAGE_BYTES * (sums - FILE_BYTES) // 4
     if damage == "gone":
         one.unlink()
     else:
-        flipped = whole[:-1] + bytes([whole[-1] ^ 1])
-        one.write_bytes({"flip": flipped, "cut": whole[:-1], "empty": b"", "other": two.read_bytes()}[damage])
-    assert read(cache_in(tmp_path), (file, 0, 1500)) == [DATA[:1500]]
-    assert (store.n_requests, one.read_bytes()) == (2, whole)
+        flipped = bytearray(whole)
+        flipped[place + 5] ^= 1
+        shifted = bytearray(whole)
+        shifted[place : place + 2 * PAGE_BYTES] = whole[place + PAGE_BYTES :][:PAGE_BYTES] + whole[place:][:PAGE_BYTES]
+        cases: dict[str, bytes] = {
+            "flip": bytes(flipped),
+            "cut": whole[:sums],
+            "empty": b"",
+            "other": other,
+            "shift": bytes(shifted),
+        }
+        one.write_bytes(cases[damage])
+    n_requests = store.n_requests
+    for _ in range(2):
+        assert read(cache, (file, begin, 4 * BLOCK)) == expected
+        assert store.n_requests == n_requests + 1
+    assert damage == "other" or one.read_bytes() == whole
 
 
 def test_the_least_recently_used_files_are_deleted(tmp_path: Path) -> None:
-    disk = DiskBlocks(tmp_path, 100_000)
-    (tmp_path / "mine.txt").write_bytes(bytes(200_000))
-    for n in range(300):
-        disk.put({str(n): bytes(1000)})
-        os.utime(disk._path(str(n)), ns=(n, n))
+    disk = DiskBlocks(tmp_path, 40 * 2**20)
+    (tmp_path / "mine.txt").write_bytes(bytes(2**20))
+    page = bytes(PAGE_BYTES)
+    for n in range(120):
+        disk.put([str(n)], 0, bytes(FILE_BYTES // 2))
+        os.utime(disk._path(f"{n}\n0"), ns=(n, n))
         if n % 7 == 0:
-            disk.get("0")
-        assert sum(path.stat().st_size for path in tmp_path.glob("*.block")) <= 100_000 + 100_000 // 16 + 1004
-    assert disk.get("0") == disk.get("299") == bytes(1000)
-    assert disk.get("1") is None
-    assert (tmp_path / "mine.txt").stat().st_size == 200_000
+            disk.get(["0"], FILE_BYTES, [(0, 1)])
+        held = sum(path.stat().st_blocks * 512 for path in tmp_path.glob("*.block"))
+        assert held <= (40 + 40 / 16 + 1) * 2**20
+    for n in (0, 119):
+        assert disk.get([str(n)], FILE_BYTES, [(1, PAGE_BYTES)]) == [page]
+    assert disk.get(["1"], FILE_BYTES, [(0, 1)]) == [None]
+    assert (tmp_path / "mine.txt").stat().st_size == 2**20
 
 
 def test_a_disk_without_room_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise OSError(28, "no space left")
 
-    file = CountingStore().file("a", DATA)
-    cache = cache_in(tmp_path)
-    monkeypatch.setattr(Path, "write_bytes", refuse)
+    cache, file = cache_of(CountingStore(), tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", refuse)
+        assert read(cache, (file, 500, 5000)) == [DATA[500:5500]]
+    with monkeypatch.context() as patched:
+        whole = os.pwrite
+        patched.setattr(os, "pwrite", lambda descriptor, data, at: whole(descriptor, data[:-1], at))
+        assert read(cache, (file, 500, 5000)) == [DATA[500:5500]]
+    assert file.disk.get(file.cache_key, file.size, [(0, BLOCK)]) == [None]
     assert read(cache, (file, 500, 5000)) == [DATA[500:5500]]
-    assert [path.name for path in tmp_path.iterdir()] == ["lock"]
+    assert file.disk.get(file.cache_key, file.size, [(0, BLOCK)]) == [DATA[:BLOCK]]
 
 
 def test_open(tmp_path: Path) -> None:

@@ -1,0 +1,170 @@
+"""Find the records of one source that have the keys of another one's records."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import zlib
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.batch import Ragged, concat_columns
+from dataformats.batch.to_arrow import pyarrow, to_arrow
+from dataformats.errors import SpecError
+from dataformats.indexing.index_cache import cache_folder
+from dataformats.interfaces.record_source import RecordSource
+from dataformats.reading.scan import describe_record, digest_of
+from dataformats.reading.views import TakeView
+from dataformats.spec import SpecLike
+from dataformats.storage.atomic import write_chunks
+from dataformats.storage.paths import is_local
+
+__all__ = ["KeyField", "MatchedView", "match_keys"]
+
+_MAGIC = b"DFJOIN01"
+
+KeyField = tuple[RecordSource, str]
+"""A source, and the field of its keys."""
+
+
+class MatchedView(TakeView):
+    """The records of a source that have the keys of another one, in its order. A pickle has no order: the cache has it.
+
+    Args:
+        parent: The source.
+        wanted: The keys to find.
+        given: The keys of the source's records.
+        order: The result of `match_keys`, if it is known.
+    """
+
+    def __init__(
+        self, parent: RecordSource, wanted: KeyField, given: KeyField, order: NDArray[np.int64] | None = None
+    ) -> None:
+        self._made_of = parent, wanted, given
+        self._matched: NDArray[np.int64] = match_keys(wanted, given) if order is None else order
+        n = len(self._matched)
+        first = int(self._matched[0]) if n else 0
+        is_range = np.array_equal(self._matched, np.arange(first, first + n))
+        super().__init__(parent, range(first, first + n) if is_range else self._matched)
+
+    def with_spec(self, spec: SpecLike) -> MatchedView:
+        parent, wanted, given = self._made_of
+        return MatchedView(parent.with_spec(spec), wanted, given, self._matched)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MatchedView, self._made_of
+
+
+def match_keys(wanted: KeyField, given: KeyField) -> NDArray[np.int64]:
+    """Return for each record of `wanted` the record of `given` with the same key.
+
+    The result is kept in the cache of indexes, by the fingerprints of both sources and the times of their local files.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+        SpecError: A key is missing in `given`, or repeated, or no integer or text.
+    """
+    path, most = _cache_path(wanted, given), len(given[0])
+    kind = np.dtype("<u4" if most < 2**32 else "<i8")
+    found = _load(path, kind, len(wanted[0]), most)
+    if found is None:
+        found = _matched(_Keys(*wanted), _Keys(*given))
+        data = found.astype(kind).tobytes()
+        with suppress(OSError):  # then the keys are read again
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_chunks(path, [_MAGIC, zlib.crc32(data).to_bytes(4, "little"), data], sync_to_disk=False)
+    return found
+
+
+def _cache_path(*fields: KeyField) -> Path:
+    facts = []
+    for source, name in fields:
+        facts += [source.fingerprint, name]
+        for path in filter(is_local, source.paths):
+            with suppress(OSError):
+                info = os.stat(path)
+                facts.append(f"{info.st_size} {info.st_mtime_ns}")
+    return cache_folder() / "joins" / f"{digest_of([repr(facts)])}.join"
+
+
+def _load(path: Path, kind: np.dtype[Any], n: int, most: int) -> NDArray[np.int64] | None:
+    """Return a match from the cache; `None` if it is missing or damaged."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    begin = len(_MAGIC) + 4
+    is_whole = len(data) == begin + n * kind.itemsize and data.startswith(_MAGIC)
+    if not is_whole or data[len(_MAGIC) : begin] != zlib.crc32(memoryview(data)[begin:]).to_bytes(4, "little"):
+        return None
+    found = np.frombuffer(data, kind, offset=begin).astype(np.int64)
+    return found if not n or int(found.max()) < most else None
+
+
+class _Keys:
+    """The keys of a source, read once, as an array of Arrow: integers or bytes."""
+
+    def __init__(self, source: RecordSource, name: str) -> None:
+        self.source, self.name = source, name
+        columns = [batch.columns[name] for batch in source.scan([name])]
+        column: Any = concat_columns(columns) if columns else np.zeros(0, np.int64)
+        arrow = pyarrow()
+        is_number = isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in "iu"
+        is_ragged = isinstance(column, Ragged) and column.item_kind in ("bytes", "utf8") and column.present is None
+        if isinstance(column, list) and all(isinstance(one, (str, bytes)) for one in column):
+            array = arrow.array([one.encode() if isinstance(one, str) else one for one in column], arrow.binary())
+        elif is_number or is_ragged:
+            array = to_arrow(column)
+        else:
+            what = f"zip: keys are integers or text that no record lacks, found {source.spec[name]}"
+            raise SpecError(what, field=name)
+        is_uint64 = isinstance(column, np.ndarray) and column.dtype == np.uint64
+        self.kind: str = "uint64" if is_uint64 else "integers" if is_number else "text"
+        type_ = array.type if is_uint64 else arrow.int64() if is_number else arrow.large_binary()
+        self._array: Any = array.cast(type_)
+
+    def find(self, keys: _Keys) -> NDArray[np.int64]:
+        """Return for each of these keys the first record that has it; -1 if none has."""
+        found = importlib.import_module("pyarrow.compute").index_in(keys._array, value_set=self._array)
+        return found.fill_null(-1).to_numpy().astype(np.int64)  # type: ignore[no-any-return]
+
+    def check_unique(self) -> None:
+        """Raise `SpecError` if two records have one key."""
+        first = self.find(self)
+        again = np.flatnonzero(first != np.arange(len(first)))
+        if len(again):
+            row = int(again[0])
+            found = f"{self.place(int(first[row]))} and {self.place(row)} have {self.shown(row)}"
+            more = f", and {len(again) - 1} more are repeated" if len(again) > 1 else ""
+            raise SpecError(f"zip: a key is not unique: {found}{more}", field=self.name, index=row)
+
+    def shown(self, row: int) -> str:
+        """Return a key as text."""
+        key = self._array[row].as_py()
+        return repr(key.decode(errors="replace")) if isinstance(key, bytes) else str(key)
+
+    def place(self, row: int) -> str:
+        """Return the name of a record."""
+        return describe_record(row, self.source.origin(row))
+
+
+def _matched(wanted: _Keys, given: _Keys) -> NDArray[np.int64]:
+    if wanted.kind != given.kind and len(wanted.source) and len(given.source):
+        what = f"zip: the keys are {wanted.kind} in {wanted.name!r}, and {given.kind} in {given.name!r}"
+        raise SpecError(what, remedy="Convert one of them with map()")
+    given.check_unique()
+    found = given.find(wanted)
+    missing = np.flatnonzero(found < 0)
+    if len(missing):
+        where, first = next(iter(given.source.paths), given.source.format), int(missing[0])
+        what = f"zip: {len(missing)} of {len(found)} keys are missing in {where!r}"
+        remedy = "Leave these records out with where() or take() before"
+        raise SpecError(
+            f"{what}: first {wanted.shown(first)} of {wanted.place(first)}", field=given.name, remedy=remedy
+        )
+    wanted.check_unique()
+    return found
