@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.batch import Nullable, Ragged, RecordBatch
+from dataformats.batch import RecordBatch, nbytes_of
 from dataformats.errors import FormatError
 from dataformats.interfaces import Decode, FieldOperation
 from dataformats.interfaces.record_source import OnCorrupt
@@ -21,13 +21,14 @@ from dataformats.loaders.batch import Batch
 from dataformats.loaders.collate import rows_of, stack_columns, stack_records
 from dataformats.loaders.plan import Plan
 from dataformats.loaders.prefetcher import BatchTask, BuiltBatch, Progress, Timings
+from dataformats.loaders.read_ahead import ReadAhead
 from dataformats.loaders.record_read import read_records
 from dataformats.loaders.rng import Randomness
 from dataformats.loaders.user_functions import ColumnCollate, UserFunctions, check_returned
 from dataformats.reading.field_operations import decode_fields
 from dataformats.reading.scan import describe_record
 from dataformats.spec import VALUE
-from dataformats.storage.remote.block_cache import BlockCache, reading_through
+from dataformats.storage.remote.block_cache import reading_through
 from dataformats.storage.threads import IO_WAIT
 
 __all__ = ["BatchBuilder", "DamagePolicy"]
@@ -52,7 +53,7 @@ class BatchBuilder:
         pad_to: Number of rows that a batch is padded to; 0 for no padding.
         holes: Component to int64[n], the indices of its records that are left out unread.
         decode: Operations that decode fields; the sources give the stored bytes of these.
-        cache: Keeps blocks of remote files, for the records of the next batches.
+        ahead: Fetches the records of the next batches from remote files.
         convert: Last step, in the thread that builds the batch; see `Loader(to=, device=)`.
     """
 
@@ -65,7 +66,7 @@ class BatchBuilder:
     holes: Mapping[int, Numbers] = field(default_factory=dict)
     convert: Callable[[Any], Any] | None = None
     decode: Decode = field(default_factory=dict)
-    cache: BlockCache | None = None
+    ahead: ReadAhead | None = None
 
     def __post_init__(self) -> None:
         if self.on_corrupt not in ("raise", "omit", "quarantine"):
@@ -91,7 +92,7 @@ class BatchBuilder:
                 timings.decode += time.perf_counter() - begin
         except StopIteration as error:  # would end the caller's loop over the loader
             raise RuntimeError("transform, collate, batch_transform or the source raised StopIteration") from error
-        n_bytes = _nbytes(batch)
+        n_bytes = nbytes_of(batch)
         if self.convert is not None:
             batch = self.convert(batch)
         return BuiltBatch(batch, n, n_bytes, failed, timings, task.after)
@@ -117,7 +118,9 @@ class BatchBuilder:
         on_corrupt: OnCorrupt = "raise" if self.on_corrupt == "raise" else "omit"
         decode = partial(self._decode, positions, on_corrupt) if self.decode else None
         try:
-            with reading_through(self.cache):
+            if self.ahead is not None and len(positions):
+                self.ahead.reach(positions)
+            with reading_through(None if self.ahead is None else self.ahead.cache):
                 records, rows, failed = read_records(self.sources, component, indices, on_corrupt, decode)
         except FormatError as error:
             _add_note(
@@ -252,18 +255,3 @@ def _without_rows(batch: Any) -> Any:
     if not isinstance(batch, Batch):
         return rows_of(batch, none)
     return Batch({name: rows_of(column, none) for name, column in batch.items()}, none, np.zeros(0, bool))
-
-
-def _nbytes(value: Any) -> int:
-    """Return the bytes of the arrays in a batch."""
-    if type(value) is np.ndarray:  # the most common type first
-        return value.nbytes
-    if isinstance(value, (dict, Mapping)):
-        return sum(map(_nbytes, value.values()))
-    if isinstance(value, (list, tuple)):
-        return sum(map(_nbytes, value))
-    if isinstance(value, Ragged):
-        return _nbytes(value.values) + value.offsets.nbytes
-    if isinstance(value, Nullable):
-        return _nbytes(value.values) + value.present.nbytes
-    return len(value) if isinstance(value, (bytes, str)) else int(getattr(value, "nbytes", 0))

@@ -21,19 +21,23 @@ from dataformats.interfaces import Decode
 from dataformats.loaders.adapters import as_readable
 from dataformats.loaders.batch import Batch, conversions
 from dataformats.loaders.batch_builder import BatchBuilder, DamagePolicy
+from dataformats.loaders.blocks import Blocks
 from dataformats.loaders.mixture import Mixture
 from dataformats.loaders.pack import Pack
 from dataformats.loaders.plan import Place, Plan, Shuffle
 from dataformats.loaders.prefetch_session import PrefetchSession, StartMethod
 from dataformats.loaders.prefetcher import BatchTask, BuiltBatch
 from dataformats.loaders.quarantine import Quarantined, quarantine_entry, quarantined_indices
-from dataformats.loaders.ranks import resolve
+from dataformats.loaders.ranks import nodes_of, resolve
+from dataformats.loaders.read_ahead import ReadAhead
 from dataformats.loaders.record_read import block_cache_for, shuffle_for
 from dataformats.loaders.rng import Randomness
 from dataformats.loaders.skips import MAX_POSITION, Skips
 from dataformats.loaders.state import State, state_mismatch, validate
 from dataformats.loaders.stats import LoaderStats, Totals
+from dataformats.loaders.step_sizes import StepSize, StepSizes
 from dataformats.loaders.steps import Steps
+from dataformats.loaders.trace import TracedRecord, trace
 from dataformats.loaders.user_functions import UserFunctions
 from dataformats.reading.field_operations import with_stored_bytes
 from dataformats.reading.fingerprint import HasFingerprint
@@ -66,9 +70,10 @@ class Loader:
         batch_size: Records per rank and step, at least 1.
         shuffle: True: all records of an epoch in random order, another one each epoch. `"window"`: blocks of
             `block_records` consecutive records in random order, and records shuffled within `window_blocks` such
-            blocks, so that reads stay close together. Two such windows of files behind URLs are kept in memory, if they
-            have at most 1 GiB. False: in order. `"auto"`: `"window"` if a file of any source is behind a URL, where
-            a random order would request each record alone; else True. The state has the order, not `"auto"`.
+            blocks, so that reads stay close together. For files behind URLs, this window and the next one are kept in
+            memory, if they have at most 2 GiB. False: in order. `"auto"`: `"window"` if a file of any source is behind
+            a URL, where a random order would request each record alone, or is decoded in blocks, as Parquet is; else
+            True. The state has the order, not `"auto"`.
         seed: Whole number in `[0, 2**63)`; another seed gives another order.
         rank: The number of this process among `world_size`, or `"auto"`: from `torch.distributed` or JAX if they are
             initialized, else from the launcher's environment. It looks once, when the loader is first used, so that a
@@ -93,8 +98,11 @@ class Loader:
         to: `"numpy"`, `"torch"` or `"jax"`.
         device: The device of the tensors with `to="torch"`; a device or a sharding with `to="jax"`. Copies overlap with
             the computation.
-        block_records: See `shuffle`.
-        window_blocks: See `shuffle`.
+        block_records: See `shuffle`; `None`: records of about 1 MiB together, at most 1024; or as in a loaded state.
+        window_blocks: See `shuffle`; `None`: 256, or as in a loaded state.
+        groups: Streams of windows with `shuffle="window"`; the ranks of a node read from one stream, and so download
+            only the blocks of that. `None`: the number of nodes, or as in a loaded state. It is part of the order:
+            with other ranks, a run continues in the same order, and downloads more if they do not match the groups.
         prefetch_bytes: No batch is begun while waiting batches have this many bytes.
         start_method: How worker processes start: `"spawn"`, `"forkserver"` or `"fork"`; `None` takes a safe one.
         hang_timeout_s: Seconds without progress after which a worker is given up with a `WorkerError`; `None`: never.
@@ -145,8 +153,9 @@ class Loader:
         quarantine: Iterable[Iterable[Any]] = (),
         to: Literal["numpy", "torch", "jax"] = "numpy",
         device: Any = None,
-        block_records: int = 1024,
-        window_blocks: int = 16,
+        block_records: int | None = None,
+        window_blocks: int | None = None,
+        groups: int | None = None,
         prefetch_bytes: int = 2**30,
         start_method: StartMethod | None = None,
         hang_timeout_s: float | None = 60.0,
@@ -164,12 +173,13 @@ class Loader:
         sources = (source,) if self._mixture is None else self._mixture.sources
         self._sources = tuple(with_stored_bytes(as_readable(one), decode) for one in sources)
         self._any_order = shuffle == "auto"  # a state decides
-        self._plan = self._make_plan(shuffle_for(shuffle, self._sources, block_records, window_blocks), seed)
+        sizes = {"block_records": block_records, "window_blocks": window_blocks, "groups": groups}
+        self._any_sizes = {name for name, size in sizes.items() if size is None}
+        self._knows_groups = groups is not None
+        self._plan = self._make_plan(shuffle_for(shuffle, self._sources, **sizes), seed)
         self._batch_size, self._drop_last, self._resume = batch_size, drop_last, resume
         self._skips = Skips()
-        if rank != "auto":
-            self._rank = resolve(rank, world_size)
-            _ = self._steps  # checks the arguments
+        self._begin_steps(StepSizes(), 0, 0)
         start, finish = conversions(to, device)
         # Threads begin to convert the batches that they build; batches of processes are converted in the caller's.
         starts_in_worker = worker_type == "thread"
@@ -184,8 +194,9 @@ class Loader:
             quarantined_indices(quarantine, self._sources),
             start if starts_in_worker else None,
             dict(decode),
-            block_cache_for(self._sources, self._plan.shuffle),
         )
+        if rank != "auto":
+            _ = self._steps  # checks the arguments
         self._session = PrefetchSession(
             worker_type,
             workers,
@@ -215,6 +226,15 @@ class Loader:
     def epoch(self) -> int:
         """The epoch of the next batch; 0 is the first."""
         return self._position // self._plan.n
+
+    @property
+    def step(self) -> int:
+        """How many batches each rank received since training began; after `set_epoch`, as if it had begun there.
+
+        A trainer that resumes continues its own count from here: `position // batch_size` is another number after an
+        epoch whose last batch was short, and after a change of ranks or batch size.
+        """
+        return self._step_at(self._position)
 
     @property
     def seed(self) -> int:
@@ -250,13 +270,43 @@ class Loader:
             `Place(component, epoch, record)`, int64[n] each: the source in a mixture (0 without one), how often that
             source was completed before, and the record's index in it.
         """
+        _ = self._rank  # the number of nodes may decide the order
         return self._plan.locate(np.atleast_1d(positions))
+
+    def trace(self, step: int | None = None, *, position: int | None = None) -> list[TracedRecord]:
+        """Return the records of one step of the run on all ranks, past or future: those behind a spike of the loss.
+
+        Steps before a resume have the batch size and the ranks of then, which the state has. No record is read.
+
+        Args:
+            step: The number of a step, from 0: `loader.step` before the batch was received.
+            position: A position, instead of its step.
+
+        Raises:
+            LookupError: The run has no such step, its size is unknown, or the position belongs to no step.
+
+        Example:
+            >>> import dataformats
+            >>> photos = dataformats.open("tests/golden/real/photos.tfrecord")
+            >>> loader = dataformats.Loader(photos, 2, world_size=2, seed=3)
+            >>> [(record.rank, record.index, record.offset_bytes) for record in loader.trace(1)]
+            [(0, 2, 46085), (0, 6, 125160), (1, 7, 138081), (1, 1, 28756)]
+        """
+        if (step is None) == (position is None):
+            raise TypeError("trace() takes a step or a position, and not both")
+        number = self._step_at(checked_int("position", position, 0) + 1) - 1 if step is None else step
+        size = self._step_sizes.of_step(checked_int("step", number, 0))
+        found = self._steps_of(size).nth(size.position, number - size.step)
+        if position is not None and position not in found.positions:
+            raise LookupError(f"position {position} belongs to no step: it is skipped, or drop_last leaves it out")
+        return trace(number, found, size.world_size, self._plan, self._sources)
 
     # ---- iterating
 
     def __iter__(self) -> Iterator[Any]:
         """Return an iterator over the rest of this epoch, which is all of it if the cursor is at its beginning."""
         if not self._resume:
+            self._begin_steps(StepSizes(), 0, 0)
             self._move(0)
         return self._begin(self.epoch)
 
@@ -274,6 +324,7 @@ class Loader:
         if position >= MAX_POSITION:
             raise ValueError(f"epoch: expected a number below {MAX_POSITION // self._plan.n}, found {epoch}")
         if epoch != self.epoch:
+            self._begin_steps(StepSizes(), 0, 0)
             self._move(position)
 
     @property
@@ -297,8 +348,11 @@ class Loader:
     def skip(self, start: int, stop: int) -> None:
         """Leave out the positions `[start, stop)`, on every rank; the other positions keep their records.
 
-        Call it on every rank with the same numbers. It is part of the state.
+        Call it on every rank with the same numbers. It is part of the state. Steps before positions that were consumed
+        already cannot be traced any more.
         """
+        if start < self._position:
+            self._begin_steps(StepSizes(), self._position, self.step)
         self._skips = self._skips.add(start, stop)
         self.__dict__.pop("_steps", None)  # the next use makes them anew
         self._session.is_stale = True
@@ -307,6 +361,7 @@ class Loader:
         """Continue at another position; an iteration over an epoch then ends with the epoch of that position."""
         self._position = position
         self._session.is_stale = True
+        self._stop_ahead()
         cursor = self._cursor()
         if cursor is not None and cursor.epoch not in (None, _ENDED):
             cursor.epoch = self.epoch
@@ -327,6 +382,7 @@ class Loader:
             cursor.epoch = _ENDED
             raise StopIteration
         begin = time.perf_counter()
+        _ = self._rank  # completes the builder
         try:
             built = self._session.take(self._builder, partial(self._tasks, cursor.epoch))
         except StopIteration:
@@ -345,11 +401,42 @@ class Loader:
 
     @cached_property
     def _rank(self) -> tuple[int, int]:
-        return resolve(*self._asked_rank)
+        rank, world_size = resolve(*self._asked_rank)
+        plan = self._plan
+        if not self._knows_groups and plan.shuffle.kind == "window":
+            groups = world_size if any(plan.blocks) else nodes_of(world_size)  # each process decodes its blocks
+            plan = replace(plan, shuffle=replace(plan.shuffle, groups=groups))
+        self._follow(plan, world_size)
+        return rank, world_size
 
     @cached_property
     def _steps(self) -> Steps:
-        return Steps(self._plan.n, self._batch_size * self._rank[1], self._drop_last, self._skips)
+        return self._steps_of(StepSize(0, 0, self._batch_size, self._rank[1], self._drop_last))
+
+    def _steps_of(self, size: StepSize) -> Steps:
+        streams = self._plan.streams if self._plan.shuffle.groups > 1 else None
+        return Steps(self._plan.n, size.batch_size * size.world_size, size.drop_last, self._skips, streams)
+
+    def _begin_steps(self, earlier: StepSizes, position: int, step: int) -> None:
+        """Count steps from a position on, with the sizes of earlier steps."""
+        self._steps_begin = earlier, position, step
+        self.__dict__.pop("_step_sizes", None)  # the next use makes them anew
+
+    @cached_property
+    def _step_sizes(self) -> StepSizes:
+        earlier, position, step = self._steps_begin
+        return earlier.then(StepSize(position, step, self._batch_size, self._rank[1], self._drop_last))
+
+    def _step_at(self, position: int) -> int:
+        size = self._step_sizes.at(position)
+        return size.step + self._steps_of(size).between(size.position, position)
+
+    def _follow(self, plan: Plan, world_size: int) -> None:
+        """Build batches in the order of this plan."""
+        cache = block_cache_for(self._sources, plan.shuffle, world_size)
+        is_ahead = cache is not None or (any(plan.blocks) and plan.shuffle.kind != "global")
+        ahead = ReadAhead(self._sources, plan, cache) if is_ahead else None
+        self._plan, self._builder = plan, replace(self._builder, plan=plan, ahead=ahead)
 
     def _commit(self, built: BuiltBatch, begin: float) -> None:
         now = time.perf_counter()
@@ -385,28 +472,31 @@ class Loader:
         Raises:
             StateMismatchError: It is damaged, or its data, seed or shuffle differ; says which, and what to do.
         """
-        loaded = validate(state, self._state(), strict=strict, any_order=self._any_order)
+        loaded = validate(state, self._state(), strict=strict, any_order=self._any_order, any_sizes=self._any_sizes)
         plan = replace(self._plan, shuffle=Shuffle.from_json(loaded.shuffle))
         if self._mixture is not None:
             try:
                 plan = self._mixture.plan(plan.shuffle, plan.seed, loaded.weights, loaded.position)
             except ValueError as error:
                 raise state_mismatch("weights", str(error), loaded.weights) from error
-        steps = self.__dict__.get("_steps")
-        if steps is not None:
-            steps = replace(steps, n=plan.n, skips=loaded.skips)
+        if "_steps" in self.__dict__:
+            replace(self._steps, n=plan.n, skips=loaded.skips)  # checks them
         # All that may raise is above: a state is loaded completely or not at all.
-        self._skips = loaded.skips
-        if steps is not None:
-            self._steps = steps
+        self._skips, self._knows_groups = loaded.skips, self._knows_groups or strict
+        self.__dict__.pop("_steps", None)  # the next use makes them anew
         if plan != self._plan:
             self._session.close()  # its workers have the old plan
-            cache = block_cache_for(self._sources, plan.shuffle)
-            self._plan, self._builder = plan, replace(self._builder, plan=plan, cache=cache)
+            self._follow(plan, self.__dict__.get("_rank", (0, 1))[1])
+        if loaded.step_sizes or loaded.step:
+            self._begin_steps(loaded.step_sizes, loaded.position, loaded.step)
+        else:  # a sampler counts no steps: they have been of this size
+            self._begin_steps(StepSizes(), 0, 0)
         self._loaded_step_records = loaded.step_records
         self._move(loaded.position)
 
     def _state(self) -> State:
+        earlier, _, step = self._steps_begin
+        is_known = "_rank" in self.__dict__
         return State(
             self._position,
             self._plan.seed,
@@ -415,6 +505,9 @@ class Loader:
             self._plan.version,
             self._plan.history if self._mixture is not None else None,
             self._skips,
+            self.step if is_known else step,
+            self.epoch,
+            self._step_sizes if is_known else earlier,
             self._step_records if self._is_counted else None,
         )
 
@@ -436,7 +529,7 @@ class Loader:
         n = len(self._sources[0])
         if not n:
             raise ValueError("the source is empty: expected at least one record to load")
-        return Plan.of_one(n, shuffle, seed)
+        return Plan.of_one(n, shuffle, seed, blocks=Blocks.of(self._sources[0]))
 
     def stats(self) -> LoaderStats:
         """Return how the time was spent, and a hint if the loader limits the speed."""
@@ -444,10 +537,15 @@ class Loader:
 
     # ---- the end
 
+    def _stop_ahead(self) -> None:
+        if self._builder.ahead is not None:
+            self._builder.ahead.close()
+
     def close(self) -> None:
         """End the workers and discard their batches; a new iteration starts them again."""
         self._cursor = _no_cursor
         self._session.close()
+        self._stop_ahead()
 
     def __enter__(self) -> Self:
         return self

@@ -12,6 +12,7 @@ from dataformats.errors import UnknownNameError
 from dataformats.interfaces.declared_spec import declared_spec
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.loaders.adapters import as_readable
+from dataformats.loaders.blocks import Blocks
 from dataformats.loaders.mixture_schedule import History, Until, changed_history, checked_weights, epoch_length
 from dataformats.loaders.plan import Plan, Shuffle
 from dataformats.reading.concat import check_alike
@@ -76,7 +77,8 @@ class Mixture:
         # The first weights give the length: if it changed with the weights, past positions would change their epoch.
         first = checked_weights(history[0][1], self.names, self.lengths)
         n = epoch_length(self.lengths, first, self.until)
-        return Plan(self.lengths, n, shuffle, seed, history, self.names)
+        blocks = tuple(map(Blocks.of, self.sources))
+        return Plan(self.lengths, n, shuffle, seed, history, self.names, blocks=blocks)
 
     def __repr__(self) -> str:
         ends = {"first": "until the first component is complete", "all": "until every component is complete"}

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dataformats.fork_hooks import cached_property
+from dataformats.loaders.blocks import Blocks
 from dataformats.loaders.mixture_schedule import History, Schedule, checked_weights
 from dataformats.loaders.shuffle import Epoch, Shuffle, group_rows
 from dataformats.loaders.skips import MAX_POSITION
@@ -51,6 +52,7 @@ class Plan:
         history: Weights of the components over time; see `Mixture.plan`.
         names: The components' names, for errors.
         version: The algorithm.
+        blocks: The blocks that each component decodes at once, if there are any; `()`: none of them does.
 
     Raises:
         ValueError: There is no component or record, the weights are wrong, or the version is unknown.
@@ -70,6 +72,7 @@ class Plan:
     history: History = ((0, (1,)),)
     names: tuple[str, ...] = ("source",)
     version: int = PLAN_VERSION
+    blocks: tuple[Blocks | None, ...] = ()
 
     def __post_init__(self) -> None:
         if self.version != PLAN_VERSION:
@@ -85,9 +88,11 @@ class Plan:
             checked_weights(weights, self.names, self.lengths)
 
     @classmethod
-    def of_one(cls, length: int, shuffle: Shuffle, seed: int, version: int = PLAN_VERSION) -> Plan:
+    def of_one(
+        cls, length: int, shuffle: Shuffle, seed: int, version: int = PLAN_VERSION, blocks: Blocks | None = None
+    ) -> Plan:
         """Return the plan of one source; an epoch is all of its records."""
-        return cls((length,), length, shuffle, seed, version=version)
+        return cls((length,), length, shuffle, seed, version=version, blocks=(blocks,))
 
     def locate(self, positions: ArrayLike | range) -> Place:
         """Return the records of these positions.
@@ -100,13 +105,18 @@ class Plan:
             ValueError: A position is outside `[0, 2**62)`.
         """
         numbers = _checked(positions)
-        if len(self.lengths) != 1:
-            return self._places(*self._schedule.turns(numbers))
         n = self.lengths[0]
-        if len(numbers) and (epoch := int(numbers.min()) // n) == int(numbers.max()) // n:
-            records = self._epoch(0, epoch).records(numbers - epoch * n, self.shuffle)
+        if len(self.lengths) == 1 and len(numbers) and (epoch := int(numbers.min()) // n) == int(numbers.max()) // n:
+            records = self.epoch(0, epoch).records(numbers - epoch * n, self.shuffle)
             return Place(np.zeros_like(numbers), np.full_like(numbers, epoch), records)
-        return self._places(np.zeros_like(numbers), numbers)
+        component, epochs, places = self.places(numbers)
+        if self.shuffle.kind == "none":
+            return Place(component, epochs, places)
+        records = np.empty_like(places)
+        for rows in group_rows(component, epochs):
+            order = self.epoch(int(component[rows][0]), int(epochs[rows][0]))
+            records[rows] = order.records(places[rows], self.shuffle)
+        return Place(component, epochs, records)
 
     def records(self, positions: _Numbers) -> tuple[_Numbers | None, _Numbers]:
         """Return components and records, as `locate` does, for positions known to be valid; called for every batch.
@@ -121,22 +131,29 @@ class Plan:
             n = self.lengths[0]
             epoch = int(positions[0]) // n
             if int(positions[-1]) < (epoch + 1) * n:
-                return None, self._epoch(0, epoch).records(positions - epoch * n, self.shuffle)
+                return None, self.epoch(0, epoch).records(positions - epoch * n, self.shuffle)
         place = self.locate(positions)
         return place.component, place.record
 
-    def _places(self, component: _Numbers, count: _Numbers) -> Place:
-        epoch, places = np.divmod(count, self._lengths[component])
-        if self.shuffle.kind == "none":
-            return Place(component, epoch, places)
-        records = np.empty_like(places)
-        for rows in group_rows(component, epoch):
-            order = self._epoch(int(component[rows][0]), int(epoch[rows][0]))
-            records[rows] = order.records(places[rows], self.shuffle)
-        return Place(component, epoch, records)
+    def places(self, positions: _Numbers) -> tuple[_Numbers, _Numbers, _Numbers]:
+        """Return component, epoch and place in the epoch's order of each of these positions, int64[n] each.
 
-    def _epoch(self, component: int, epoch: int) -> Epoch:
-        return Epoch(self.lengths[component], (self.version, self.seed, epoch, component))
+        Args:
+            positions: int64[n], each in `[0, 2**62)`.
+        """
+        if len(self.lengths) == 1:
+            return np.zeros_like(positions), *np.divmod(positions, self.lengths[0])
+        component, count = self._schedule.turns(positions)
+        return component, *np.divmod(count, self._lengths[component])
+
+    def streams(self, positions: _Numbers) -> _Numbers:
+        """Return the stream of windows that each of these positions reads from, int64[n] in `[0, groups)`."""
+        return self.places(positions)[2] % self.shuffle.groups
+
+    def epoch(self, component: int, epoch: int) -> Epoch:
+        """Return the order of an epoch of a component."""
+        blocks = self.blocks[component] if self.blocks else None
+        return Epoch(self.lengths[component], (self.version, self.seed, epoch, component), blocks)
 
     @cached_property
     def _schedule(self) -> Schedule:

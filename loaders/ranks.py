@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dataformats.integer_arguments import as_int
+from dataformats.storage.remote.node_folder import LOCAL_SIZES
 
-__all__ = ["processes_of_accelerate", "resolve"]
+__all__ = ["nodes_of", "processes_of_accelerate", "resolve"]
 
 _LOG = logging.getLogger("dataformats")
 _WARNED = threading.Event()  # once a process
@@ -73,6 +74,18 @@ def resolve(rank: int | Literal["auto"], world_size: int = 1) -> tuple[int, int]
     if world_size == 1:
         _warn_if_several()
     return rank, world_size
+
+
+def nodes_of(world_size: int) -> int:
+    """Return the number of nodes of these ranks, at least 1; each rank has its own if no launcher says otherwise.
+
+    It is the same on every rank.
+    """
+    nodes = os.environ.get("SLURM_STEP_NUM_NODES", "")
+    local = next((os.environ[name] for name in LOCAL_SIZES if name in os.environ), "")
+    if local.isdecimal() and int(local) > 0:
+        return max(1, world_size // int(local))
+    return min(int(nodes), world_size) if nodes.isdecimal() and int(nodes) > 0 else world_size
 
 
 def processes_of_accelerate(dataset: Any) -> int:

@@ -14,20 +14,26 @@ from dataformats.batch import RecordBatch
 from dataformats.errors import SpecError
 from dataformats.interfaces.record_source import OnCorrupt, RecordSource
 from dataformats.loaders.adapters import Readable
+from dataformats.loaders.blocks import Blocks
+from dataformats.loaders.ranks import nodes_of
 from dataformats.loaders.shuffle import Shuffle
 from dataformats.reading.concat import interleave
 from dataformats.storage.remote.block_cache import BlockCache
+from dataformats.storage.remote.disk_blocks import PAGE_BYTES
+from dataformats.storage.remote.node_folder import local_job
 from dataformats.storage.remote.systems import is_url
 
 __all__ = ["DecodeFields", "block_cache_for", "read_records", "shuffle_for"]
 
 _LOG = logging.getLogger("dataformats")
 
-_MOST_BYTES = 2**30
+_MOST_BYTES = 2**31
 _ORDERED_BLOCK_BYTES = 2**20
 _ORDERED_BLOCKS = 32
-_LEAST_BLOCK_BYTES = 2**12
-_BLOCKS_OF_WINDOW = 4  # a block of records touches one more: a quarter of the bytes is read twice
+_PARTS_OF_BLOCK = 32  # a block of records touches one more: a part of 32 is read twice
+_MOST_BLOCK_RECORDS = 1024
+_RECORD_BLOCK_BYTES = 2**20
+_WINDOW_BLOCKS = 256
 
 _Numbers = NDArray[np.int64]
 _Failures = list[tuple[int, Exception]]
@@ -102,8 +108,17 @@ def _described(fields: list[str] | None) -> str:
     return "single values" if fields is None else f"the fields {fields}"
 
 
-def shuffle_for(shuffle: object, sources: Sequence[Readable], block_records: int, window_blocks: int) -> Shuffle:
-    """Return the order of these sources: `Shuffle.of`, or for `"auto"` windows if a file of theirs is behind a URL.
+def shuffle_for(
+    shuffle: object,
+    sources: Sequence[Readable],
+    block_records: int | None,
+    window_blocks: int | None,
+    groups: int | None,
+) -> Shuffle:
+    """Return the order of these sources: `Shuffle.of`, or for `"auto"` windows if one is behind a URL or has blocks.
+
+    The numbers of a window order may be `None`: then blocks have about 1 MiB, and at most 1024 records; a window has
+    256 blocks; and there is one group.
 
     Raises:
         ValueError: An argument is invalid.
@@ -111,10 +126,20 @@ def shuffle_for(shuffle: object, sources: Sequence[Readable], block_records: int
     if shuffle == "auto":
         paths = (path for source in sources if isinstance(source, RecordSource) for path in source.paths)
         url = next(filter(is_url, paths), None)
-        shuffle = url is None or "window"
+        is_in_blocks = any(map(Blocks.of, sources))
+        shuffle = "window" if is_in_blocks or url is not None else True
         if url is not None:
             _log_windows(url)
-    return Shuffle.of(shuffle, block_records, window_blocks)
+    if block_records is None:
+        files = [source for source in sources if isinstance(source, RecordSource)]
+        mean = sum(source.mean_record_bytes * len(source) for source in files) / max(1, sum(map(len, files)))
+        block_records = max(1, min(_MOST_BLOCK_RECORDS, int(_RECORD_BLOCK_BYTES / max(1.0, mean))))
+    return Shuffle.of(
+        shuffle,
+        block_records,
+        _WINDOW_BLOCKS if window_blocks is None else window_blocks,
+        1 if groups is None else groups,
+    )
 
 
 @functools.cache  # once for each dataset
@@ -122,19 +147,26 @@ def _log_windows(url: str) -> None:
     _LOG.info("%s is behind a URL: its records are shuffled in windows. Pass shuffle=True to shuffle all of them", url)
 
 
-def block_cache_for(sources: Sequence[Readable], shuffle: Shuffle) -> BlockCache | None:
-    """Return a cache for two groups of blocks of records of each source, or for the next records in order.
+def block_cache_for(sources: Sequence[Readable], shuffle: Shuffle, world_size: int) -> BlockCache | None:
+    """Return a cache for the windows of each source that a rank reads from, and the next ones; or for records in order.
 
-    `None` if records come in any order, or two groups are more than 1 GiB: then each record is a request.
+    `None` if no file is behind a URL, if records come in any order, or if these windows are more than 2 GiB: then each
+    record is a request.
     """
-    files = [source for source in sources if isinstance(source, RecordSource) and source.nbytes]
-    if shuffle.kind == "global" or not files:
+    every = (part for source in sources if isinstance(source, RecordSource) for part in source.joined if part.nbytes)
+    files = [source for source in every if source.block_starts is None]  # the others keep decoded blocks
+    if shuffle.kind == "global" or not any(is_url(path) for source in files for path in source.paths):
         return None
     n_files = sum(source.files_per_record for source in files)  # that a batch reads from
+    job = local_job()
+    name = None if job is None else repr([job, *(source.paths for source in files)])
     if shuffle.kind == "none":
-        return BlockCache((_ORDERED_BLOCKS + 2 * n_files) * _ORDERED_BLOCK_BYTES, _ORDERED_BLOCK_BYTES)
-    # The window of one file is an average, because a cache has blocks of one size.
-    window_bytes = int(sum(source.mean_record_bytes for source in files) * shuffle.block_records / n_files)
-    block_bytes = min(max(window_bytes // _BLOCKS_OF_WINDOW, _LEAST_BLOCK_BYTES), _ORDERED_BLOCK_BYTES)
-    limit = 2 * shuffle.window_blocks * n_files * (window_bytes + 2 * block_bytes)
-    return BlockCache(limit, block_bytes) if limit <= _MOST_BYTES else None
+        return BlockCache((_ORDERED_BLOCKS + 2 * n_files) * _ORDERED_BLOCK_BYTES, _ORDERED_BLOCK_BYTES, name)
+    # The block of one file is an average, because a cache has blocks of one size.
+    record_block_bytes = int(sum(source.mean_record_bytes for source in files) * shuffle.block_records / n_files)
+    pages = 2 ** (record_block_bytes // _PARTS_OF_BLOCK // PAGE_BYTES).bit_length() // 2
+    block_bytes = min(max(pages, 1) * PAGE_BYTES, _ORDERED_BLOCK_BYTES)  # a power of two: processes share such blocks
+    sharers = world_size if name is None else nodes_of(world_size)  # each has a cache
+    n_windows = 2 * -(-shuffle.groups // sharers)  # streams take turns: all of their next windows begin at once
+    limit = n_windows * shuffle.window_blocks * n_files * (record_block_bytes + 2 * block_bytes)
+    return BlockCache(limit, block_bytes, name) if limit <= _MOST_BYTES else None

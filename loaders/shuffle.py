@@ -13,11 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.kernels import permute, permute_back
+from dataformats.loaders.blocks import Blocks, Line, line_of
 
-__all__ = ["Epoch", "Shuffle", "group_rows"]
+__all__ = ["WINDOW_SIZES", "Epoch", "Shuffle", "group_rows"]
 
 _Numbers = NDArray[np.int64]
 _PERSON = b"dataformats plan"
+
+WINDOW_SIZES = ("block_records", "window_blocks", "groups")
+"""The numbers of a window order, in the order of its JSON form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +30,21 @@ class Shuffle:
 
     Attributes:
         kind: `"global"`: all records are permuted. `"window"`: blocks of consecutive records are permuted, and then the
-            records within groups of blocks. `"none"`: as they are stored.
-        block_records: Records of a block; the last block of a source may be shorter; 0 without windows.
-        window_blocks: Blocks of a group; 0 without windows.
+            records within windows of some blocks. `"none"`: as they are stored.
+        block_records: Records of a block; the last block of a source may be shorter; 0 without windows. A source that
+            decodes blocks has these instead: a window has those that begin within `block_records * window_blocks`
+            records.
+        window_blocks: Blocks of a window; 0 without windows.
+        groups: Streams of windows, whose records take turns; 1 without windows.
     """
 
     kind: Literal["global", "window", "none"]
     block_records: int = 0
     window_blocks: int = 0
+    groups: int = 1
 
     @classmethod
-    def of(cls, shuffle: object, block_records: int = 1024, window_blocks: int = 16) -> Shuffle:
+    def of(cls, shuffle: object, block_records: int = 1024, window_blocks: int = 256, groups: int = 1) -> Shuffle:
         """Return the shuffle for `Loader(shuffle=...)`: True, False or `"window"`.
 
         Raises:
@@ -46,10 +54,11 @@ class Shuffle:
             return cls("global" if shuffle else "none")
         if shuffle != "window":
             raise ValueError(f"shuffle: expected 'auto', True, False or 'window', found {shuffle!r}")
-        for name, size in (("block_records", block_records), ("window_blocks", window_blocks)):
+        sizes = {"block_records": block_records, "window_blocks": window_blocks, "groups": groups}
+        for name, size in sizes.items():
             if type(size) is not int or not 1 <= size < 2**31:
                 raise ValueError(f"{name}: expected a whole number in [1, 2**31), found {size!r}")
-        return cls("window", block_records, window_blocks)
+        return cls("window", **sizes)
 
     @classmethod
     def from_json(cls, form: object) -> Shuffle:
@@ -60,13 +69,13 @@ class Shuffle:
         """
         if form in ("global", "none"):
             return cls.of(form == "global")
-        if isinstance(form, list) and len(form) == 3 and form[0] == "window":
+        if isinstance(form, list) and len(form) == 4 and form[0] == "window":
             return cls.of(*form)
-        raise ValueError(f"expected 'global', 'none' or ['window', block_records, window_blocks], found {form!r}")
+        raise ValueError(f"expected 'global', 'none' or ['window', {', '.join(WINDOW_SIZES)}], found {form!r}")
 
     def to_json(self) -> str | list[str | int]:
-        """Return `"global"`, `"none"` or `["window", block_records, window_blocks]`."""
-        return self.kind if self.kind != "window" else [self.kind, self.block_records, self.window_blocks]
+        """Return `"global"`, `"none"` or `["window", block_records, window_blocks, groups]`."""
+        return self.kind if self.kind != "window" else [self.kind, *(getattr(self, name) for name in WINDOW_SIZES)]
 
 
 class Epoch(NamedTuple):
@@ -75,10 +84,12 @@ class Epoch(NamedTuple):
     Attributes:
         n: Records of the component, at least 1.
         name: Identifies this order: plan version, seed, epoch, component.
+        blocks: The blocks that the component decodes at once, if there are any.
     """
 
     n: int
     name: tuple[int, int, int, int]
+    blocks: Blocks | None = None
 
     def records(self, places: _Numbers, shuffle: Shuffle) -> _Numbers:
         """Return the record, int64[m], at each of these places of the epoch, int64[m] in `[0, n)`."""
@@ -86,32 +97,60 @@ class Epoch(NamedTuple):
             return places
         if shuffle.kind == "global":
             return permute(places, self.n, _key(*self.name, "records"))
-        return self._in_windows(places, min(shuffle.block_records, self.n), shuffle.window_blocks)
+        return self._in_windows(places, shuffle)
 
-    def _in_windows(self, places: _Numbers, block: int, window: int) -> _Numbers:
-        """Permute blocks into slots; each `window` slots form a group, in which records are permuted.
+    def windows(self, places: _Numbers, shuffle: Shuffle) -> list[range]:
+        """Return the windows that these places are in, each as its places, if the order has windows."""
+        groups = shuffle.groups
+        bounds = np.unique(np.column_stack(self._windows(places, shuffle)), axis=0).tolist()
+        return [range(stream + begin * groups, stream + end * groups, groups) for stream, begin, end in bounds]
 
-        The last block lacks `lacking` records, and lies in the slot `short`. If it were full, a division would give
-        the slot and the place within it. So all places after its records are moved on by `lacking`, and then divided;
-        the group of a place is found the same way.
+    def _windows(self, places: _Numbers, shuffle: Shuffle) -> tuple[_Numbers, _Numbers, _Numbers]:
+        """Return the stream of each place, and the turns of the stream at which its window begins and ends."""
+        turn, stream = np.divmod(places, shuffle.groups)
+        length = (self.n - stream + shuffle.groups - 1) // shuffle.groups
+        if self.blocks is not None:
+            first = self._first_of(stream, shuffle)
+            bounds = self._line(self.blocks, shuffle).bounds
+            window = np.searchsorted(bounds, first + turn, side="right")
+            begin = np.maximum(bounds[window - 1] - first, 0)
+            return stream, begin, np.minimum(np.append(bounds, self.n)[window] - first, length)
+        size = min(shuffle.block_records, self.n) * shuffle.window_blocks
+        begin = turn // size * size
+        return stream, begin, np.minimum(begin + size, length)
+
+    def _first_of(self, stream: _Numbers, shuffle: Shuffle) -> _Numbers:
+        """Return the place in the line at which each stream begins; the first streams have one record more."""
+        each, longer = divmod(self.n, shuffle.groups)
+        return stream * each + np.minimum(stream, longer)
+
+    def _line(self, blocks: Blocks, shuffle: Shuffle) -> Line:
+        return line_of(blocks, _key(*self.name, "blocks"), shuffle.block_records * shuffle.window_blocks)
+
+    def _in_windows(self, places: _Numbers, shuffle: Shuffle) -> _Numbers:
+        """Permute blocks into a line. Each stream has a part of the line, and permutes the records of each window.
+
+        The last block lacks `lacking` records, and lies in the slot `short` of the line. If it were full, a division
+        would give the slot and the place within it. So all places after its records are moved on by `lacking`.
         """
+        stream, begin, end = self._windows(places, shuffle)
+        inside = places // shuffle.groups - begin
+        for rows in group_rows(stream, begin):
+            window = int(stream[rows][0]), int(begin[rows][0])
+            size = int(end[rows][0]) - window[1]
+            inside[rows] = permute(inside[rows], size, _key(*self.name, "window", *window))
+        line = self._first_of(stream, shuffle) + begin + inside
+        if self.blocks is not None:
+            blocks, starts, _ = self._line(self.blocks, shuffle)
+            slot = np.searchsorted(starts, line, side="right") - 1
+            return np.add(self.blocks.starts[blocks[slot]], line - starts[slot], dtype=np.int64)
+        block = min(shuffle.block_records, self.n)
         n_blocks = -(-self.n // block)
         lacking = n_blocks * block - self.n
         blocks_key = _key(*self.name, "blocks")
         short = int(permute_back([n_blocks - 1], n_blocks, blocks_key)[0])
-        odd = short // window  # the group that it is in
-        odd_end = min((odd + 1) * window, n_blocks) * block - lacking
-        group, within = np.divmod(places + lacking * (places >= odd_end), window * block)
-        inside = np.empty_like(within)
-        for rows in group_rows(group):
-            number = int(group[rows][0])
-            slots = min((number + 1) * window, n_blocks) - number * window
-            size = slots * block - lacking * (number == odd)
-            inside[rows] = permute(within[rows], size, _key(*self.name, "group", number))
-        after_short = (group == odd) & (inside >= (short - odd * window + 1) * block - lacking)
-        slot, record = np.divmod(inside + lacking * after_short, block)
-        blocks = permute(slot + group * window, n_blocks, blocks_key)
-        return np.add(blocks * block, record, dtype=np.int64)
+        slot, record = np.divmod(line + lacking * (line >= (short + 1) * block - lacking), block)
+        return np.add(permute(slot, n_blocks, blocks_key) * block, record, dtype=np.int64)
 
 
 def group_rows(*columns: _Numbers) -> Iterator[slice | NDArray[np.intp]]:

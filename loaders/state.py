@@ -11,8 +11,9 @@ from typing import Any
 
 from dataformats.errors import StateMismatchError
 from dataformats.integer_arguments import as_int
-from dataformats.loaders.shuffle import Shuffle
+from dataformats.loaders.shuffle import WINDOW_SIZES, Shuffle
 from dataformats.loaders.skips import MAX_POSITION, Skips
+from dataformats.loaders.step_sizes import StepSizes
 
 __all__ = ["STATE_VERSION", "State", "state_mismatch", "validate"]
 
@@ -38,6 +39,9 @@ class State:
         plan: The plan version, which fixes the algorithm of the order.
         weights: The weights of a mixture over time, (first position, weights), the first at 0; `None` for one source.
         skips: Positions that the run leaves out.
+        step: Steps since training began.
+        epoch: The epoch of the position.
+        step_sizes: Records per step over time; empty if they are unknown, as in the state of a sampler.
         step_records: Records per step over all ranks, if a trainer counts the batches; otherwise `None`.
     """
 
@@ -48,13 +52,18 @@ class State:
     plan: int
     weights: History | None = None
     skips: Skips = field(default_factory=Skips)
+    step: int = 0
+    epoch: int = 0
+    step_sizes: StepSizes = field(default_factory=StepSizes)
     step_records: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return a dict of JSON values; its `check` detects truncation and edits.
 
-        It is under 1 KB with up to about 20 skipped ranges or changes of weights. Each further range adds at most 45
-        bytes, without limit: none is dropped.
+        `step`, `epoch`, `batch_size` and `world_size` are information for people and trainers.
+
+        It is under 1 KB with up to about 15 skipped ranges, changes of weights or sizes of steps. Each further one adds
+        at most 65 bytes, without limit: none is dropped.
         """
         state: dict[str, Any] = {
             "version": STATE_VERSION,
@@ -66,6 +75,11 @@ class State:
         }
         if self.weights is not None:
             state["weights"] = [[position, list(weights)] for position, weights in self.weights]
+        if self.step_sizes:
+            last = self.step_sizes[-1]
+            state |= {"step": int(self.step), "epoch": int(self.epoch)}
+            state |= {"batch_size": last.batch_size, "world_size": last.world_size}
+            state["step_sizes"] = [list(size) for size in self.step_sizes]
         if self.step_records is not None:
             state["step_records"] = int(self.step_records)
         state["skips"] = [list(ends) for ends in self.skips.ranges]
@@ -100,6 +114,7 @@ def validate(
     *,
     strict: bool = True,
     any_order: bool = False,
+    any_sizes: Collection[str] = (),
     plans: Collection[int] = (1,),
 ) -> State:
     """Return the state with which a loader continues.
@@ -110,6 +125,7 @@ def validate(
         strict: True: data, seed and order must be the same. False: only position, weights and skips come from `state`;
             weights stay the loader's own if the number of components differs.
         any_order: True: the order may differ, and the loader continues with the order of the result.
+        any_sizes: The numbers of a window order, of `WINDOW_SIZES`, that may differ.
         plans: The plan versions that this release knows.
 
     Returns:
@@ -120,11 +136,14 @@ def validate(
     """
     theirs = State.from_json(state)
     if strict:
-        _check_fit(theirs, replace(mine, shuffle=theirs.shuffle) if any_order else mine, plans)
+        shuffle = theirs.shuffle if any_order else _with_sizes(mine.shuffle, theirs.shuffle, any_sizes)
+        _check_fit(theirs, replace(mine, shuffle=shuffle), plans)
         return theirs
     fits = _components(theirs) == _components(mine)
     weights = theirs.weights if fits else mine.weights
-    return replace(mine, position=theirs.position, weights=weights, skips=theirs.skips)
+    return replace(
+        mine, position=theirs.position, weights=weights, skips=theirs.skips, step=theirs.step, step_sizes=StepSizes()
+    )
 
 
 # ---- data and order
@@ -142,6 +161,14 @@ def _check_fit(theirs: State, mine: State, plans: Collection[int]) -> None:
     if theirs.plan not in plans:
         remedy = f"Install the release that saved the state, or a newer one; or {_STRICT_FALSE}"
         raise StateMismatchError("plan version", expected=theirs.plan, found=sorted(plans), remedy=remedy)
+
+
+def _with_sizes(mine: ShuffleForm, theirs: ShuffleForm, names: Collection[str]) -> ShuffleForm:
+    """Return this order with these numbers of the other one, if both have windows."""
+    if isinstance(mine, str) or isinstance(theirs, str):
+        return mine
+    pairs = zip(WINDOW_SIZES, mine[1:], theirs[1:], strict=True)
+    return [mine[0], *(their if name in names else my for name, my, their in pairs)]
 
 
 def _components(state: State) -> int:
@@ -173,7 +200,8 @@ _STRICT_FALSE = (
 def _shuffle_call(shuffle: ShuffleForm) -> str:
     if isinstance(shuffle, str):
         return f"shuffle={shuffle != 'none'}"
-    return f"shuffle={shuffle[0]!r}, block_records={shuffle[1]}, window_blocks={shuffle[2]}"
+    sizes = ", ".join(f"{name}={size}" for name, size in zip(WINDOW_SIZES, shuffle[1:], strict=True))
+    return f"shuffle={shuffle[0]!r}, {sizes}"
 
 
 # ---- content
@@ -199,8 +227,8 @@ def _check_version(state: Mapping[Any, Any]) -> None:
 
 
 def _check_keys(state: Mapping[Any, Any]) -> None:
-    wanted = {"version", "check", *_PARTS}
-    missing = sorted(wanted - {"weights", "step_records"} - state.keys())
+    wanted = {"version", "check", *_PARTS, *_OF_STEP_SIZES}
+    missing = sorted(wanted - {"weights", "step_records", *_OF_STEP_SIZES} - state.keys())
     extra = sorted(map(str, state.keys() - wanted))
     if missing or extra:
         expected = ", ".join(missing or sorted(wanted))
@@ -256,7 +284,7 @@ def _shuffle(value: Any) -> ShuffleForm:
     try:
         return Shuffle.from_json(value).to_json()
     except ValueError:
-        raise ValueError("'global', 'none' or ['window', block_records, window_blocks]") from None
+        raise ValueError(f"'global', 'none' or ['window', {', '.join(WINDOW_SIZES)}]") from None
 
 
 def _weights(value: Any) -> History:
@@ -285,5 +313,9 @@ _PARTS: dict[str, Callable[[Any], Any]] = {
     "plan": as_int,
     "weights": _weights,
     "skips": _skips,
+    "step": as_int,
+    "epoch": as_int,
+    "step_sizes": lambda value: StepSizes.from_json(map(_list, _list(value))),
     "step_records": as_int,
 }
+_OF_STEP_SIZES = {"step_sizes", "step", "epoch", "batch_size", "world_size"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -14,6 +14,8 @@ from dataformats.loaders.prefetcher import FixedTask
 from dataformats.loaders.skips import MAX_POSITION, Skips
 
 __all__ = ["RankTask", "Step", "Steps"]
+
+Streams = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 
 _SPARE = 32  # positions of the step, and of the first epoch, that an empty batch may borrow a record from
 
@@ -28,6 +30,7 @@ class Step:
         n: Number of positions, at least 1.
         after: Where the next step begins.
         skips: Positions that the run leaves out.
+        streams: See `Steps`.
     """
 
     epoch: int
@@ -35,6 +38,7 @@ class Step:
     n: int
     after: int
     skips: Skips
+    streams: Streams | None = None
 
     @property
     def positions(self) -> NDArray[np.int64]:
@@ -42,10 +46,18 @@ class Step:
         return self.skips.positions(self.first, MAX_POSITION, self.n)
 
     def of_rank(self, rank: int, world_size: int) -> NDArray[np.int64]:
-        """Return the positions of one rank: contiguous parts of the step whose lengths differ by at most one."""
+        """Return the positions of one rank: parts of the step whose lengths differ by at most one.
+
+        They are contiguous, if there is one stream; else contiguous among the positions sorted by stream, so that a
+        rank reads from as few streams as possible.
+        """
         begin, end = self.n * rank // world_size, self.n * (rank + 1) // world_size
         if begin == end:
             return np.zeros(0, np.int64)
+        if self.streams is not None:
+            positions = self.positions
+            by_stream = np.argsort(self.streams(positions), kind="stable")
+            return np.sort(positions[by_stream[begin:end]])
         return self.skips.positions(self.skips.nth(self.first, begin), MAX_POSITION, end - begin)
 
 
@@ -97,12 +109,14 @@ class Steps:
         size: Positions of a full step, over all ranks.
         drop_last: True if an epoch ends with its last full step.
         skips: Positions that the run leaves out.
+        streams: Returns the stream of windows of each position, if there are several: see `Plan.streams`.
     """
 
     n: int
     size: int
     drop_last: bool
     skips: Skips
+    streams: Streams | None = None
 
     def __post_init__(self) -> None:
         if self.drop_last and self.size > self.n:
@@ -140,6 +154,35 @@ class Steps:
         left = self._left(first, (first // self.n + 1) * self.n)
         return left // self.size if self.drop_last else -(-left // self.size)
 
+    def between(self, first: int, stop: int) -> int:
+        """Return how many steps from `first` on begin before `stop`, in the same time for any number of epochs."""
+        begin, end = first // self.n, stop // self.n  # epochs
+        if begin == end:
+            return min(-(-self._left(first, stop) // self.size), self.count(first))
+        touched, n_skipped = set[int](), 0  # epochs between that skips end in, or cover
+        for start, after in self.skips.ranges:
+            touched |= {epoch for epoch in (start // self.n, (after - 1) // self.n) if begin < epoch < end}
+            n_skipped += max(0, min((after - 1) // self.n, end) - max(start // self.n, begin) - 1)
+        whole = self.n // self.size if self.drop_last else -(-self.n // self.size)
+        full = (end - begin - 1 - len(touched) - n_skipped) * whole
+        some = sum(self.count(epoch * self.n) for epoch in touched)
+        return self.count(first) + full + some + self.between(end * self.n, stop)
+
+    def nth(self, first: int, number: int) -> Step:
+        """Return the step with this number, counted from 0 at the step that begins at `first`.
+
+        Raises:
+            LookupError: The positions end before it.
+        """
+        low, high = first // self.n, MAX_POSITION // self.n
+        if self.between(first, high * self.n) <= number:
+            raise LookupError("the positions end before this step")
+        while low < high:  # the epoch that has it
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.between(first, (middle + 1) * self.n) > number else (middle + 1, high)
+        begin = max(first, low * self.n)
+        return self.at(self.skips.nth(begin, (number - self.between(first, begin)) * self.size))
+
     def _find(self, position: int) -> Step | None:
         skips, size = self.skips, self.size
         least = size if self.drop_last else 1
@@ -151,7 +194,7 @@ class Steps:
             n = min(size, left)
             if n >= least:
                 after = skips.nth(position, n - 1) + 1 if left - n >= least else stop
-                return Step(epoch, position, n, after, skips)
+                return Step(epoch, position, n, after, skips, self.streams)
             position = stop
         return None
 

@@ -28,6 +28,7 @@ from dataformats.cli.sample import sample
 from dataformats.cli.schema import schema
 from dataformats.cli.split import split
 from dataformats.cli.stats import stats
+from dataformats.cli.trace import trace
 from dataformats.cli.verify import verify
 from dataformats.cli.view import view
 from dataformats.cli.warning_lines import warnings_in_one_line
@@ -65,6 +66,10 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
     stats: (
         "dataformats stats photos.tfrecord --largest 3",
         "dataformats stats 'digits-*.tfrecord' --fields label",
+    ),
+    trace: (
+        "dataformats trace state.json --data 'digits-*.tfrecord'",
+        "dataformats trace state.json --data 'digits-*.tfrecord' --step 12:14 --fields label --jsonl",
     ),
     bench: (
         "dataformats bench photos.tfrecord --seconds 0.1",

@@ -59,7 +59,7 @@ def _indexed(path: str | list[str], where: str, options: dict[str, Any]) -> File
     from dataformats.reading.opening import arguments_of
 
     with bar("indexing", "bytes") as progress:
-        source = arguments_of(path, index=where, progress=progress, **options).open()
+        source = arguments_of(path, index=where, progress=progress, **options).open_files()
         len(source)
     return source
 

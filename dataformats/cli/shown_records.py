@@ -122,12 +122,12 @@ def check_images(images: bool, as_json: bool) -> None:
         raise typer.BadParameter("takes no --json, whose values are whole", param_hint="--images")
 
 
-def print_records(records: ShownRecords, numbered: Iterable[tuple[int, Any]], images: bool) -> None:
+def print_records(records: ShownRecords, numbered: Iterable[tuple[object, Any]], images: bool) -> None:
     """Print records for people: a line for each field.
 
     Args:
         records: Their dataset.
-        numbered: Numbers and records.
+        numbered: What each record is called, such as its index, and the record.
         images: Show images as pictures, in a terminal.
     """
     from dataformats.display.terminal_pictures import BLOCK, terminal_pictures

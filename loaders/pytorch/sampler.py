@@ -11,6 +11,7 @@ import torch.utils.data
 from dataformats.errors import StateMismatchError
 from dataformats.integer_arguments import checked_int
 from dataformats.loaders.adapters import as_readable
+from dataformats.loaders.blocks import Blocks
 from dataformats.loaders.plan import Plan, Shuffle
 from dataformats.loaders.record_read import shuffle_for
 from dataformats.loaders.skips import Skips
@@ -48,7 +49,7 @@ class PlanSampler(torch.utils.data.Sampler[int]):
         >>> first = dataformats.Loader(digits, 64, seed=1)
         >>> next(iter(loader))["label"].tolist() == next(iter(first))["label"].tolist()
         True
-        >>> sampler.state_after(64) == first.state_dict()
+        >>> sampler.state_after(64)["position"] == first.state_dict()["position"]
         True
     """
 
@@ -58,13 +59,15 @@ class PlanSampler(torch.utils.data.Sampler[int]):
         *,
         shuffle: bool | Literal["window", "auto"] = "auto",
         seed: int = 0,
-        block_records: int = 1024,
-        window_blocks: int = 16,
+        block_records: int | None = None,
+        window_blocks: int | None = None,
     ) -> None:
         self._source = as_readable(source)
         self._any_order = shuffle == "auto"  # a state decides
-        order = shuffle_for(shuffle, [self._source], block_records, window_blocks)
-        self._plan = Plan.of_one(len(self._source), order, checked_int("seed", seed, 0))
+        sizes = {"block_records": block_records, "window_blocks": window_blocks}
+        self._any_sizes = {"groups", *(name for name, size in sizes.items() if size is None)}
+        order = shuffle_for(shuffle, [self._source], **sizes, groups=None)
+        self._plan = Plan.of_one(len(self._source), order, checked_int("seed", seed, 0), blocks=Blocks.of(self._source))
         self._begin = 0  # where the next iteration begins
         self._running: _Indices | None = None  # the latest iteration that gave an index
 
@@ -102,7 +105,7 @@ class PlanSampler(torch.utils.data.Sampler[int]):
         Raises:
             StateMismatchError: It is damaged, or its data, seed or shuffle differ, or it leaves out positions.
         """
-        loaded = validate(state, self._state(0), any_order=self._any_order)
+        loaded = validate(state, self._state(0), any_order=self._any_order, any_sizes=self._any_sizes)
         if loaded.skips.ranges:
             remedy = "A sampler leaves out no positions: continue with a Loader"
             raise StateMismatchError("number of skips", expected=0, found=len(loaded.skips.ranges), remedy=remedy)

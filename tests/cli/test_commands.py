@@ -670,7 +670,10 @@ def test_convert_of_single_values(run: Run, tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         ((PHOTOS, "x.bag"), "expected the name of a folder"),
-        ((PHOTOS, "folder"), "(known: ffrecord, granular, ofrecord, syrah, tfrecord). Pass --format."),
+        (
+            (PHOTOS, "folder"),
+            "syrah, text, tfrecord, webdataset). Pass --format.",
+        ),
         ((PHOTOS, "x.syr", "--rename", "nix=x"), "unknown field 'nix'"),
         ((PHOTOS, "x.syr", "--rename", "name"), "expected OLD=NEW"),
         ((PHOTOS, "x.syr", "--rename", "name=width"), "two fields would have the same name"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 import logging
 import os
@@ -16,6 +17,8 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import dataformats
 from dataformats import Loader
@@ -112,6 +115,46 @@ def test_ranks_share_each_step_in_runs(source: Any, world_size: int) -> None:
         assert max(lengths) - min(lengths) <= 1
     states = [loader.state_dict() for loader in loaders]
     assert all(state == states[0] for state in states)
+
+
+@given(data=st.data(), groups=st.integers(1, 5), seed=st.integers(0, 99), mixed=st.booleans())
+@settings(deadline=None, max_examples=60)
+def test_a_window_order_is_the_same_on_any_ranks(data: st.DataObject, groups: int, seed: int, mixed: bool) -> None:
+    """Ranks, batch sizes and skips change at random steps; each record comes once, in the order of one rank."""
+    source: Any = range(103)
+    if mixed:
+        source = dataformats.mix({"a": range(70), "b": range(100, 133)}, weights={"a": 70, "b": 33}, until=103)
+    order: dict[str, Any] = {"shuffle": "window", "seed": seed, "block_records": 4, "window_blocks": 3}
+    expected = np.concatenate([b["value"] for b in Loader(source, 9, workers=0, groups=groups, **order)]).tolist()
+    found: list[int] = []
+    state = Loader(source, 1, workers=0, groups=groups, **order).state_dict()
+    while len(found) < len(expected):
+        world_size, batch_size = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 7))
+        ranks = [
+            Loader(source, batch_size, workers=0, rank=r, world_size=world_size, **order) for r in range(world_size)
+        ]
+        for loader in ranks:
+            loader.load_state_dict(state)
+        for step in itertools.islice(a_step(ranks), data.draw(st.integers(1, 5))):
+            rows = {int(p): int(v) for batch in step for p, v in zip(batch.positions, batch["value"], strict=True)}
+            assert sorted(rows) == list(range(len(found), len(found) + len(rows)))
+            found += [rows[position] for position in sorted(rows)]
+        states = [loader.state_dict() for loader in ranks]
+        assert all(one == states[0] for one in states)
+        state = json.loads(json.dumps(states[0]))
+    assert found == expected
+    assert state["shuffle"] == ["window", 4, 3, groups]
+
+
+def test_other_groups_than_in_the_state_raise() -> None:
+    order: dict[str, Any] = {"shuffle": "window", "block_records": 4}
+    state = Loader(range(100), 9, workers=0, groups=2, **order).state_dict()
+    with pytest.raises(StateMismatchError, match="groups=2"):
+        Loader(range(100), 9, workers=0, groups=3, **order).load_state_dict(state)
+    resumed = Loader(range(100), 9, workers=0, rank=1, world_size=5, **order)
+    assert resumed.state_dict()["shuffle"] == ["window", 4, 256, 5]
+    resumed.load_state_dict(state)
+    assert resumed.state_dict()["shuffle"] == ["window", 4, 256, 2]
 
 
 def test_a_rank_without_a_record_gets_an_empty_batch_of_the_right_kind(tmp_path: Path) -> None:

@@ -15,17 +15,19 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dataformats.loaders.plan import PLAN_VERSION, Place, Plan, Shuffle
-from dataformats.loaders.shuffle import group_rows
+from dataformats.loaders.shuffle import Epoch, group_rows
 
 GLOBAL, NONE = Shuffle.of(True), Shuffle.of(False)
 LENGTHS = [1, 2, 3, 10, 100, 1000, *(2**k + d for k in (2, 6, 7, 10) for d in (-1, 0, 1))]
 WINDOWS = [Shuffle.of("window", block, window) for block, window in ((1, 16), (3, 5), (16, 1), (16, 4), (1000, 2))]
+WINDOWS += [Shuffle.of("window", 3, 5, groups) for groups in (2, 7)]
 PLANS = [
     Plan.of_one(1000, GLOBAL, 3),
     Plan.of_one(1000, Shuffle.of("window", 30, 4), 3),
     Plan.of_one(7, NONE, 3),
     Plan((10, 3, 1), 20, GLOBAL, 3, ((0, (3, 2, 1)), (31, (0, 0, 4)), (50, (1, 1, 1))), ("a", "b", "c")),
     Plan((50, 9), 20, Shuffle.of("window", 4, 2), 3, ((0, (3, 2)),), ("a", "b")),
+    Plan.of_one(1000, Shuffle.of("window", 30, 4, 3), 3),
 ]
 
 
@@ -51,34 +53,50 @@ def test_an_epoch_has_each_record_once(shuffle: Shuffle) -> None:
 
 
 def test_windows_of_every_size() -> None:
-    for n, block, window in itertools.product(range(1, 26), range(1, 6), range(1, 4)):
-        order = Plan.of_one(n, Shuffle.of("window", block, window), n).locate(range(n)).record
-        assert sorted(order.tolist()) == list(range(n)), (n, block, window)
-        assert groups_are_blocks(order, block, window), (n, block, window)
+    for n, block, window, groups in itertools.product(range(1, 26), range(1, 6), range(1, 4), range(1, 4)):
+        shuffle = Shuffle.of("window", block, window, groups)
+        order = Plan.of_one(n, shuffle, n).locate(range(n)).record
+        assert sorted(order.tolist()) == list(range(n)), (n, shuffle)
+        check_windows(order, shuffle)
 
 
-@pytest.mark.parametrize(("block", "window"), [(64, 16), (1000, 3), (4096, 1), (1, 64)])
-def test_large_windows(block: int, window: int) -> None:
-    order = Plan.of_one(100_003, Shuffle.of("window", block, window), 1).locate(range(100_003)).record
+@pytest.mark.parametrize(
+    ("block", "window", "groups"), [(64, 16, 1), (64, 16, 8), (1000, 3, 2), (4096, 1, 3), (1, 64, 7)]
+)
+def test_large_windows(block: int, window: int, groups: int) -> None:
+    shuffle = Shuffle.of("window", block, window, groups)
+    order = Plan.of_one(100_003, shuffle, 1).locate(range(100_003)).record
     assert np.array_equal(np.sort(order), np.arange(100_003))
-    assert groups_are_blocks(order, block, window)
+    check_windows(order, shuffle)
 
 
-def groups_are_blocks(order: NDArray[np.int64], block: int, window: int) -> bool:
-    """Check an order group by group: each has all records of the right number of blocks, and no others."""
-    n, left = len(order), -(-len(order) // block)
-    short, lacking = left - 1, left * block - n
+def check_windows(order: NDArray[np.int64], shuffle: Shuffle) -> None:
+    """Check each window: it has the records of some whole blocks, and of parts of at most two others."""
+    n, epoch = len(order), Epoch(len(order), (1, 0, 0, 0))
+    block, left = shuffle.block_records, set(range(n))
     while left:
-        slots = min(window, left)
-        size = slots * block
-        if short in order[: size - lacking] // block:
-            size -= lacking
-        blocks = np.unique(order[:size] // block).tolist()
-        whole = [i for number in blocks for i in range(number * block, min((number + 1) * block, n))]
-        if len(blocks) != slots or sorted(order[:size].tolist()) != whole:
-            return False
-        order, left = order[size:], left - slots
-    return not len(order)
+        (places,) = epoch.windows(np.array([min(left)]), shuffle)
+        assert min(left) == places[0]
+        assert len(places) <= min(block, n) * shuffle.window_blocks
+        assert left.issuperset(places)
+        left -= set(places)
+        records = np.sort(order[np.array(places)])
+        numbers, counts = np.unique(records // block, return_counts=True)
+        full = np.minimum((numbers + 1) * block, n) - numbers * block
+        assert np.count_nonzero(counts != full) <= 2
+        runs = 1 + np.count_nonzero((np.diff(records) != 1) & (records[1:] % block != 0))
+        assert runs <= 3  # a part of a block is one run
+
+
+def test_streams_are_the_places_modulo_the_groups() -> None:
+    shuffle = Shuffle.of("window", 4, 2, 3)
+    plan = Plan.of_one(50, shuffle, 0)
+    assert plan.streams(np.arange(100)).tolist() == [place % 3 for _ in range(2) for place in range(50)]
+    both = Plan((50, 9), 20, shuffle, 3, ((0, (3, 2)),), ("a", "b"))
+    place = both.locate(range(40))
+    for component, n in enumerate(both.lengths):
+        mine = np.flatnonzero(place.component == component)
+        assert both.streams(np.arange(40))[mine].tolist() == [turn % n % 3 for turn in range(len(mine))]
 
 
 def test_orders_of_epochs_seeds_and_components_are_unrelated() -> None:
@@ -189,8 +207,9 @@ def test_version_1_is_frozen() -> None:
     assert order(GLOBAL, 0, 12) == [5, 10, 4, 11, 2, 9, 6, 7, 1, 0, 3, 8]
     assert order(GLOBAL, 1) == [5, 3, 2, 10, 9, 0, 6, 11, 1, 8, 4, 7]
     assert order(GLOBAL, -(10**30)) == [7, 4, 3, 1, 11, 8, 0, 6, 10, 2, 9, 5]
-    assert order(Shuffle.of("window", 3, 2), 0) == [3, 6, 7, 5, 4, 8, 0, 10, 9, 2, 11, 1]
-    assert order(Shuffle.of("window", 5, 2), 0, 12) == [7, 9, 8, 11, 6, 10, 5, 1, 2, 0, 4, 3]
+    assert order(Shuffle.of("window", 3, 2), 0) == [6, 3, 8, 4, 7, 5, 2, 1, 0, 11, 10, 9]
+    assert order(Shuffle.of("window", 5, 2), 0, 12) == [1, 5, 8, 0, 11, 7, 10, 9, 2, 6, 4, 3]
+    assert order(Shuffle.of("window", 3, 2, 2), 0) == [6, 1, 3, 11, 8, 2, 4, 0, 7, 10, 5, 9]
     assert order(NONE, 0) == list(range(12))
 
 
@@ -199,7 +218,7 @@ def test_large_orders_of_version_1_are_frozen() -> None:
     found = Plan.of_one(10**9, GLOBAL, 42, version=1).locate(far)
     assert found.record.tolist() == [896349441, 10092623, 55407387, 626507092, 872595592, 770186414]
     found = Plan.of_one(10**9 - 5, Shuffle.of("window"), 42, version=1).locate(far)
-    assert found.record.tolist() == [501156441, 762145769, 358861731, 855434537, 19134553, 599412220]
+    assert found.record.tolist() == [213450622, 388961864, 198178395, 737079460, 295144394, 776776916]
 
 
 def test_mixtures_of_version_1_are_frozen() -> None:
@@ -251,6 +270,8 @@ def test_shuffles() -> None:
             Shuffle.of("window", size)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match=r"^window_blocks: expected a whole number in "):
             Shuffle.of("window", 1024, size)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=r"^groups: expected a whole number in "):
+            Shuffle.of("window", 1024, 16, size)  # type: ignore[arg-type]
     forms: list[object] = [
         "window",
         ["window"],
@@ -258,7 +279,8 @@ def test_shuffles() -> None:
         [True, 5, 5],
         None,
         {},
-        ["window", 0, 1],
+        ["window", 5, 5],
+        ["window", 0, 1, 1],
         ["global", 1, 1],
     ]
     for form in forms:

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from dataformats.loaders import ranks
-from dataformats.loaders.ranks import resolve
+from dataformats.loaders.ranks import nodes_of, resolve
+from dataformats.storage.remote.node_folder import LOCAL_SIZES
 
 LAUNCHERS = {
     "torchrun": ("RANK", "WORLD_SIZE"),
@@ -50,6 +51,27 @@ def jax_of(rank: int, world_size: int, is_initialized: bool = True) -> Any:
         process_index=lambda: rank,
         process_count=lambda: world_size,
     )
+
+
+@pytest.mark.parametrize(
+    ("environment", "nodes"),
+    [
+        ({}, 16),
+        ({"LOCAL_WORLD_SIZE": "8"}, 2),
+        ({"OMPI_COMM_WORLD_LOCAL_SIZE": "4"}, 4),
+        ({"LOCAL_WORLD_SIZE": "64"}, 1),
+        ({"LOCAL_WORLD_SIZE": "?"}, 16),
+        ({"SLURM_STEP_NUM_NODES": "4"}, 4),
+        ({"SLURM_STEP_NUM_NODES": "99"}, 16),
+        ({"LOCAL_WORLD_SIZE": "8", "SLURM_STEP_NUM_NODES": "1"}, 2),  # torchrun under one srun task a node
+    ],
+)
+def test_nodes(environment: dict[str, str], nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [*LOCAL_SIZES, "SLURM_STEP_NUM_NODES"]:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert nodes_of(16) == nodes
 
 
 def test_numbers_are_taken_as_they_are() -> None:

@@ -22,7 +22,7 @@ RICH = State(
     position=987_654_321,
     seed=42,
     fingerprint="fedcba9876543210fedcba9876543210",
-    shuffle=["window", 1024, 16],
+    shuffle=["window", 1024, 16, 2],
     plan=1,
     weights=((0, (3, 1)), (500_000, (1, 1))),
     skips=Skips.of([(100, 200), (5_000, 6_000)]),
@@ -155,7 +155,7 @@ def test_any_changed_character_raises_or_is_equal(byte: int) -> None:
         ({"skips": [[5, 3]]}, "skips of the state"),
         ({"skips": [[3, 5], [4, 9]]}, "skips of the state"),
         ({"skips": [[3, 5, 7]]}, "expected 'a list of pairs'"),
-        ({"shuffle": ["window", 1024]}, "shuffle of the state"),
+        ({"shuffle": ["window", 1024, 16]}, "shuffle of the state"),
         ({"weights": []}, "weights of the state"),
         ({"weights": [[5, [1]]]}, "the first at 0"),
         ({"weights": [[0, [1]], [5, [1, 1]]]}, "weights of the same components"),
@@ -192,7 +192,7 @@ def test_the_same_run_continues() -> None:
         ),
         (replace(PLAIN, seed=8), r"seed differs: expected 7, found 8\. .*Create the loader with seed=7"),
         (replace(PLAIN, shuffle="none"), "shuffle differs: expected 'global', found 'none'.*shuffle=True"),
-        (replace(PLAIN, shuffle=["window", 64, 4]), "shuffle differs: expected 'global'"),
+        (replace(PLAIN, shuffle=["window", 64, 4, 1]), "shuffle differs: expected 'global'"),
         (replace(PLAIN, weights=((0, (1, 1)),)), "number of components differs: expected 1, found 2"),
     ],
 )
@@ -204,7 +204,7 @@ def test_another_run_raises(mine: State, message: str) -> None:
 
 
 def test_a_window_is_named_by_its_arguments() -> None:
-    with pytest.raises(dataformats.StateMismatchError, match="shuffle='window', block_records=1024, window_blocks=16"):
+    with pytest.raises(dataformats.StateMismatchError, match="block_records=1024, window_blocks=16, groups=2"):
         validate(RICH.to_json(), replace(RICH, shuffle="global"))
 
 

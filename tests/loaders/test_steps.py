@@ -44,7 +44,8 @@ def test_steps_agree_with_position_by_position(
     skips = Skips.of((start, start + length) for start, length in ranges)
     steps = Steps(n, size, drop_last, skips)
     skipped = {position for start, length in ranges for position in range(start, start + length)}
-    expected = walked(n, size, drop_last, skipped, first, 215 // n + 3)[:12]
+    every = walked(n, size, drop_last, skipped, first, 215 // n + 3)
+    expected = every[:12]
     found = list(itertools.islice(steps.following(first), len(expected)))
     assert [(step.epoch, step.positions.tolist()) for step in found] == expected
     assert steps.count(first) == sum(
@@ -53,6 +54,18 @@ def test_steps_agree_with_position_by_position(
     for step, behind in itertools.pairwise(found):
         assert step.after <= behind.positions[0]
         assert step.after // n == behind.epoch or step.after % n == 0  # the next epoch begins behind the last step
+    assert steps.between(first, first + 60) == sum(positions[0] < first + 60 for _, positions in every)
+    for number, (_, positions) in enumerate(expected):
+        assert steps.nth(first, number).positions.tolist() == positions
+
+
+def test_steps_are_counted_over_any_number_of_epochs() -> None:
+    skips = Skips.of([(15, 18), (10**6, 10**12), (10**15 + 3, 10**15 + 5)])
+    steps = Steps(10, 4, False, skips)
+    assert steps.between(0, 10**18) == 3 * (10**17 - (10**12 - 10**6) // 10) - 2
+    assert steps.nth(0, 3 * (10**5) - 1 + 2).first == 10**12 + 8
+    with pytest.raises(LookupError):
+        steps.nth(0, 2**62)
 
 
 @given(st.integers(0, 500), st.integers(1, 40))
@@ -61,6 +74,19 @@ def test_parts_of_ranks_tile_a_step(n: int, world_size: int) -> None:
     runs = [step.of_rank(rank, world_size).tolist() for rank in range(world_size)]
     assert [position for run in runs for position in run] == step.positions.tolist()
     assert max(map(len, runs)) - min(map(len, runs)) <= 1
+
+
+@given(st.integers(1, 9), st.integers(1, 6), st.integers(1, 6), st.booleans())
+def test_ranks_divide_a_step_by_streams(batch: int, ranks_of_group: int, groups: int, has_skips: bool) -> None:
+    world_size = ranks_of_group * groups
+    skips = Skips.of([(2, 5), (11, 40)]) if has_skips else Skips()
+    step = Steps(10_000, batch * world_size, False, skips, lambda positions: positions % groups).at(groups)
+    parts = [step.of_rank(rank, world_size) for rank in range(world_size)]
+    assert sorted(np.concatenate(parts).tolist()) == step.positions.tolist()
+    assert {len(part) for part in parts} == {batch}
+    for rank, part in enumerate(parts):
+        assert part.tolist() == sorted(part)
+        assert has_skips or set(part % groups) == {rank // ranks_of_group}
 
 
 @pytest.mark.parametrize("skips", [Skips(), Skips.of([(2, 5), (11, 40)])])

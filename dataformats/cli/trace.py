@@ -1,0 +1,148 @@
+"""`dataformats trace`: the records of steps of a training run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dataformats.cli.options import (
+    AsJson,
+    Checksums,
+    FieldNames,
+    Format,
+    Images,
+    Payload,
+    SpecTexts,
+    one_or_all,
+    open_arguments,
+    split_names,
+)
+from dataformats.cli.output import print_json
+from dataformats.cli.shown_records import Failures, ShownRecords, number_records, opened_records, print_records
+from dataformats.errors import StateMismatchError
+
+if TYPE_CHECKING:
+    from dataformats.interfaces.record_source import RecordSource
+    from dataformats.loaders.loader import Loader
+    from dataformats.loaders.trace import TracedRecord
+
+__all__ = ["trace"]
+
+StatePath = Annotated[
+    str, typer.Argument(metavar="STATE", help="A file with a state_dict() of the run as JSON; - reads standard input.")
+]
+Data = Annotated[list[str], typer.Option("--data", metavar="PATH", help="The data of the run. Repeat it for more.")]
+Step = Annotated[
+    str | None, typer.Option("--step", metavar="N", help="A step, or steps as FIRST:STOP. Default: the last one.")
+]
+Position = Annotated[int | None, typer.Option("--position", min=0, metavar="N", help="The step that has a position.")]
+Last = Annotated[int | None, typer.Option("--last", min=1, metavar="N", help="The last N steps before the state.")]
+JsonLines = Annotated[bool, typer.Option("--jsonl", help="Print a JSON document for each record.")]
+_COMPONENTS = "Trace a mixture in Python: Loader.trace(step) after load_state_dict(state)"
+
+
+def trace(
+    state: StatePath,
+    data: Data,
+    step: Step = None,
+    position: Position = None,
+    last: Last = None,
+    fields: FieldNames = None,
+    format: Format = None,
+    payload: Payload = None,
+    spec: SpecTexts = None,
+    checksums: Checksums = True,
+    as_json: AsJson = False,
+    json_lines: JsonLines = False,
+    images: Images = False,
+) -> None:
+    """Show the records of a training step.
+
+    Each is shown with its rank, its position in the run, its file and its byte.
+    The state of a Loader, from any checkpoint of the run at that step or later, gives the order. Only these records are
+    read. A damaged record is reported on standard error, and the exit code is 1.
+    """
+    options, failures = open_arguments(format, payload, spec, checksums=checksums), Failures()
+    with opened_records(one_or_all(data), options, split_names(fields)) as records:
+        loader = _loader(state, records.source)
+        steps = _steps(loader, step, position, last)
+        if as_json:
+            found = [_as_json(traced, record) for traced, record in _read(loader, records, steps, failures)]
+            print_json({"records": found})
+        elif json_lines:
+            for traced, record in _read(loader, records, steps, failures):
+                print(json.dumps(_as_json(traced, record), allow_nan=False))
+        else:
+            numbered = ((_place(traced), record) for traced, record in _read(loader, records, steps, failures))
+            print_records(records, numbered, images)
+    failures.end()
+
+
+def _loader(path: str, source: RecordSource) -> Loader:
+    """Return a loader at the state in a file."""
+    from dataformats.loaders.loader import Loader
+    from dataformats.loaders.state import State
+    from dataformats.loaders.step_sizes import StepSize
+
+    try:
+        state = json.loads(sys.stdin.read() if path == "-" else Path(path).read_text("utf-8"))
+    except ValueError as error:
+        raise typer.BadParameter(f"expected a JSON document, found {error}", param_hint="STATE") from error
+    parsed = State.from_json(state)
+    if parsed.weights is not None:
+        raise StateMismatchError(
+            "number of components", expected=1, found=len(parsed.weights[0][1]), remedy=_COMPONENTS
+        )
+    size = parsed.step_sizes[-1] if parsed.step_sizes else StepSize(0, 0, 1, 1, False)
+    loader = Loader(
+        source, size.batch_size, seed=parsed.seed, world_size=size.world_size, drop_last=size.drop_last, workers=0
+    )
+    loader.load_state_dict(state)
+    return loader
+
+
+def _steps(loader: Loader, step: str | None, position: int | None, last: int | None) -> range:
+    """Return the numbers of the steps that the options name."""
+    if sum(option is not None for option in (step, position, last)) > 1:
+        raise typer.BadParameter("takes one of --step, --position and --last", param_hint="--step")
+    if position is not None:
+        number = loader.trace(position=position)[0].step
+        return range(number, number + 1)
+    if step is None:
+        return range(max(0, loader.step - (last or 1)), loader.step)
+    try:
+        numbers = [int(number) for number in step.split(":")]
+        first, stop = (numbers[0], numbers[0] + 1) if len(numbers) == 1 else numbers
+    except ValueError:
+        raise typer.BadParameter(f"expected N or FIRST:STOP, found {step!r}", param_hint="--step") from None
+    return range(first, stop)
+
+
+def _read(
+    loader: Loader, records: ShownRecords, steps: range, failures: Failures
+) -> Iterator[tuple[TracedRecord, Any]]:
+    """Yield the sound records of these steps, each with its place in the run."""
+    import numpy as np
+
+    for step in steps:
+        traced = loader.trace(step)
+        batches = records.read(np.array([one.index for one in traced], np.int64), failures)
+        found = dict(number_records(batches))
+        yield from ((one, found[one.index]) for one in traced if one.index in found)
+
+
+def _place(traced: TracedRecord) -> str:
+    at = "" if traced.offset_bytes < 0 else f" at byte {traced.offset_bytes}"
+    where = f", {traced.path}{at}" if traced.path else ""
+    return f"{traced.index} (step {traced.step}, rank {traced.rank}, position {traced.position}{where})"
+
+
+def _as_json(traced: TracedRecord, record: Any) -> dict[str, Any]:
+    from dataformats.display.json_values import as_json
+
+    return traced._asdict() | {"record": as_json(record)}

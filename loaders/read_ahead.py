@@ -1,0 +1,187 @@
+"""Fetch the next window of records while this one is used: request remote ones, decode blocks."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.fork_hooks import after_fork
+from dataformats.interfaces.record_source import RecordSource
+from dataformats.loaders.adapters import Readable
+from dataformats.loaders.plan import Plan
+from dataformats.loaders.shuffle import group_rows
+from dataformats.storage.remote.block_cache import BlockCache, reading_through
+
+__all__ = ["ReadAhead"]
+
+_ORDERED_BYTES = 16 * 2**20  # a window of records in order: two of them fit into their cache
+_PART_BYTES = 4 * 2**20  # that a thread fetches at once; a read that needs some of them waits for all
+_THREADS = 4  # one connection is slower than the network
+_PATIENCE_S = 2.0  # then a batch requests its records itself
+
+
+class _Window(NamedTuple):
+    """The records of some places of an epoch, which are fetched together."""
+
+    component: int
+    epoch: int
+    places: range
+
+
+class _Part(NamedTuple):
+    """Records of a window that a thread fetches at once."""
+
+    window: _Window
+    source: RecordSource
+    records: NDArray[np.int64]
+
+
+class ReadAhead:
+    """Fetches windows into a cache: those that are read, and the next ones. Thread-safe; empty after a fork.
+
+    A few threads do so, and end with the windows, or when this object is dropped. What they fail to fetch is left to
+    the read of the record.
+
+    Args:
+        sources: The components of the plan.
+        plan: Maps positions to records; in windows, or in order.
+        cache: Has room for these windows of remote files; `None` if sources keep decoded blocks alone.
+    """
+
+    def __init__(self, sources: Sequence[Readable], plan: Plan, cache: BlockCache | None) -> None:
+        self._sources = sources
+        self._plan = plan
+        self._mean_bytes = [one.mean_record_bytes if isinstance(one, RecordSource) else 0.0 for one in sources]
+        self.cache: BlockCache | None = cache
+        self._forget()
+        after_fork(self, "_forget")
+
+    def _forget(self) -> None:
+        self._changed = threading.Condition()
+        self._left: dict[_Window, int] = {}  # parts that are not fetched yet
+        self._begun: list[_Window] = []  # the last ones: of batches built at once, each may be in another window
+        self._todo: deque[_Window] = deque()
+        self._parts: deque[_Part] = deque()  # parts of one window
+        self._running = 0  # threads
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ReadAhead, (self._sources, self._plan, self.cache)
+
+    def reach(self, positions: NDArray[np.int64]) -> None:
+        """Fetch the windows of these positions, which are read now, and then the windows after them.
+
+        It waits for the first ones, because many small requests take longer than a few large ones.
+        """
+        windows = self._windows(positions)
+        wanted = windows + [behind for window in windows if (behind := self._next(window)) is not None]
+        with self._changed:
+            if any(window not in self._begun for window in wanted):
+                self._begun = [*self._begun, *wanted][-3 * len(wanted) :]
+                # Also those that are fetched, but not those under way: else the cache would drop them for new ones.
+                self._todo = deque(one for one in wanted if one in self._todo or not self._left.get(one))
+                self._left = {one: self._left.get(one) or 1 for one in wanted}
+                if self._parts and self._parts[0].window not in wanted:
+                    self._parts.clear()
+                started, self._running = _THREADS - self._running, _THREADS
+                for _ in range(started):
+                    threading.Thread(target=_run, args=(weakref.ref(self),), name="dataformats-ahead").start()
+            self._changed.wait_for(lambda: all(self._left.get(one, 0) <= 0 for one in windows), _PATIENCE_S)
+
+    def close(self) -> None:
+        """End the threads after the parts that they fetch."""
+        with self._changed:
+            self._begun, self._todo, self._parts = [], deque(), deque()
+            self._left.clear()
+            self._changed.notify_all()
+
+    def take(self) -> _Part | None:
+        """Return the part that a thread has to fetch next; `None` if nothing is left: then the thread ends.
+
+        A window begins if no part of the one before it is being fetched: else its blocks, which are older, are dropped.
+        """
+        with self._changed:
+            while self._todo and not self._parts:
+                if any(left > 0 and window not in self._todo for window, left in self._left.items()):
+                    self._changed.wait()
+                    continue
+                window = self._todo.popleft()
+                self._parts = self._parts_of(window)
+                self._left[window] = len(self._parts)
+                self._changed.notify_all()
+            if self._parts and threading.main_thread().is_alive():
+                return self._parts.popleft()
+            self._running -= 1
+            return None
+
+    def finish(self, part: _Part) -> None:
+        """Count a part as fetched."""
+        with self._changed:
+            if part.window in self._left:
+                self._left[part.window] -= 1
+                self._changed.notify_all()
+
+    def _windows(self, positions: NDArray[np.int64]) -> list[_Window]:
+        component, epoch, place = self._plan.places(positions)
+        found = []
+        for rows in group_rows(component, epoch):
+            key = int(component[rows][0]), int(epoch[rows][0])
+            found += [_Window(*key, places) for places in self._ranges(*key, place[rows])]
+        return found
+
+    def _ranges(self, component: int, epoch: int, places: NDArray[np.int64]) -> list[range]:
+        order, shuffle = self._plan.epoch(component, epoch), self._plan.shuffle
+        if shuffle.kind == "window":
+            return order.windows(places, shuffle)
+        size = self._records_of(component, _ORDERED_BYTES)
+        return [range(first, min(first + size, order.n)) for first in np.unique(places // size * size).tolist()]
+
+    def _next(self, window: _Window) -> _Window | None:
+        """Return the window of the same stream behind this one; `None` after the last one of an epoch of the loader.
+
+        That epoch may be the last one. A component of a mixture begins its next epoch meanwhile.
+        """
+        component, epoch, places = window
+        behind = places[-1] + places.step
+        if behind >= self._plan.lengths[component]:
+            if len(self._plan.lengths) == 1:
+                return None
+            epoch, behind = epoch + 1, places[0] % places.step
+        (found,) = self._ranges(component, epoch, np.array([behind]))
+        return _Window(component, epoch, found)
+
+    def _parts_of(self, window: _Window) -> deque[_Part]:
+        component, epoch, places = window
+        source = self._sources[component]
+        if not isinstance(source, RecordSource):
+            return deque()
+        order = self._plan.epoch(component, epoch)
+        records = np.sort(order.records(np.arange(places.start, places.stop, places.step), self._plan.shuffle))
+        if source.block_starts is not None:
+            groups = np.split(records, np.unique(np.searchsorted(records, source.block_starts)))
+            return deque(_Part(window, source, group) for group in groups if len(group))
+        size = self._records_of(component, _PART_BYTES)
+        parts = deque(_Part(window, source, records[at : at + size]) for at in range(0, len(records), size))
+        parts.rotate(os.getpid())  # processes that share a cache begin with different ones
+        return parts
+
+    def _records_of(self, component: int, n_bytes: int) -> int:
+        """Return how many records have about this many bytes."""
+        return max(1, int(n_bytes / max(1.0, self._mean_bytes[component])))
+
+
+def _run(ahead: weakref.ref[ReadAhead]) -> None:
+    while (one := ahead()) is not None and (part := one.take()) is not None:
+        cache = one.cache
+        del one  # may be dropped meanwhile
+        with suppress(Exception), reading_through(cache):
+            part.source.fetch(part.records)
+        if (one := ahead()) is not None:
+            one.finish(part)
