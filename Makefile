@@ -91,7 +91,7 @@ test-wheel: .venv/deep
 # long lists, which crashes.
 test-lowest: .venv/stamp .venv-lowest/stamp
 	PYTHONPATH=$(CURDIR) DATAFORMATS_KERNELS=native .venv-lowest/bin/python -m pytest -q tests/cli/test_commands.py \
-	    tests/codecs tests/columns tests/importing tests/storage/compressed tests/storage/remote tests/viewer \
+	    tests/codecs tests/columns tests/storage/compressed tests/storage/remote tests/viewer \
 	    tests/writing/test_tables.py tests/deep/interop/test_programs.py -k "not nsynth and not round_trips"
 
 SITE = $(1) -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
@@ -152,13 +152,13 @@ wheel-%: .venv-wheels/stamp
 .venv/stamp: $(BUILD) tests/constraints.txt $(KERNELS)
 	test -x .venv/bin/python || $(PYTHON) -m venv .venv
 	@$(STAGE) environment env DATAFORMATS_REQUIRE_NATIVE=1 .venv/bin/python -m pip $(PIP_FLAGS) install --no-compile \
-	    -e '.[dev,arrow,torch,video,view]' -c tests/constraints.txt
+	    -e '.[dev,arrow,hdf5,lmdb,torch,video,view,zarr,zstd]' -c tests/constraints.txt
 	touch $@
 
 .venv/deep: .venv/stamp
 	@$(STAGE) deep-environment .venv/bin/python -m pip $(PIP_FLAGS) install --no-compile -c tests/constraints.txt \
 	    'pyright[nodejs]' accelerate bags build datasets distributed duckdb granular jax lightning pandas polars ray \
-	    playwright s3fs tensorflow-cpu tfrecord transformers
+	    playwright pylance s3fs tensorflow-cpu tfrecord transformers
 	touch $@
 
 # The browser of tests/deep/viewer; without one they are skipped.

@@ -22,6 +22,7 @@ from dataformats.batch.value_slices import SplitBlobs, ValueSlice
 from dataformats.columns.exact_cast import DTYPES, to_exact_array
 from dataformats.errors import SpecError
 from dataformats.interfaces import ArrayCodec, Codec
+from dataformats.kernels import buffers
 from dataformats.spec import Type
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class _Array(ArrayCodec):
         if isinstance(rows, np.ndarray):
             head = np.frombuffer(_head(rows.dtype, rows.shape[1:]), np.uint8)
             data = np.ascontiguousarray(rows).reshape(len(rows), -1).view(np.uint8)
-            blobs = np.empty((len(rows), len(head) + data.shape[1]), np.uint8)
+            blobs = buffers.empty(len(rows), len(head) + data.shape[1])
             blobs[:, : len(head)], blobs[:, len(head) :] = head, data
             return Blobs.back_to_back(blobs, np.full(len(blobs), blobs.shape[1], np.int64))
         if not isinstance(rows, list) or not all(type(row) is np.ndarray and row.flags.c_contiguous for row in rows):

@@ -14,7 +14,17 @@ import numpy as np
 
 from dataformats.interfaces import Codec
 
-__all__ = ["JSON", "MAX_BYTES", "MAX_DEPTH", "MSGPACK", "PICKLE", "check_document", "check_size", "unpack"]
+__all__ = [
+    "JSON",
+    "MAX_BYTES",
+    "MAX_DEPTH",
+    "MSGPACK",
+    "PICKLE",
+    "check_document",
+    "check_nesting",
+    "check_size",
+    "unpack",
+]
 
 MAX_BYTES = 2**30
 """The largest document, encoded."""
@@ -42,8 +52,7 @@ class _Json(Codec):
     def decode(self, blob: bytes) -> Any:
         """Return the value. The last of duplicate keys counts."""
         text = bytes(check_size(blob)).decode()
-        if text.count("[") + text.count("{") > MAX_DEPTH:
-            _check_brackets(text)
+        check_nesting(text)
         return json.loads(text, parse_constant=_refuse_constant)
 
 
@@ -153,7 +162,10 @@ def _check_keys(mapping: Mapping[Any, Any], keys: type | tuple[type, ...]) -> No
             raise TypeError(f"expected keys that are str, found {key!r}")
 
 
-def _check_brackets(text: str) -> None:
+def check_nesting(text: str) -> None:
+    """Raise if the lists and mappings of a JSON document are nested deeper than `MAX_DEPTH`."""
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return
     outside = np.frombuffer(_STRING.sub("", text).encode(), np.uint8)
     depth = int(np.cumsum(_STEP[outside], dtype=np.int64).max(initial=0))
     if depth > MAX_DEPTH:

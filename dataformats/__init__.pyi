@@ -38,6 +38,7 @@ from dataformats.merging import merge as merge
 from dataformats.merging import split as split
 from dataformats.reading.concat import concat as concat
 from dataformats.reading.field_operations import DecodingSource as DecodingSource
+from dataformats.reading.joined import zip as zip  # noqa: A004
 from dataformats.reading.opening import open as open
 from dataformats.reading.opening import register_backend as register_backend
 from dataformats.reading.stats import FieldStats as FieldStats

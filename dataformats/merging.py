@@ -11,8 +11,8 @@ from dataformats.errors import DataFormatsError, FormatError, Remedy, SpecError
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.conditions import Where
 from dataformats.reading.file_source import FileSource
+from dataformats.reading.opening import files_of, open_for_copying
 from dataformats.reading.opening import open as open_source
-from dataformats.reading.opening import open_for_copying
 from dataformats.reading.views import evaluate
 from dataformats.staging.paths import area_at
 from dataformats.writing.creating import writer
@@ -235,7 +235,7 @@ def _opened(given: Any, options: Mapping[str, Any] | None) -> Iterator[list[File
         return
     try:
         with open_for_copying(sources[0] if len(sources) == 1 else sources, options or {}) as source:
-            yield [source]
+            yield [files_of(source)]
     except FormatError as error:
         formats = [_format_of(path, options or {}) for path in (sources[0], error.path)]
         if None in formats or formats[0] == formats[1]:

@@ -121,9 +121,6 @@ class LengthPrefixed(BlobBackend):
     def create(self, path: Path, *, resume: bool = False, **_: Any) -> LengthPrefixedWriter:
         return LengthPrefixedWriter(path, resume=resume)
 
-    def shard_names(self, stem: str, count: int, **_: Any) -> list[str]:
-        return [f"{stem}-{number:05d}-of-{count:05d}.lp" for number in range(count)]
-
 
 BACKEND = LengthPrefixed()
 """The object that an entry point names."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
+from decimal import Decimal
 from itertools import accumulate
 from pathlib import Path
 
@@ -38,6 +40,11 @@ def ofrecord_ends(lengths: Sequence[int]) -> list[int]:
     return list(accumulate(8 + length for length in lengths))
 
 
+def line_ends(lengths: Sequence[int]) -> list[int]:
+    return [end - 1 for end in accumulate(length + 1 for length in lengths)]
+
+
+BLOBS = frozenset(kind for kind in KINDS if kind.startswith(("bytes", "msgpack", "png", "jpg")))
 OPTIONAL = frozenset(kind for kind in KINDS if kind.endswith("?"))
 SEQUENCES = frozenset(kind for kind in KINDS if "[" in kind and kind.partition("[")[0] not in NUMBER_TYPES)
 FOLDERS = ("000000", "000001", "000002")
@@ -81,6 +88,39 @@ FORMATS = [
         indexed=True,
         shard_names=("part-00000", "part-00001", "part-00002"),
         ends=ofrecord_ends,
+        flip_every=3,
+    ),
+    *(
+        FormatCase(
+            f"jsonl{ending}",
+            "jsonl",
+            f".jsonl{ending}",
+            create_options={"compression": "gzip"} if ending else {},
+            payload="json_object",
+            empty_records=False,
+            refuses=BLOBS,
+            verifies_records=False,
+            fingerprints_records=False,
+            indexed=True,
+            shard_names=tuple(f"train-{number:05d}-of-00003.jsonl{ending}" for number in range(3)),
+            ends=None if ending else line_ends,
+            separator=0 if ending else 1,
+            flip_every=3,
+        )
+        for ending in ("", ".gz")
+    ),
+    FormatCase(
+        "text",
+        "text",
+        ".txt",
+        payload="json",
+        records="documents",
+        verifies_records=False,
+        fingerprints_records=False,
+        indexed=True,
+        shard_names=tuple(f"train-{number:05d}-of-00003.txt" for number in range(3)),
+        ends=line_ends,
+        separator=1,
         flip_every=3,
     ),
     FormatCase(
@@ -127,7 +167,84 @@ FORMATS = [
         read_once=("refs.bag",),
         flip_every=5,
     ),
+    FormatCase(
+        "megatron",
+        "megatron",
+        ".bin",
+        payload=None,
+        spec={"tokens": "int32[]"},
+        beside=(".idx",),
+        refuses=frozenset(KINDS),
+        verifies_records=False,
+        fingerprints_records=False,
+        cut_refused=(".idx",),
+        read_once=(".idx",),
+        flip_every=3,
+    ),
+    FormatCase(
+        "webdataset",
+        "webdataset",
+        ".tar",
+        payload=None,
+        refuses=SEQUENCES,
+        verifies_records=False,
+        fingerprints_records=False,
+        indexed=True,
+        shard_names=tuple(f"train-{number:06d}.tar" for number in range(3)),
+        flip_every=31,
+        cut_every=7,
+    ),
+    FormatCase(
+        "array_record",
+        "array_record",
+        ".array_record",
+        survives_kill=False,
+        pending_may_be_lost=True,
+        fingerprints_records=False,
+        shard_names=tuple(f"train-{number:05d}-of-00003.array_record" for number in range(3)),
+        cut_refused=(".array_record",),
+        flip_every=4999,
+        cut_every=997,
+    ),
+    *(
+        FormatCase(
+            name,
+            "mds",
+            "",
+            create_options=options,
+            payload=None,
+            folder=True,
+            refuses=OPTIONAL | SEQUENCES,
+            verifies_records=False,
+            fingerprints_records=False,
+            shard_names=FOLDERS,
+            cut_refused=("index.json",),
+            read_once=endings,
+            flip_every=5,
+        )
+        for name, options, endings in (("mds", {}, ()), ("mds-zstd", {"compression": "zstd"}, (".zstd",)))
+    ),
 ]
+
+TABLES = [
+    FormatCase(
+        format,
+        format,
+        f".{format}",
+        payload=None,
+        refuses=frozenset(kind for kind in SEQUENCES if kind.endswith("?")),
+        survives_kill=False,
+        pending_may_be_lost=True,
+        verifies_records=False,
+        fingerprints_records=False,
+        shard_names=tuple(f"train-{number:05d}-of-00003.{format}" for number in range(3)),
+        cut_refused=(f".{format}",),
+        read_once=(f".{format}",),  # a decoded block is kept
+        flip_every=31,
+    )
+    for format in ("arrow", "parquet")
+]
+"""Formats that a library decodes."""
 
 
 # ---- codecs
@@ -170,6 +287,19 @@ CODECS = [
         frozen=[({"b": [1, None, "é"], "a": 0.5}, '{"b":[1,null,"é"],"a":0.5}'.encode().hex())],
         refuses=[{1: 2}, [{"a": {None: 1}}], object(), {1, 2}],
         damaged=[b"NaN", b"-Infinity", b"[1", b"{}{}", b"\xff", b"", b"9" * 5000, b"[" * 100_000, b'{"a":' * 5000],
+    ),
+    CodecCase(
+        "json_object",
+        [
+            {"n": np.array([1, -2]), "x": 0.5, "t": "é", "any": {"a": [None]}},
+            {"n": np.zeros(0, int), "t": "", "any": None},
+        ],
+        spec={"n": "int64[]", "x": "float64?", "t": "utf8", "any": "json"},
+        frozen=[
+            ({"n": np.array([1]), "x": 1.0, "t": "é", "any": 2}, '{"n":[1],"x":1.0,"t":"é","any":2}'.encode().hex())
+        ],
+        refuses=[{"n": [1.5], "t": "", "any": 1}, {"n": [2**63], "t": "", "any": 1}, {"n": [], "t": b"", "any": 1}],
+        damaged=[b"", b"[1]", b"{", b'{"a":1}{}', b"\xff", b"{" * 5000, b'{"a":' + b"9" * 5000 + b"}"],
     ),
     CodecCase(
         "msgpack",
@@ -230,6 +360,38 @@ CODECS = [
         cuts=True,
         flip_every=3,
     ),
+    *(
+        CodecCase(f"mds({encoding})", held, damaged=damaged, refuses=refused)
+        for encoding, held, damaged, refused in (
+            (
+                "ndarray",
+                [GRID, np.zeros((0, 4), "u1")],
+                [b"", b"\x10\x04", b"\x10\xff", b"\x63\x04\x01"],
+                [np.array(1), "x"],
+            ),
+            (
+                "ndarray:int16",
+                [GRID, np.zeros(3, "i2")],
+                [b"", b"\x05\xff\xff", b"\x04\x02\0"],
+                [np.zeros(2), np.array(1, "i2")],
+            ),
+            ("str_int", [10**30, -1], [b"", b"x", b"\xff"], [True, 1.5, "1"]),
+            ("str_float", [0.5, -1e300], [b"", b"x", b"\xff"], [1, "1"]),
+            ("str_decimal", [Decimal("0.125"), Decimal(10) ** 40], [b"", b"x"], [1, 0.5]),
+            (
+                "pil",
+                [COLORS, GRAY],
+                [b"", bytes(12), b"\xff" * 12 + b"L"],
+                [np.zeros(3), "x", np.zeros((2, 2, 5), "u1")],
+            ),
+            ("list[png]", [[COLORS, GRAY], []], [b"", bytes(7), bytes(4) + b"\xff" * 4, bytes(9)], [5]),
+            ("list[pil]", [[COLORS], [GRAY, GRAY]], [b"", bytes(4) + b"\xff" * 4], [5]),
+        )
+    ),
+    *(
+        CodecCase(f"litdata({layout})", [GRID, np.array(3, "u1")], damaged=[b"", bytes(7), b"\xff" * 8], refuses=["x"])
+        for layout in ("numpy", "tensor")
+    ),
     CodecCase(
         "int",
         [0, -1, 127, 128, -129, 2**127 - 1],
@@ -262,6 +424,23 @@ CODECS = [
         cuts=True,
     ),
     CodecCase("u64", [0, 2**63], frozen=[(2**63, "00" * 7 + "80")], refuses=NOT_NUMBERS, damaged=[bytes(9)], cuts=True),
+    CodecCase(
+        "decimal",
+        [0, -1, 2**63 - 1, -(2**63)],
+        frozen=[(7, b"7".hex()), (-12, b"-12".hex())],
+        refuses=[*NOT_NUMBERS, 2**63],
+        damaged=[b"", b"1.5", b"x", b"9" * 30, b"1\0", b"9" * 5000, b"\xff"],
+        bad_args=["float128", "utf8", "int64,1", "99"],
+    ),
+    CodecCase(
+        "decimal(float32)",
+        [0.5, -2.5, math.inf],
+        frozen=[(0.5, b"0.5".hex()), (-math.inf, b"-Infinity".hex()), (math.nan, b"NaN".hex())],
+        refuses=["1", None, [1.0], True, 1e39],
+        damaged=[b"", b"x", b"1\0"],
+    ),
+    CodecCase("decimal(bool)", [True, False], frozen=[(True, b"1".hex())], refuses=[1, None], damaged=[b"2", b""]),
+    CodecCase("decimal(uint64)", [0, 2**64 - 1], refuses=[-1, 2**64], damaged=[b"-1", b"18446744073709551616"]),
     CodecCase("float32[2]", [np.array([1, 0.5], "f4"), np.zeros(2, "f4")], damaged=[bytes(7), bytes(9)], cuts=True),
     CodecCase("bool", [True, False], frozen=[(True, "01")], damaged=[b"\2", b""], cuts=True),
     CodecCase(

@@ -35,9 +35,14 @@ class JournaledFileWriter(FileWriter):
         journal: The journal beside it, which lists the records that the file holds already.
         base: Where in the file the first record begins.
         entry_bytes: Bytes that the finished file has for each record besides its data.
+
+    Attributes:
+        keeps_journal: True if the complete file has no table: the journal is then deleted when the file is published,
+            and the file can be resumed until then.
     """
 
     n_bytes: int  # set by the format
+    keeps_journal: bool = False
 
     def __init__(self, path: Path, journal: Journal, *, base: int, entry_bytes: int) -> None:
         self.path = path
@@ -81,7 +86,8 @@ class JournaledFileWriter(FileWriter):
         self._check_consistent()
         self._complete()
         self._close_files()
-        self._journal.path.unlink(missing_ok=True)
+        if not self.keeps_journal:
+            self._journal.path.unlink(missing_ok=True)
 
     def suspend(self) -> None:
         """Flush buffers to the operating system and close the file; file and journal stay for a resume."""

@@ -14,6 +14,7 @@ from dataformats.backends.ofrecord.writer import OFRecordWriter
 from dataformats.errors import FormatError
 from dataformats.interfaces import (
     BlobBackend,
+    FilePlace,
     ReaderOptions,
     ResumesFinishedFiles,
     ShardSalvage,
@@ -89,9 +90,9 @@ class OFRecordBackend(BlobBackend, ResumesFinishedFiles, SupportsRepair):
         """Return `"ofrecord"`."""
         return "ofrecord"
 
-    def create(self, path: Path, *, resume: bool = False, **_: Any) -> OFRecordWriter:
+    def create(self, path: Path, *, resume: bool = False, place: FilePlace | None = None, **_: Any) -> OFRecordWriter:
         """Return a writer of one file."""
-        return OFRecordWriter(path, resume=resume)
+        return OFRecordWriter(path, resume=resume, place=place)
 
     def shard_names(self, stem: str, count: int, **_: Any) -> list[str]:
         """Return `part-00000` and so on; the original's names have no stem."""

@@ -5,7 +5,6 @@ A record is a frame: int64 length, little-endian, and the data. There is no chec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from struct import Struct
 
 import numpy as np
@@ -33,11 +32,8 @@ class _OFRecordFraming(Framing):
     ) -> tuple[int, int, int]:
         return scan_ofrecord(window, offset, lengths)
 
-    def frame_parts(self, blobs: Sequence[bytes]) -> list[bytes]:
-        parts: list[bytes] = []
-        for blob in blobs:
-            parts += (HEADER.pack(len(blob)), blob)
-        return parts
+    def heads(self, lengths: Positions) -> Octets:
+        return lengths.astype("<i8").view(np.uint8)
 
     def unsound_headers(self, octets: Octets, starts: Positions) -> NDArray[np.bool_]:
         return np.asarray(gather_integers(octets, starts, "<i8") < 0)

@@ -52,10 +52,6 @@ class SyrahBackend(FieldsBackend, SupportsRepair):
         """
         return SyrahWriter(path, stored=stored, resume=resume)
 
-    def shard_names(self, stem: str, count: int, **_: Any) -> list[str]:
-        """Return `stem-00000-of-00003.syr` and so on; the original has no names for parts."""
-        return [f"{stem}-{number:05d}-of-{count:05d}.syr" for number in range(count)]
-
     def shard_name(self, stem: str, number: int, **_: Any) -> str:
         """Return `stem-00000.syr` and so on."""
         return f"{stem}-{number:05d}.syr"

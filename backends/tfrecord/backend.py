@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from dataformats.backends.tfrecord.compression import PREFIX_BYTES, Compression, chosen_compression, compression_of
+from dataformats.backends.tfrecord.payload import payload_of
 from dataformats.backends.tfrecord.reader import TFRecordReader
 from dataformats.backends.tfrecord.salvage import salvage
 from dataformats.backends.tfrecord.sniff import sniff_frames
@@ -15,16 +16,15 @@ from dataformats.backends.tfrecord.writer import TFRecordWriter
 from dataformats.errors import SpecError
 from dataformats.interfaces import (
     BlobBackend,
+    FilePlace,
     Reader,
     ReaderOptions,
-    RecordCodec,
     ResumesFinishedFiles,
     ShardSalvage,
     SniffResult,
     SupportsRepair,
 )
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.registry import codecs
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 from dataformats.storage.files import LocalFile
 
@@ -68,25 +68,22 @@ class TFRecordBackend(BlobBackend, ResumesFinishedFiles, SupportsRepair):
         return TFRecordReader(files, options, chosen_compression(compression))
 
     def guess_payload(self, samples: Iterable[bytes]) -> str:
-        """Return `"example"`, `"sequence_example"` or `"bytes"`.
-
-        Every SequenceExample parses as an Example, too, with an unknown field. So an Example must have no unknown
-        fields. Empty records are ignored.
-        """
-        blobs = [sample for sample in samples if sample]
-        if not blobs:
-            return "bytes"
-        example, sequence = _record_codec("example"), _record_codec("sequence_example")
-        others = [blob for blob in blobs if not example.matches(blob)]
-        if not others:
-            return "example"
-        return "sequence_example" if all(sequence.matches(blob) for blob in others) else "bytes"
+        """Return `"example"`, `"sequence_example"` or `"bytes"`."""
+        return payload_of(samples)
 
     def accepts_payload(self, payload: str) -> bool:
         """True for every payload but OFRecord's, which no reader of TFRecords expects."""
         return payload != "ofrecord"
 
-    def create(self, path: Path, *, resume: bool = False, compression: str | None = "auto", **_: Any) -> TFRecordWriter:
+    def create(
+        self,
+        path: Path,
+        *,
+        resume: bool = False,
+        compression: str | None = "auto",
+        place: FilePlace | None = None,
+        **_: Any,
+    ) -> TFRecordWriter:
         """Return a writer of one file.
 
         Args:
@@ -94,8 +91,9 @@ class TFRecordBackend(BlobBackend, ResumesFinishedFiles, SupportsRepair):
             resume: Keep the whole and sound records at the front of the file, and append to them.
             compression: `"gzip"` or `"zlib"`; `None` writes plain files, whose random reads are faster; `"auto"` goes
                 by the name: `.gz` and `.zlib` are compressed.
+            place: Where the file belongs.
         """
-        return TFRecordWriter(path, resume=resume, compression=_compression_for(path, compression))
+        return TFRecordWriter(path, resume=resume, compression=_compression_for(path, compression), place=place)
 
     def options_like(self, reader: Reader, *, named: bool) -> dict[str, Any]:
         """Return the compression for shards; the name of a single file shows it."""
@@ -134,7 +132,3 @@ def _compression_for(path: Path, option: str | None) -> Compression:
     """Return the compression of a new file."""
     chosen = chosen_compression(option)
     return chosen if chosen != "auto" else _BY_SUFFIX.get(Path(path.name.removesuffix(".partial")).suffix, "none")
-
-
-def _record_codec(payload: str) -> RecordCodec:
-    return cast(RecordCodec, codecs.get(payload))

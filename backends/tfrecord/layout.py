@@ -32,7 +32,6 @@ HEADER = Struct("<QI")  # length, masked CRC-32C of it
 FOOTER_BYTES = 4  # masked CRC-32C of the data
 FRAMING_BYTES = HEADER.size + FOOTER_BYTES
 _LENGTH = Struct("<Q")
-_LONG_BYTES = 2048  # copying longer records takes longer than a call of the checksum for each
 _HEADER_DTYPE = np.dtype([("length", "<u8"), ("checksum", "<u4")])
 
 
@@ -46,27 +45,7 @@ def frame(blob: bytes) -> bytes:
 
 def frames(blobs: Sequence[bytes]) -> bytes:
     """Return the frames of these records, back to back."""
-    return b"".join(_frame_parts(blobs))
-
-
-def _frame_parts(blobs: Sequence[bytes]) -> list[bytes]:
-    lengths = np.fromiter(map(len, blobs), np.int64, len(blobs))
-    heads = np.empty(len(blobs), _HEADER_DTYPE)
-    heads["length"] = lengths
-    octets = lengths.astype("<u8").view(np.uint8)
-    eight = np.full(len(blobs), _LENGTH.size, np.int64)
-    heads["checksum"] = mask(crc32c_extents(octets, np.cumsum(eight) - eight, eight))
-    head = heads.tobytes()
-    if lengths.sum() < _LONG_BYTES * len(blobs):
-        data = Blobs.join(blobs)
-        checksums = crc32c_extents(data.buffer, data.starts, data.lengths)
-    else:
-        checksums = np.fromiter(map(crc32c, blobs), np.uint32, len(blobs))
-    foot = mask(checksums).astype("<u4").tobytes()
-    parts: list[bytes] = []
-    for number, blob in enumerate(blobs):
-        parts += (head[12 * number : 12 * number + 12], blob, foot[4 * number : 4 * number + 4])
-    return parts
+    return FRAMING.frames(blobs)
 
 
 def header_is_sound(head: bytes) -> bool:
@@ -166,8 +145,19 @@ class _TFRecordFraming(Framing):
     def find_header(self, window: Octets, max_bytes: int) -> int:
         return scan_tfrecord_header(window, 0, max_bytes)
 
-    def frame_parts(self, blobs: Sequence[bytes]) -> list[bytes]:
-        return _frame_parts(blobs)
+    def heads(self, lengths: Positions) -> Octets:
+        heads = np.empty(len(lengths), _HEADER_DTYPE)
+        heads["length"] = lengths
+        octets, starts = lengths.astype("<u8").view(np.uint8), np.arange(len(lengths)) * _LENGTH.size
+        heads["checksum"] = _length_checksums(octets, starts)
+        return heads.view(np.uint8)
+
+    def checksums(self, blobs: Blobs | Sequence[bytes]) -> NDArray[np.uint32]:
+        if isinstance(blobs, Blobs):
+            computed = crc32c_extents(blobs.buffer, blobs.starts, blobs.lengths)
+        else:
+            computed = np.fromiter(map(crc32c, blobs), np.uint32, len(blobs))
+        return mask(computed).astype("<u4")
 
     def unsound_headers(self, octets: Octets, starts: Positions) -> NDArray[np.bool_]:
         stored = gather_integers(octets, starts + _LENGTH.size, "<u4")

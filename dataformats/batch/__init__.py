@@ -8,6 +8,7 @@ from dataformats.batch.column_types import (
     StackedList,
     concat_columns,
     describe_value,
+    nbytes_of,
     take_column,
 )
 from dataformats.batch.record_batch import RecordBatch
@@ -23,5 +24,6 @@ __all__ = [
     "StoredRecords",
     "concat_columns",
     "describe_value",
+    "nbytes_of",
     "take_column",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ __all__ = [
     "concat_columns",
     "describe_value",
     "items_of",
+    "nbytes_of",
     "take_column",
     "to_python_number",
 ]
@@ -267,6 +268,21 @@ def concat_columns(columns: Sequence[Any]) -> Any:
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         return Ragged(concat_columns([part.values for part in parts]), offsets, first.item_kind, present)
     return list(itertools.chain(*columns)) if isinstance(first, list) else np.concatenate(columns)
+
+
+def nbytes_of(value: Any) -> int:
+    """Return the bytes of the arrays in a column, or in a batch."""
+    if type(value) is np.ndarray:  # the most common type first
+        return value.nbytes
+    if isinstance(value, (dict, Mapping)):
+        return sum(map(nbytes_of, value.values()))
+    if isinstance(value, (list, tuple)):
+        return sum(map(nbytes_of, value))
+    if isinstance(value, Ragged):
+        return nbytes_of(value.values) + value.offsets.nbytes
+    if isinstance(value, Nullable):
+        return nbytes_of(value.values) + value.present.nbytes
+    return len(value) if isinstance(value, (bytes, str)) else int(getattr(value, "nbytes", 0))
 
 
 def describe_value(column: Any) -> str:

@@ -75,6 +75,8 @@ def _list_type(kind: Any) -> Type:
     item = type_of_arrow(kind.value_type)
     if item.dtype is not None and item.fixed:
         size = kind.list_size if pyarrow().types.is_fixed_size_list(kind) else None
+        if size is not None and size < 0:
+            raise SpecError(f"expected the size of lists, found {size}: the schema is damaged")
         return replace(item, dims=(size, *item.dims))
     is_blob = item in (Type("utf8"), Type("bytes")) and _is_list(kind)
     return replace(item, dims=(None,)) if is_blob else _document(kind)

@@ -23,7 +23,6 @@ from dataformats.converting.executors import chosen_executor
 from dataformats.converting.report import ConvertReport
 from dataformats.converting.selection import Selection, name_of
 from dataformats.converting.tasks import Conversion
-from dataformats.importing import import_source
 from dataformats.interfaces import RecordWriter
 from dataformats.interfaces.record_source import OnCorrupt, RecordSource
 from dataformats.reading.conditions import Where
@@ -81,8 +80,7 @@ def convert(
     `PATH.dataformats.json` lists the files, with records, bytes and CRC-32 of each, and the fingerprint of the source.
 
     Args:
-        source: A source, or a path as in `open`; also tables (Parquet, Arrow IPC, JSON lines, CSV), tar files of
-            WebDataset, and folders of images.
+        source: A source, or a path as in `open`.
         path: The new file, or folder with `shard_*`; or a `RecordWriter`, which receives decoded records and which the
             caller closes.
         format: The new format; `None` takes it from the name of `path`. Left out if `path` is a writer, as are the
@@ -229,11 +227,6 @@ def opened_source(
     """Yield the source; a source that is opened here is closed at the end."""
     if isinstance(source, RecordSource):
         yield source
-        return
-    imported = import_source(source, options, spec, rename)
-    if imported is not None:
-        with imported:
-            yield imported
         return
     with open_for_copying(source, options) as opened:
         yield opened if options.get("spec") is not None else with_new_types(opened, spec, rename)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from dataformats.columns.codec_resolver import CodecResolver, as_bytes
 from dataformats.errors import Remedy, SpecError, UnknownNameError
-from dataformats.interfaces import Backend, BlobBackend, KeepsFieldTypes
+from dataformats.interfaces import Backend, BlobBackend, KeepsFieldTypes, RecordCodec
 from dataformats.interfaces.declared_spec import declared_spec
 from dataformats.interfaces.record_source import RecordSource
+from dataformats.reading.table_source import TableSource
+from dataformats.registry import codecs as registered
 from dataformats.spec import VALUE, Spec, Type
 
 __all__ = [
@@ -89,10 +91,18 @@ def plan_of(
     read = Spec({old[name]: kind or chosen.spec[old[name]] for name, kind in carried.items()})
     written: Spec | None = Spec({name: kind or new[name] for name, kind in carried.items()})
     try:
+        _check_holds(backend, payload, new, carried=cast("Spec", written))
         chosen = chosen.with_spec(read)
-    except SpecError:  # the source stores no blobs to copy
+    except SpecError:  # the source stores no blobs to copy, or the new records hold none
         written = None
     return ConversionPlan(chosen, payload, new, written, rename, copied=False)
+
+
+def _check_holds(backend: Backend, payload: str | None, spec: Spec, *, carried: Spec) -> None:
+    """Raise `SpecError` if the payload of new records with this spec has no place for blobs: JSON has no bytes."""
+    codec = registered.get(payload or backend.payload_for(spec)) if isinstance(backend, BlobBackend) else None
+    if isinstance(codec, RecordCodec):
+        codec.bind(carried, CodecResolver(None, trusted=True))
 
 
 def _payload_of(source: RecordSource) -> str | None:
@@ -193,7 +203,9 @@ def with_new_types(source: RecordSource, spec: Spec | None, rename: Mapping[str,
     undeclared = [
         name
         for name, kind in source.spec.items()
-        if name in wanted and (name in opaque or _is_plain_bytes(kind)) and wanted[name].dtype is None
+        if name in wanted
+        and wanted[name].dtype is None
+        and (name in opaque or _is_plain_bytes(kind) or _is_text_of(kind, wanted[name], source))
     ]
     return source.with_spec(Spec({**source.spec, **{name: wanted[name] for name in undeclared}}))
 
@@ -203,6 +215,11 @@ def _is_guess(inferred: Type, wanted: Type | None) -> bool:
     if wanted is None:
         return False
     return inferred.dtype is None or wanted.dtype is None or inferred.dims != wanted.dims
+
+
+def _is_text_of(kind: Type, wanted: Type, source: RecordSource) -> bool:
+    """True if text of a table may be a document: Parquet and CSV have no other type for it."""
+    return isinstance(source, TableSource) and (kind.codec, wanted.codec) == ("utf8", "json")
 
 
 def _is_plain_bytes(type_: Type) -> bool:

@@ -12,6 +12,7 @@ from dataformats.interfaces import OutdatedIndexError, Reader
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import open as open_source
+from dataformats.reading.table_source import TableSource
 from dataformats.spec import VALUE, Type
 
 __all__ = ["FileInfo", "Info", "info", "shown_path", "shown_types"]
@@ -102,7 +103,7 @@ def info(path: Any, **options: Any) -> Info:
 
 def _info(path: Any, options: dict[str, Any]) -> Info:
     source = path if isinstance(path, RecordSource) else open_source(path, **options)
-    reader = source.reader if isinstance(source, FileSource) else None
+    reader = source.reader if isinstance(source, FileSource | TableSource) else None
     return Info(
         path=shown_path(path),
         format=source.format,
@@ -115,7 +116,7 @@ def _info(path: Any, options: dict[str, Any]) -> Info:
         metadata={} if reader is None else reader.metadata(),
         fingerprint=source.fingerprint,
         opaque=shown_types(source.opaque_fields),
-        problems=() if reader is None else _errors_of_last_records(source, reader),
+        problems=_errors_of_last_records(source, reader) if isinstance(reader, Reader) else (),
     )
 
 

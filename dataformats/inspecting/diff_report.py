@@ -76,7 +76,7 @@ def diff(
     Numbers are compared bit by bit, so that a NaN equals a NaN of the same bits. Memory is bounded.
 
     Args:
-        first: A path, as in `open` or of a table, a tar file or a folder of images, or a source.
+        first: A path, as in `open` or of a table or a folder of images, or a source.
         second: Another one.
         fields: The fields to compare; `None` compares all that both have.
         limit: The most records to compare; `None` compares all.

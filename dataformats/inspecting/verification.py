@@ -20,13 +20,14 @@ from dataformats.inspecting.comparison import DatasetDiff
 from dataformats.inspecting.description import shown_path, shown_types
 from dataformats.inspecting.finding import Finding
 from dataformats.inspecting.finding_groups import FindingGroup, Findings
-from dataformats.interfaces import BlobBackend, OutdatedIndexError
+from dataformats.interfaces import OutdatedIndexError
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.interfaces.stored_file import Folder
 from dataformats.reading.conditions import Where
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import arguments_of
 from dataformats.reading.scan import as_numbers
+from dataformats.reading.table_source import TableSource
 from dataformats.registry import backends
 from dataformats.sidecars.sidecar import load_sidecar
 from dataformats.storage.paths import resolve
@@ -208,8 +209,9 @@ class _Verification:
             source = _opened(self.path, self.options, before)
             infers = isinstance(source, FileSource) and source.spec_is_inferred
             counter = _Counter(self.progress, len(source) * (2 if infers else 1))
-            if isinstance(source, FileSource):
+            if isinstance(source, FileSource | TableSource):
                 before += _count_findings(self.path, source, self.options.get("storage_options"), before)
+            if isinstance(source, FileSource):
                 source.infer_fully(counter.add)
         except OutdatedIndexError:
             raise
@@ -281,8 +283,8 @@ def _file_names(path: Any, storage_options: dict[str, Any] | None) -> list[str]:
     found = resolve(path, storage_options)
     files = [entry for entry in found if not isinstance(entry, Folder)]
     for folder in (entry for entry in found if isinstance(entry, Folder)):
-        blobs = [backend for backend in map(backends.get, backends) if isinstance(backend, BlobBackend)]
-        files += next((mine for backend in blobs if (mine := backend.find(folder))), [])
+        in_files = [backend for backend in map(backends.get, backends) if not backend.in_folders]
+        files += next((mine for backend in in_files if (mine := backend.find(folder))), [])
     return [file.name for file in files]
 
 
@@ -308,7 +310,7 @@ def _opened(path: Any, options: Mapping[str, Any], findings: list[Finding]) -> R
 
 
 def _count_findings(
-    path: Any, source: FileSource, storage_options: dict[str, Any] | None, known: list[Finding]
+    path: Any, source: FileSource | TableSource, storage_options: dict[str, Any] | None, known: list[Finding]
 ) -> list[Finding]:
     """Compare the numbers of records of the files without a finding with the sidecar's."""
     found = [] if isinstance(path, RecordSource) else resolve(path, storage_options)

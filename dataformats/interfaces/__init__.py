@@ -22,6 +22,7 @@ from dataformats.interfaces.capabilities import (
     FilesPerField,
     HasSidecars,
     KeepsFieldTypes,
+    NamedByPrefix,
     OptionalFields,
     ResumesFinishedFiles,
     WritesSingleValues,
@@ -32,6 +33,7 @@ from dataformats.interfaces.file_writer import BlobWriter, FieldsWriter, FilePla
 from dataformats.interfaces.reader import (
     Check,
     Extents,
+    Fetch,
     KernelCheck,
     Located,
     OutdatedIndexError,
@@ -43,6 +45,7 @@ from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
 from dataformats.interfaces.record_writer import RecordWriter
 from dataformats.interfaces.salvage import Loss, ShardSalvage, StoredRecord, SupportsRepair
 from dataformats.interfaces.stored_file import Folder, StoredFile, natural_key
+from dataformats.interfaces.table import BlockTable, RowTable, Table
 from dataformats.registry import Registry, backends, codecs
 
 if TYPE_CHECKING:
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
     from dataformats.indexing.lookup import RecordsByFile, split_by_file
     from dataformats.storage.files import LocalFile
     from dataformats.writing.appending_writer import AppendingWriter
+    from dataformats.writing.table_writer import TableWriter
 
 __all__ = [
     "AppendingWriter",
@@ -61,12 +65,14 @@ __all__ = [
     "BlobBackend",
     "BlobWriter",
     "Blobs",
+    "BlockTable",
     "CachesIndexes",
     "Check",
     "Codec",
     "Column",
     "Decode",
     "Extents",
+    "Fetch",
     "FieldCodecs",
     "FieldOperation",
     "Fields",
@@ -87,6 +93,7 @@ __all__ = [
     "LocalFile",
     "Located",
     "Loss",
+    "NamedByPrefix",
     "OnCorrupt",
     "OptionalFields",
     "OutdatedIndexError",
@@ -101,12 +108,15 @@ __all__ = [
     "RecordsByFile",
     "Registry",
     "ResumesFinishedFiles",
+    "RowTable",
     "SequentialReader",
     "ShardSalvage",
     "SniffResult",
     "StoredFile",
     "StoredRecord",
     "SupportsRepair",
+    "Table",
+    "TableWriter",
     "WritesSingleValues",
     "backends",
     "check_options",
@@ -130,6 +140,8 @@ if not TYPE_CHECKING:  # type checkers read the imports above, and report unknow
             from dataformats.storage import files as module
         elif name == "AppendingWriter":
             from dataformats.writing import appending_writer as module
+        elif name == "TableWriter":
+            from dataformats.writing import table_writer as module
         else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(module, name)

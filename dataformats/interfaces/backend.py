@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.errors import Remedy, SpecError
 from dataformats.foreign_names import describe_replacements
 from dataformats.interfaces.file_writer import BlobWriter, FieldsWriter
 from dataformats.interfaces.reader import Reader
 from dataformats.interfaces.stored_file import Folder, StoredFile, natural_key
+from dataformats.interfaces.table import Table
 from dataformats.spec import Spec
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ class ReaderOptions:
 
 
 class Backend(ABC):
-    """One file format: a `BlobBackend` or a `FieldsBackend`.
+    """One file format. A `BlobBackend` or a `FieldsBackend` writes it, too; any other backend only reads it.
 
     Options of the format are further keyword-only parameters of `open` and `create`, with defaults. Any other option
     that a user passes is refused before the call (`check_options`), so a backend needs no check; its `**_` stays
@@ -82,12 +84,15 @@ class Backend(ABC):
         in_folders: True if each dataset is a folder, unless its name ends in one of `suffixes`.
         has_checked_header: True if `sniff` verifies a checksum or a magic number. A damaged file of such a format is
             never taken for one of a format without.
+        folder_rank: If a folder has files of several formats, the one with the lowest rank has the folder. Files like
+            `README.txt` and pictures often lie beside other data. Several formats of one rank are an error.
     """
 
     name: str
     suffixes: tuple[str, ...] = ()
     in_folders: bool = False
     has_checked_header: bool = False
+    folder_rank: int = 0
 
     def matches_name(self, name: str) -> bool:
         """True if a file of this name in a folder looks like this format's."""
@@ -106,8 +111,8 @@ class Backend(ABC):
         """Recognize a non-empty file by a bounded part of its content."""
 
     @abstractmethod
-    def open(self, files: Sequence[StoredFile], options: ReaderOptions, **backend_options: Any) -> Reader:
-        """Return a reader. Lists, stats and reads headers, nothing else.
+    def open(self, files: Sequence[StoredFile], options: ReaderOptions, **backend_options: Any) -> Reader | Table:
+        """Return a reader, or a table if a library decodes the files. Lists, stats and reads headers, nothing else.
 
         Raises:
             FormatError: A header is broken.
@@ -125,15 +130,17 @@ class Backend(ABC):
         """
         return {}
 
-    @abstractmethod
     def shard_names(self, stem: str, count: int, **backend_options: Any) -> list[str]:
         """Return the format's own names for `count` files (or folders) in a folder, in order.
+
+        By default, `stem-00000-of-00003` with the first of `suffixes`, and so on.
 
         Args:
             stem: The name of the folder.
             count: How many there are.
             **backend_options: The options of `create` that the caller passed.
         """
+        return [f"{stem}-{number:05d}-of-{count:05d}{self.suffixes[0]}" for number in range(count)]
 
     def shard_name(self, stem: str, number: int, **backend_options: Any) -> str:
         """Return the name of one shard if their number is not known yet: by default as if it were the last."""
@@ -141,7 +148,13 @@ class Backend(ABC):
 
 
 class BlobBackend(Backend):
-    """A format that stores one blob a record."""
+    """A format that stores one blob a record.
+
+    Attributes:
+        value_payload: The default payload of new data without a spec.
+    """
+
+    value_payload: str = "bytes"
 
     def guess_payload(self, samples: Iterable[bytes]) -> str:
         """Return the codec of whole records, judging by some of them."""
@@ -171,9 +184,11 @@ class FieldsBackend(Backend):
 
     Attributes:
         stores_full_spec: False if the files lack a part of the spec, such as shapes: the sidecar then always has it.
+        keeps_records: False if names of files order the records, so that a conversion cannot compare them in order.
     """
 
     stores_full_spec: bool = True
+    keeps_records: bool = True
 
     @abstractmethod
     def stored_spec(self, spec: Spec, **backend_options: Any) -> Spec:
@@ -205,7 +220,13 @@ def check_options(backend: Backend, method: Literal["open", "create"], options: 
         backend: The format.
         method: The method whose keyword-only parameters are the options.
         options: The options that the user passed.
+
+    Raises:
+        SpecError: The method is `create`, and the format is only read.
     """
+    if method == "create" and not isinstance(backend, BlobBackend | FieldsBackend):
+        remedy = Remedy("Pass another {format}.", format=...)
+        raise SpecError(f"{backend.name} files are read, not written", remedy=remedy)
     if not options:
         return
     parameters = inspect.signature(getattr(backend, method)).parameters.values()

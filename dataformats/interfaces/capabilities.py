@@ -17,6 +17,7 @@ __all__ = [
     "FilesPerField",
     "HasSidecars",
     "KeepsFieldTypes",
+    "NamedByPrefix",
     "OptionalFields",
     "ResumesFinishedFiles",
     "WritesSingleValues",
@@ -53,6 +54,16 @@ class KeepsFieldTypes:
 
     Conversions to other backends turn Granular's integers into numbers: `i64` and `int` into `int64`.
     """
+
+
+class NamedByPrefix:
+    """A backend whose original programs name a dataset by its path without an ending: `open` finds the files.
+
+    Attributes:
+        prefix_ending: The ending of a file that lies at such a path.
+    """
+
+    prefix_ending: str
 
 
 class OptionalFields:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Check",
     "Extents",
+    "Fetch",
     "KernelCheck",
     "Located",
     "OutdatedIndexError",
@@ -44,6 +45,8 @@ class Extents:
         check: Called with the bytes read (head and tail included) and these extents; returns the error of each
             damaged blob, by row. `None` if the format has nothing to check.
         problems: Blobs known to be unreadable before anything is read, row to error.
+        fetch: Called with these extents, reads their blobs, if a library reads them and the file has no such ranges:
+            then `offset` is a number that `fetch` understands, and `length` an estimate. `None`: they are ranges.
     """
 
     file: NDArray[np.int32]
@@ -54,6 +57,7 @@ class Extents:
     stored: NDArray[np.uint32] | None = None
     check: Check | None = None
     problems: Mapping[int, FormatError] = field(default_factory=dict)
+    fetch: Fetch | None = None
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -71,6 +75,14 @@ class Check(Protocol):
 
     def __call__(self, frames: Blobs, extents: Extents) -> dict[int, FormatError]:
         """Return the error of each damaged blob, by row, with `offset_bytes`; path and record are added later."""
+        ...
+
+
+class Fetch(Protocol):
+    """Reads the blobs of a format whose library reads them; thread-safe."""
+
+    def __call__(self, extents: Extents) -> tuple[Blobs, dict[int, FormatError]]:
+        """Return the blobs, and the error of each unreadable one, by row, with the path; such a blob is empty."""
         ...
 
 

@@ -159,6 +159,19 @@ class RecordSource(ABC):
         """How many files hold a record: several if each field has a file."""
         return 1
 
+    @property
+    def joined(self) -> tuple[RecordSource, ...]:
+        """The sources from which a record is joined: several for a source that `zip` returned."""
+        return (self,)
+
+    @property
+    def block_starts(self) -> NDArray[np.int64] | None:
+        """The first record of each block that is decoded at once: int64[n_blocks], from 0 on; `None` without blocks.
+
+        A window order permutes these blocks.
+        """
+        return None
+
     def nbytes_of(self, records: range | NDArray[np.int64]) -> float:
         """Return the stored bytes of these records, as far as known without reading them."""
         return len(records) * self.mean_record_bytes
@@ -191,6 +204,14 @@ class RecordSource(ABC):
     def origin(self, index: int) -> tuple[str, int] | None:
         """Return the file of a record, and its index in the dataset as errors name it; `None` if it has no file."""
         return None
+
+    def places_of(self, indices: NDArray[np.int64]) -> list[tuple[str, int]]:
+        """Return the path of the file of each record, and the byte at which the record begins. Reads no record.
+
+        The path is empty for a record without a file. The byte is -1 if it is unknown, as in Parquet.
+        """
+        origins = [self.origin(index) for index in indices.tolist()]
+        return [("" if origin is None else origin[0], -1) for origin in origins]
 
     def present_fields(self, index: int) -> dict[str, bool | range]:
         """Return the fields of record `index`: field to True, or to the range of a sequence's elements."""
@@ -237,6 +258,13 @@ class RecordSource(ABC):
         from dataformats.reading.scan import split_by_bytes
 
         return split_by_bytes(self, range(len(self)))
+
+    def fetch(self, indices: ArrayLike, fields: Fields = None) -> None:  # noqa: B027  # others have nothing to do
+        """Prepare a `read` of these records, as a `Loader` does with the next window of them.
+
+        Bytes of remote files are fetched into the cache through which this thread reads, if any; blocks are decoded.
+        Errors are left to `read`.
+        """
 
     def check(self, indices: ArrayLike) -> dict[int, Exception]:
         """Return the errors of these records, index to error; a sound record has none."""

@@ -57,7 +57,7 @@ class StoredFile(_Entry):
         size: Its bytes when it was first looked at.
         identity: Identifies this version of the file: size, then modification time or version.
         local: The local path, or `None`.
-        compression: `"gzip"` or `"zlib"` if reads return decompressed bytes, else `"none"`.
+        compression: The compression if reads return decompressed bytes, such as `"gzip"`, else `"none"`.
         has_name: True if the name leads to the file, so that an index may be kept for it.
         damage: Why the decompressed bytes end early, once `size` is known; `None` if they do not.
     """
@@ -69,6 +69,10 @@ class StoredFile(_Entry):
     compression: str = "none"
     has_name: bool = True
     damage: FormatError | None = None
+
+    def damaged_ranges(self) -> Sequence[tuple[range, FormatError]]:
+        """Return the bytes that reads have found unreadable so far, each with its error: damaged chunks."""
+        return ()
 
     @property
     def is_compressed(self) -> bool:

@@ -29,7 +29,15 @@ from dataformats.kernels.dispatch import describe, implementation
 from dataformats.kernels.gather import bytes_list, gather, join_bytes
 from dataformats.kernels.images import bilinear, png_unfilter, resample, unfilters_pngs
 from dataformats.kernels.permutation import permute, permute_back
-from dataformats.kernels.scan import ENDS, FULL, UNSOUND, scan_ofrecord, scan_tfrecord, scan_tfrecord_header
+from dataformats.kernels.scan import (
+    ENDS,
+    FULL,
+    UNSOUND,
+    scan_lines,
+    scan_ofrecord,
+    scan_tfrecord,
+    scan_tfrecord_header,
+)
 
 __all__ = [
     "ENDS",
@@ -65,6 +73,7 @@ __all__ = [
     "read_record",
     "reads_batches",
     "resample",
+    "scan_lines",
     "scan_ofrecord",
     "scan_tfrecord",
     "scan_tfrecord_header",

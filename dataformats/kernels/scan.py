@@ -1,4 +1,4 @@
-"""Scan frames in a window of bytes, to index a file."""
+"""Scan frames, or lines, in a window of bytes, to index a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dataformats.kernels.reference.scan import ENDS, FULL, UNSOUND
 if TYPE_CHECKING:
     from dataformats.kernels.reference import BytesLike
 
-__all__ = ["ENDS", "FULL", "UNSOUND", "scan_ofrecord", "scan_tfrecord", "scan_tfrecord_header"]
+__all__ = ["ENDS", "FULL", "UNSOUND", "scan_lines", "scan_ofrecord", "scan_tfrecord", "scan_tfrecord_header"]
 
 
 def scan_tfrecord(
@@ -47,6 +47,26 @@ def scan_ofrecord(window: BytesLike, at: int, lengths: NDArray[np.int64]) -> tup
     There are no checksums: a length from 0 to 2**62 is valid.
     """
     return kernels().scan_ofrecord(window, at, lengths)  # type: ignore[no-any-return]  # either module
+
+
+def scan_lines(window: BytesLike, at: int, lengths: NDArray[np.int64]) -> tuple[int, int, int, int]:
+    r"""Find the ends of the lines of a window: each line ends in `\n`.
+
+    Args:
+        window: Any C-contiguous buffer.
+        at: The begin of the first line in it, 0 or more.
+        lengths: int64[room], filled with the bytes of each line that ends in the window, its `\n` included; negative if
+            the line is blank: spaces, `\t` and `\r` alone.
+
+    Returns:
+        The number of lines, at most `room`; the byte behind the last of them; how many of them end in `\r\n`; and how
+        many are blank.
+
+    Raises:
+        ValueError: `at` is not in [0, 2**63).
+        TypeError: `lengths` has another dtype.
+    """
+    return kernels().scan_lines(window, at, lengths)  # type: ignore[no-any-return]  # either module
 
 
 def scan_tfrecord_header(window: BytesLike, at: int, most: int) -> int:

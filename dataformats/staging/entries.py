@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from dataformats.indexing.index_cache import INDEX_SUFFIX
 from dataformats.sidecars.file_comparison import is_name
 from dataformats.storage.checked_json import pack_checked, parse_checked
 
-__all__ = ["ENTRY_SUFFIX", "ShardEntry", "entry_name"]
+__all__ = ["ENTRY_SUFFIX", "ShardEntry", "entry_name", "index_name"]
 
 ENTRY_SUFFIX = ".json"
 
@@ -67,3 +68,8 @@ class ShardEntry:
 def entry_name(number: int) -> str:
     """Return the name of the entry of a shard."""
     return f"{number:05d}{ENTRY_SUFFIX}"
+
+
+def index_name(shard: str) -> str:
+    """Return the name of the index of a shard."""
+    return f"{shard}{INDEX_SUFFIX}"

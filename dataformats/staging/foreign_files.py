@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from dataformats.errors import FormatError
 from dataformats.indexing.index_cache import INDEX_SUFFIX
-from dataformats.interfaces import Backend, ReaderOptions
+from dataformats.interfaces import Backend, BlobBackend, FieldsBackend, ReaderOptions
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.registry import backends
 from dataformats.sidecars.sidecar import SIDECAR_SUFFIX, load_sidecar
 from dataformats.storage.files import LocalFile, LocalFolder
 
 __all__ = ["holds_data_of", "records_of_shards", "unrelated_entry", "unrelated_object"]
+
+Entry = TypeVar("Entry", Path, str)
 
 _SIDECARS = (
     SIDECAR_SUFFIX,
@@ -24,42 +27,60 @@ _SIDECARS = (
 
 
 def unrelated_entry(folder: Path) -> Path | None:
-    """Return a file or folder in a folder that is not part of a dataset; `None` if all are.
+    """Return a file or folder in a folder that is not part of its dataset; `None` if all are.
 
-    A file is part of a dataset if a backend finds it by its name, and recognizes its content or the sidecar beside the
-    folder lists it. So is its own sidecar, and a folder that holds such a file.
+    A file is part of the dataset if the sidecar beside the folder lists it, or if one backend that writes finds all
+    such files by their names, and recognizes their content. So is its own sidecar, and a folder that holds such a file.
     """
     listed = _listed_names(LocalFolder(folder))
-    known: set[Path] = set()
-    for name in backends:
-        backend = backends.get(name)
+    # A crash of the machine may bring back the lock of a shard without the shard.
+    entries = [entry for entry in sorted(folder.rglob("*")) if not entry.name.endswith(f".partial{SIDECAR_SUFFIX}")]
+
+    def known(backend: Backend) -> set[Path]:
+        found: set[Path] = set()
         for file in _found(backend, LocalFolder(folder)):
             path = Path(file.name)
             place = path.relative_to(folder)
-            names = {folder.name, place.parts[0], place.as_posix()}
-            if file.size == 0 or listed & names or backend.sniff(file).match == "yes":
-                known |= {path, *path.parents, *(path.with_name(path.name + suffix) for suffix in _SIDECARS)}
-    others = (entry for entry in sorted(folder.rglob("*")) if entry not in known)
-    # A crash of the machine may bring back the lock of a shard without the shard.
-    return next((entry for entry in others if not entry.name.endswith(f".partial{SIDECAR_SUFFIX}")), None)
+            is_listed = bool(listed & {folder.name, *place.parts[:1], place.as_posix()})
+            if is_listed or (_claims(backend) and (file.size == 0 or backend.sniff(file).match == "yes")):
+                found |= {path, *path.parents, *(path.with_name(path.name + suffix) for suffix in _SIDECARS)}
+        return found
+
+    return _first_unknown(entries, map(known, map(backends.get, backends)))
 
 
 def unrelated_object(folder: Folder, names: Iterable[str]) -> str | None:
-    """Return the first of these objects in a remote folder that is not part of a dataset; `None` if all are.
+    """Return the first of these objects in a remote folder that is not part of its dataset; `None` if all are.
 
-    An object is part of a dataset if the sidecar beside the folder lists it, or a backend finds it by its name:
-    contents are not read.
+    An object is part of the dataset if the sidecar beside the folder lists it, or if one backend that writes finds all
+    such objects by their names: contents are not read.
     """
     listed = _listed_names(folder)
-    found = {
-        file.name.removeprefix(f"{folder.name}/") for name in backends for file in _found(backends.get(name), folder)
-    }
-    for name in sorted(name for name in names if not name.endswith("/")):  # some stores list empty folders so
-        place = name.rpartition(f"/{folder.basename}/")[2]
-        data = place.removesuffix(SIDECAR_SUFFIX).removesuffix(INDEX_SUFFIX)
-        if not {place, data, place.partition("/")[0]} & (listed | found):
-            return name
-    return None
+    objects = sorted(name for name in names if not name.endswith("/"))  # some stores list empty folders so
+
+    def known(backend: Backend) -> set[str]:
+        files = _found(backend, folder) if _claims(backend) else ()
+        data = listed | {file.name.removeprefix(f"{folder.name}/") for file in files}
+        return {name for name in objects if data & _places(name, folder)}
+
+    return _first_unknown(objects, map(known, map(backends.get, backends)))
+
+
+def _first_unknown(entries: Sequence[Entry], known: Iterable[set[Entry]]) -> Entry | None:
+    """Return the first entry that the backend which knows most does not know; `None` if one knows all of them."""
+    unknown: list[list[Entry]] = [[entry for entry in entries if entry not in one] for one in known]
+    fewest = min(unknown, key=len)
+    return fewest[0] if fewest else None
+
+
+def _claims(backend: Backend) -> bool:
+    """True if files of the format are data for certain, and can be written again."""
+    return isinstance(backend, BlobBackend | FieldsBackend) and backend.folder_rank == 0
+
+
+def _places(name: str, folder: Folder) -> set[str]:
+    place = name.rpartition(f"/{folder.basename}/")[2]
+    return {place, place.removesuffix(SIDECAR_SUFFIX).removesuffix(INDEX_SUFFIX), place.partition("/")[0]}
 
 
 def holds_data_of(path: Path, backend: Backend) -> bool:

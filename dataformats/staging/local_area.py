@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.errors import FormatError, TargetInUseError
+from dataformats.indexing.folder_index import write_folder_index
+from dataformats.indexing.index_cache import INDEX_SUFFIX
 from dataformats.interfaces import Backend
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.sidecars.sidecar import SIDECAR_SUFFIX, load_sidecar, sidecar_bytes
 from dataformats.staging.area import ENCODING, Publication, StagingArea, check_encoding, is_as_listed, name_is_taken
-from dataformats.staging.entries import ENTRY_SUFFIX, ShardEntry, entry_name
+from dataformats.staging.entries import ENTRY_SUFFIX, ShardEntry, entry_name, index_name
 from dataformats.staging.foreign_files import holds_data_of, unrelated_entry
 from dataformats.staging.lock import Mark, NameLock, in_the_way
 from dataformats.storage import atomic
@@ -226,7 +228,8 @@ class LocalArea(StagingArea):
         return is_as_listed(self._partial / entry.shard, entry, checksums=checksums)
 
     def keep_only(self, entries: Mapping[int, ShardEntry], growing: int = -1) -> None:
-        kept = {name for number, entry in entries.items() for name in (entry.shard, entry_name(number))}
+        shards = [entry.shard for entry in entries.values()]
+        kept = {*shards, *map(index_name, shards), *map(entry_name, entries)}
         others = [path for path in self._partial.iterdir() if path.name not in kept]
         atomic.remove(*(path for path in others if not path.name.startswith(f"{growing:05d}.")))
 
@@ -245,7 +248,8 @@ class LocalArea(StagingArea):
         beside = [self._beside(f"{suffix}{more}") for suffix in _JOURNALS for more in ("", ".partial")]
         # A writer that is killed while it writes the final sidecar leaves the last one.
         temporary = self._path.with_name(f"{self._path.name}{SIDECAR_SUFFIX}.partial")
-        atomic.remove(self._partial, self._complete, *beside, self._beside(".partial"), temporary)
+        index = [self._beside(f"{INDEX_SUFFIX}{more}") for more in ("", ".partial")]
+        atomic.remove(self._partial, self._complete, *beside, *index, self._beside(".partial"), temporary)
 
     # ---- publishing
 
@@ -302,15 +306,21 @@ class LocalArea(StagingArea):
                 atomic.publish(data, self._path, replace=self._overwrite)
         except FileExistsError as error:
             raise name_is_taken(self.name) from error
+        # Last, and not in the same moment: an index is valid for each shard by itself.
+        staged = self._beside(INDEX_SUFFIX)
+        with suppress(FileNotFoundError):
+            os.replace(staged, self._index) if staged.exists() else self._index.unlink()
 
     def _gather(self, publication: Publication) -> None:
-        """Move the new shards into the folder that gets the final name, and link the shards that stay into it."""
+        """Move the new shards into the folder that gets the final name, link those that stay, and join the indexes."""
         if publication.shards is None:
             return
         for name, staged in publication.shards.items():
             os.rename(self._partial / staged, self._complete / name)
         for name, present in publication.kept.items():
             _link(self._path / present, self._complete / name)
+        new = {name: self._partial / index_name(staged) for name, staged in publication.shards.items()}
+        write_folder_index(self._beside(INDEX_SUFFIX), new, publication.kept, self._index)
         atomic.sync(self._complete)
 
     def _recover(self) -> None:
@@ -345,6 +355,10 @@ class LocalArea(StagingArea):
     @property
     def _sidecar(self) -> Path:
         return self._path.with_name(self._path.name + SIDECAR_SUFFIX)
+
+    @property
+    def _index(self) -> Path:
+        return self._path.with_name(self._path.name + INDEX_SUFFIX)
 
     def _read_sidecar(self) -> bytes | None:
         return self._sidecar.read_bytes() if self._sidecar.is_file() else None

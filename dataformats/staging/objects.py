@@ -65,6 +65,10 @@ class Objects:
         self.make_folders(files)
         concurrent_map(lambda pair: self.fs.put_file(str(pair[1]), pair[0]), list(files.items()), local=False)
 
+    def fetch(self, objects: Mapping[str, Path]) -> None:
+        """Write objects to these local files."""
+        concurrent_map(lambda pair: self.fs.get_file(pair[0], str(pair[1])), list(objects.items()), local=False)
+
     def move(self, present: str, name: str) -> None:
         """Give an object a name; in an object store it keeps the present one, too."""
         if self.appear_whole:

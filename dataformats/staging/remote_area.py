@@ -16,12 +16,14 @@ from typing import Any
 
 from dataformats.errors import FormatError, TargetExistsError
 from dataformats.fork_hooks import cached_property
+from dataformats.indexing.folder_index import write_folder_index
+from dataformats.indexing.index_cache import INDEX_SUFFIX
 from dataformats.interfaces import Backend
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.sidecars.file_comparison import compare_entry
 from dataformats.sidecars.sidecar import SIDECAR_SUFFIX, sidecar_bytes
 from dataformats.staging.area import Publication, StagingArea, check_encoding, name_is_taken
-from dataformats.staging.entries import ENTRY_SUFFIX, ShardEntry, entry_name
+from dataformats.staging.entries import ENTRY_SUFFIX, ShardEntry, entry_name, index_name
 from dataformats.staging.foreign_files import unrelated_object
 from dataformats.staging.objects import Objects
 from dataformats.staging.redo_log import LogObject, RedoLog
@@ -163,9 +165,9 @@ class RemoteArea(StagingArea):
 
     def send(self, shard: Path) -> None:
         with raise_as_os_error(self.name):
-            self._objects.send(
-                {f"{self._prefix}/{path.relative_to(shard.parent).as_posix()}": path for path in _files(shard)}
-            )
+            index = shard.with_name(index_name(shard.name))
+            files = [*([index] if index.exists() else []), *_files(shard)]
+            self._objects.send({f"{self._prefix}/{path.relative_to(shard.parent).as_posix()}": path for path in files})
         atomic.remove(shard)
 
     def write_entry(self, number: int, entry: ShardEntry) -> None:
@@ -212,7 +214,11 @@ class RemoteArea(StagingArea):
         return all(self._sizes.get(name) == size for name, size in entry.sizes.items())
 
     def keep_only(self, entries: Mapping[int, ShardEntry], growing: int = -1) -> None:
-        kept = {name for number, entry in entries.items() for name in (*entry.sizes, entry_name(number))}
+        kept = {
+            name
+            for number, entry in entries.items()
+            for name in (*entry.sizes, index_name(entry.shard), entry_name(number))
+        }
         with raise_as_os_error(self.name):
             self._objects.delete(f"{self._prefix}/{name}" for name in self._sizes.keys() - kept - {_METADATA})
 
@@ -253,6 +259,7 @@ class RemoteArea(StagingArea):
         replaces = bool(old & moves.keys())
         # Old data whose objects stay are readable until all new objects are there; so is one object that is replaced.
         is_one = self._objects.appear_whole and len(moves) == 1 and old <= moves.keys()
+        self._send_index(publication, moves)
         is_seamless = is_one or not old or ("files" in (previous or {}) and not replaces)
         return RedoLog(
             id=self._id,
@@ -260,7 +267,7 @@ class RemoteArea(StagingArea):
             keep=publication.keep,
             previous=previous,
             before=None if before is None else before.decode(),
-            beside=beside,
+            beside=[*beside, self._index],
             kept=[path for name in same for path in self._objects.find(f"{self._path}/{name}")],
             moves=moves,
             replaces=replaces,
@@ -299,6 +306,25 @@ class RemoteArea(StagingArea):
             for name, (now, paths) in shards.items()
             for path in paths
         }
+
+    def _send_index(self, publication: Publication, moves: dict[str, str]) -> None:
+        """Join the indexes of all shards, and send them; `moves` gets their names."""
+        shards, path, finished = publication.shards or {}, self.folder / INDEX_SUFFIX, self.folder / "finished.idx"
+        new = {name: self.folder / index_name(staged) for name, staged in shards.items()}
+        others = {f"{self._prefix}/{part.name}": part for part in new.values() if not part.exists()}
+        there = self._objects.find(self._prefix).keys() if others else {}
+        self._objects.fetch({name: part for name, part in others.items() if name in there})
+        if publication.kept and self._fs.exists(self._index):
+            self._objects.fetch({self._index: finished})
+        write_folder_index(path, new, publication.kept, finished)
+        if path.exists():
+            moves[self._index] = f"{self._prefix}/{INDEX_SUFFIX}"
+            self._objects.send({moves[self._index]: path})
+
+    @property
+    def _index(self) -> str:
+        """The object with the indexes of the shards."""
+        return f"{self._path}{INDEX_SUFFIX}"
 
     def _take(self, log: RedoLog) -> None:
         """Create the log, so that no other writer publishes; end what another one left.
@@ -419,7 +445,7 @@ class RemoteArea(StagingArea):
 
     def _describe(self, log: RedoLog, new: set[str]) -> None:
         """Write the sidecar for the time in which objects get their names."""
-        if log.keep or log.before is not None or len(new) > 1:
+        if log.keep or log.before is not None or len(new - {self._index}) > 1:
             metadata = log.metadata
             is_seamless = log.is_seamless
             self._write_sidecar(

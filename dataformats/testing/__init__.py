@@ -16,7 +16,8 @@
             return request.param
 
 `BackendConformance` takes seconds. `BackendDurability` takes minutes: it damages files at every byte, kills writers,
-and reads in other processes. A test that exceeds `timeout_s` of its class fails.
+and reads in other processes. A test that exceeds `timeout_s` of its class fails. `TableConformance` is for formats
+whose `open` returns a `Table`.
 
 A `FormatCase` describes the limits of a format; override no test. If the backend is registered by a call of
 `register_backend` and not by an entry point, name that call in `setup="module:function"`: new processes do not know the
@@ -54,6 +55,13 @@ pytest.register_assert_rewrite(*(f"dataformats.testing.{topic}" for topic in _TO
 
 from dataformats.testing.case import FormatCase  # noqa: E402  # asserts are rewritten in modules imported from here on
 from dataformats.testing.codec_suite import CodecCase, CodecConformance  # noqa: E402
-from dataformats.testing.suite import BackendConformance, BackendDurability  # noqa: E402
+from dataformats.testing.suite import BackendConformance, BackendDurability, TableConformance  # noqa: E402
 
-__all__ = ["BackendConformance", "BackendDurability", "CodecCase", "CodecConformance", "FormatCase"]
+__all__ = [
+    "BackendConformance",
+    "BackendDurability",
+    "CodecCase",
+    "CodecConformance",
+    "FormatCase",
+    "TableConformance",
+]

@@ -44,6 +44,8 @@ class FormatCase:
         ends: Maps the lengths of the stored records to the bytes that a file must have for each of them to be whole;
             `None` if these are not known beforehand (compression). If fields are stored apart, the length counts
             all blobs of a record.
+        separator: Bytes behind each record that it is whole without, such as the end of a line: they separate it from
+            the next one.
         cut_refused: Endings of the files that must be whole for the data to be opened, or counted.
         read_once: Endings of the files that are read whole at the first use, and not again.
         flip_every: The distance in bits of the bits that `BackendDurability` flips: 1 is all of them; an odd number
@@ -80,6 +82,7 @@ class FormatCase:
     indexed: bool = False
     shard_names: tuple[str, ...] = ()
     ends: Callable[[Sequence[int]], Sequence[int]] | None = None
+    separator: int = 0
     cut_refused: tuple[str, ...] = ()
     read_once: tuple[str, ...] = ()
     flip_every: int = 1

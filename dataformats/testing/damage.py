@@ -130,7 +130,7 @@ class DamageConformance:
         good = [_write(data, "good0"), _write(data, "good1")]
         for file in data.files(path):
             whole = file.read_bytes()
-            file.write_bytes(whole[:-1])
+            file.write_bytes(whole[: -1 - data.case.separator])
             _check_middle(data, [good[0], path, good[1]], file)
             file.write_bytes(whole)
 
@@ -144,7 +144,7 @@ def _check_cuts(data: DatasetFixture, step: int | None = None) -> None:
         whole = file.read_bytes()
         near = {end + d for end in (0, *(ends or ()), len(whole)) for d in (-1, 0, 1)}
         cuts = sorted({*range(0, len(whole), step or len(whole) // 10 + 1), *near})
-        unnoticed = {*(ends or ()), 0}
+        unnoticed = {end + more for end in ends or () for more in range(data.case.separator + 1)} | {0}
         with _quiet():
             for n in cuts:
                 if not 0 <= n < len(whole):
@@ -172,7 +172,7 @@ def _check_flips(data: DatasetFixture, every: int | None) -> None:
             with _quiet(traced=bit % 8 == 7):  # the bits that make numbers large
                 file.write_bytes(_flipped(whole, bit))
                 found, _ = _read(data, path, verified=bit % 8 in (0, 7))
-                intact = sum(end <= bit // 8 for end in ends or ())
+                intact = sum(end + data.case.separator <= bit // 8 for end in ends or ())
                 assert found[:intact] == [True] * intact, f"bit {bit}: a record before it is lost"
                 if data.case.verifies_records:
                     assert False not in found[:3], f"bit {bit}: a wrong record"

@@ -144,7 +144,7 @@ class DatasetFixture:
 
     def need_bytes(self) -> None:
         """Skip the test if the format does not store records as one blob of arbitrary bytes."""
-        if not self.case.blobs or self.case.documents:
+        if not self.case.blobs or self.case.documents or "bytes" in self.case.refuses:
             pytest.skip("the format does not store records as one blob of arbitrary bytes")
 
 

@@ -22,7 +22,7 @@ class IndexConformance:
         path = data.write(20)
         os.utime(path, ns=(10**18, 10**18))  # a new file may yet change within a tick of the clock
         chosen = tmp_path / "chosen"
-        for index, place in (("cache", tmp_path / "cache"), ("beside", data.folder), (str(chosen), chosen)):
+        for index, place in (("cache", tmp_path / "cache"), (str(chosen), chosen), ("beside", data.folder)):
             data.check([data.open(path, index=index)[7]], [7])
             kept = sorted(place.rglob("*.dataformats.idx"))
             assert bool(kept) == data.case.indexed, f"index={index!r}"

@@ -102,6 +102,7 @@ class ReadingConformance:
         """A range in a mask takes elements; `present_fields` returns which exist."""
         data.need_fields()
         kinds = {"frames": "int64[]", "title": "bytes", "names": "bytes[]"}
+        title = ["title"] if "bytes" not in data.case.refuses else []
         spec = {name: kind for name, kind in kinds.items() if kind not in data.case.refuses}
         records = [
             {"frames": np.arange(i, i + 9), "title": b"t%d" % i, "names": [b"n%d" % j for j in range(i)]}
@@ -109,7 +110,8 @@ class ReadingConformance:
         ]
         src = data.open(data.write_records([{n: r[n] for n in spec} for r in records], spec))
         assert is_same_value(
-            src[3, {"frames": range(2, 5), "title": True}], {"frames": np.arange(5, 8), "title": b"t3"}
+            src[3, {"frames": range(2, 5), **dict.fromkeys(title, True)}],
+            {"frames": np.arange(5, 8), **dict.fromkeys(title, b"t3")},
         )
         assert is_same_value(src[3, {"frames": range(8, 2, -3)}]["frames"], np.array([11, 8]))
         assert is_same_value(src[0, {"frames": range(0)}]["frames"], np.arange(0))
@@ -117,7 +119,7 @@ class ReadingConformance:
             src[3, {"frames": range(5, 10)}]
         present = src.present_fields(3)
         assert present["frames"] == range(9)
-        assert present["title"] is True
+        assert all(present[name] is True for name in title)
         if "names" in spec:
             assert present["names"] == range(3)
             assert src[3, {"names": range(1, 3)}] == {"names": [b"n1", b"n2"]}
@@ -153,7 +155,9 @@ class ReadingConformance:
         """Later reads do not change arrays that a read returned."""
         data.need_fields()
         spec = {"x": "float32[4]", "y": "int64[]", "z": "bytes"}
+        spec = {name: kind for name, kind in spec.items() if kind not in data.case.refuses}
         records = [{"x": np.full(4, i, np.float32), "y": np.arange(i), "z": blob(i) or b"z"} for i in range(50)]
+        records = [{name: record[name] for name in spec} for record in records]
         src = data.open(data.write_records(records, spec))
         kept = [src.read(range(first, first + 10)) for first in range(0, 50, 10)]
         single = [src[i] for i in range(50)]
@@ -227,8 +231,9 @@ class ReadingConformance:
         n = src.stats("n")
         assert (n.count, n.missing, n.minimum, n.maximum, n.of_lengths) == (30, 0, 0, 87, False)
         assert np.allclose([n.mean, n.std], [np.arange(30).mean() * 3, np.std(np.arange(30) * 3)])  # type: ignore[arg-type]
-        text = src.stats("text")
-        assert (text.minimum, text.maximum, text.of_lengths) == (1, 30, True)
+        if "text" in spec:
+            text = src.stats("text")
+            assert (text.minimum, text.maximum, text.of_lengths) == (1, 30, True)
         seq = src.stats("seq")
         assert (seq.minimum, seq.maximum, seq.of_lengths) == (0, 4, True)
         if "x" in spec:

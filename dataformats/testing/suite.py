@@ -25,7 +25,7 @@ from dataformats.testing.reading import ReadingConformance
 from dataformats.testing.views import ViewConformance
 from dataformats.testing.writing import WritingConformance
 
-__all__ = ["BackendConformance", "BackendDurability", "BackendSuite"]
+__all__ = ["BackendConformance", "BackendDurability", "BackendSuite", "TableConformance"]
 
 
 class BackendSuite:
@@ -63,6 +63,21 @@ class BackendConformance(
     IoModeConformance,
 ):
     """The tests that every format must pass, in milliseconds each and without other processes."""
+
+
+class TableConformance(
+    BackendSuite,
+    ReadingConformance,
+    ColumnConformance,
+    ViewConformance,
+    WritingConformance,
+    LocationConformance,
+    PickleConformance,
+    ConvertingConformance,
+    DamageConformance,
+    IoModeConformance,
+):
+    """The tests for a format whose `open` returns a `Table`. Its records cannot be copied as they are stored."""
 
 
 class BackendDurability(BackendSuite, ProcessDurability, DamageDurability, IndexDurability, IoModeDurability):

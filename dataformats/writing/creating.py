@@ -216,7 +216,13 @@ def begin_dataset(
                 area.extend()
                 finished = FinishedData.at(area, schema, limits)
                 metadata["extends"] = finished.digest
-        area.begin(metadata, resume=resume, sharded=is_sharded(area, limits, finished))
+        try:
+            area.begin(metadata, resume=resume, sharded=is_sharded(area, limits, finished))
+        except OSError:  # a full disk
+            if not (resume or shared):
+                with contextlib.suppress(OSError):
+                    area.discard()
+            raise
     except BaseException as error:
         add_name(error, area.name)
         area.release()

@@ -41,7 +41,7 @@ Chunk = tuple[Sequence[Encoded] | StoredRecords, BaseException | None]
 """Encoded records, and the error of the record after them."""
 
 _CHUNK_RECORDS = 64  # encoded together: more would not stay in the processor's cache
-_FIELDS_RECORDS, _FIELDS_BYTES = 256, 2**20  # the same if fields are encoded one after the other
+_FIELDS_RECORDS, _FIELDS_BYTES = 256, 2**21  # the same if fields are encoded one after the other
 NEEDS_SPEC = Remedy("For records with fields, pass {spec} with a type for each field.", spec=...)
 
 

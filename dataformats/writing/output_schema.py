@@ -48,7 +48,7 @@ class OutputSchema:
         stored: If fields are stored separately, the types under which they are stored; else `None`.
 
     Raises:
-        SpecError: The format cannot hold the spec; every offending field is named.
+        SpecError: The format is only read, or cannot hold the spec; every offending field is named.
         TypeError: The format has no such option.
     """
 
@@ -68,15 +68,13 @@ class OutputSchema:
         self.payload: str | None = payload or "bytes"
         self._create: Callable[..., BlobWriter | FieldsWriter]
         if isinstance(self.backend, BlobBackend):
-            if payload is None and spec is not None:
-                self.payload = self.backend.payload_for(spec)
+            if payload is None:
+                self.payload = self.backend.value_payload if spec is None else self.backend.payload_for(spec)
             self._create = self.backend.create
             is_inferred = self.backend.guess_payload([]) == "bytes"
             self.needs_sidecar: bool = spec is not None or self.payload != "bytes" or not is_inferred
         elif isinstance(self.backend, FieldsBackend):
             self._init_fields(self.backend, payload)
-        else:
-            raise TypeError(f"{format}: expected a BlobBackend or a FieldsBackend, found {type(self.backend).__name__}")
 
     def shard_names(self, stem: str, count: int) -> list[str]:
         """Return the names of the shards of a folder. Shards of a hidden folder are not hidden."""
@@ -177,9 +175,11 @@ def format_of(path: object) -> str:
         UnknownNameError: It belongs to none, or to several.
     """
     matching = _formats_of(path)
+    writable = [name for name in backends if isinstance(backends.get(name), BlobBackend | FieldsBackend)]
+    matching = [name for name in matching if name in writable] or matching
     if len(matching) != 1:
         remedy = Remedy("Pass {format}.", format=...)
-        raise UnknownNameError("format for the name", name=_last_name(path), known=backends, remedy=remedy)
+        raise UnknownNameError("format for the name", name=_last_name(path), known=writable, remedy=remedy)
     return matching[0]
 
 

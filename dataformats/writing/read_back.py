@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.batch import Blobs, StoredRecords
+from dataformats.batch import Blobs, RecordBatch, StoredRecords
+from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import FormatError
-from dataformats.interfaces import Backend, ReaderOptions
+from dataformats.interfaces import Backend, BlockTable, ReaderOptions, Table
 from dataformats.kernels import crc32, crc32_extents
 from dataformats.spec import VALUE
 from dataformats.storage.files import LocalFile, LocalFolder
+from dataformats.writing.encoding import FieldsEncoder
 
 if TYPE_CHECKING:
     from dataformats.reading.blob_reader import BlobReader
@@ -88,6 +90,10 @@ def _stored(backend: Backend, files: Mapping[str, Path]) -> Generator[StoredReco
     with _opened(files) as opened:
         found = backend.find(opened) if isinstance(opened, LocalFolder) else [opened]
         reader = backend.open(found, ReaderOptions(max_record_bytes=_MAX_BYTES))
+        if isinstance(reader, Table):
+            assert isinstance(reader, BlockTable)  # the others are not written
+            yield from _encoded(backend, reader)
+            return
         blobs = BlobReader(reader, "auto", None, _MAX_BYTES)
         try:
             if blobs.reads_sequentially:
@@ -103,6 +109,17 @@ def _stored(backend: Backend, files: Mapping[str, Path]) -> Generator[StoredReco
                 yield StoredRecords(backend.name, _fetched(blobs, np.arange(first, min(first + step, n))))
         finally:
             blobs.close()
+
+
+def _encoded(backend: Backend, table: BlockTable) -> Iterator[StoredRecords]:
+    """Yield the records of each block of a table as they were before its library encoded them."""
+    encoder = FieldsEncoder(table.spec, table.spec, CodecResolver(trusted=True))
+    ends = np.append(table.block_starts, table.counts.sum())[1:]
+    for block in range(len(ends)):
+        columns = table.read_block(block, tuple(table.spec))
+        found = encoder.columns(backend.name, columns)
+        rows = np.arange(table.block_starts[block], ends[block])
+        yield found or encoder.rows(backend.name, list(RecordBatch(columns, rows)))[0]
 
 
 def _fetched(reader: BlobReader, records: NDArray[np.int64]) -> dict[str, tuple[Blobs, NDArray[np.int64] | None]]:

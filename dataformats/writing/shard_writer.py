@@ -12,7 +12,15 @@ from typing import Any
 
 from dataformats.batch import StoredRecords
 from dataformats.errors import FormatError, SpecError, StateMismatchError
-from dataformats.interfaces import AppendsInPlace, BlobWriter, FieldsWriter, FilePlace, FileWriter, HasSidecars
+from dataformats.interfaces import (
+    AppendsInPlace,
+    BlobWriter,
+    FieldsBackend,
+    FieldsWriter,
+    FilePlace,
+    FileWriter,
+    HasSidecars,
+)
 from dataformats.sidecars.sidecar import list_file
 from dataformats.staging.area import Publication, StagingArea
 from dataformats.staging.entries import ShardEntry
@@ -360,7 +368,8 @@ def complete_file(
     file.close()
     sidecars = file.sidecars() if isinstance(file, HasSidecars) else {}
     beside = {other: there for other, there in sidecars.items() if there is not None}
-    if parts is None:
+    is_compared = not isinstance(schema.backend, FieldsBackend) or schema.backend.keeps_records
+    if parts is None or not is_compared:
         listed = list_file(name, file.n_records, path, beside, checksums=checksums)
     else:
         with ThreadPoolExecutor(1) as thread:  # the file is read twice, at the same time

@@ -103,6 +103,7 @@ def _all(options: argparse.Namespace, cases: Sequence[Case]) -> int:
     data = Data(options.data, options.scale)
     of_loader = _printed("Loader", map(dataclasses.asdict, costs.measured(data))) if options.k in costs.NAME else []
     over_records = _printed("µs a record", scale.measured(data, options.sizes)) if options.k in scale.NAME else []
+    print("\n".join(scale.exponents(over_records)))
     print("\n".join(f"{name}: {value}" for name, value in facts().items()))
     if options.json:
         options.json.write_text(json.dumps([dataclasses.asdict(result) for result in results], indent=1), "utf-8")

@@ -102,7 +102,7 @@ def tensorflow(data: Data, path: Path) -> Epoch:
 
     records = tf.data.TFRecordDataset(str(path)).shuffle(SHUFFLE_BUFFER, seed=1)
     batches = records.batch(BATCH).map(parse, tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
-    return lambda: (Batch(images.numpy(), labels.numpy()) for images, labels in batches)
+    return lambda: (Batch(*arrays) for arrays in batches.as_numpy_iterator())
 
 
 def grain(data: Data, path: Path) -> Epoch:

@@ -1,6 +1,7 @@
 """Statistics of shuffled orders, ours and others': `python -m tests.benchmarks.order_statistics`.
 
-Prints the tables of docs/determinism.md. Grain takes part where it is installed.
+Prints the tables of docs/determinism.md, and how much of a dataset the nodes of a cluster download in an epoch. Grain
+takes part where it is installed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.loaders.plan import Plan, Shuffle
+from dataformats.loaders.skips import Skips
+from dataformats.loaders.steps import Steps
 from tests.deep.statistics import permutation_statistics as statistics
 
 Order = NDArray[np.int64]
@@ -34,10 +37,13 @@ KINDS = {
     "low": "low bits, by place, neighbor and block",
     "steps": "steps from record to record",
 }
-BLOCKS = (64, 1024, 16384)
-WINDOW_BLOCKS = 16
+BLOCKS = (16, 64, 1024)
+WINDOW_BLOCKS = 256
 BATCH = 256
 CLASSES = 1000
+RANKS, RANKS_PER_NODE = (8, 64, 512), 8
+WINDOWS_PER_NODE = 2.3
+TRAFFIC_BLOCK, TRAFFIC_BATCH = 64, 64  # records
 
 
 def of_plan(shuffle: Shuffle) -> Callable[[int, int], Order]:
@@ -88,29 +94,25 @@ def window_rows(shuffle: Shuffle) -> Iterator[tuple[str, str]]:
     orders = {walk: of_plan(shuffle)(*walk) for walk in WALKS}
     block = shuffle.block_records or 1
     held = block * shuffle.window_blocks or N
-    yield "records of a group", f"{held:,}"
+    yield "records of a window", f"{held:,}"
     batches = [found[: N // BATCH * BATCH].reshape(-1, BATCH) for found in orders.values()]
-    yield "runs of stored neighbors per group", f"{held // block:,}"
+    yield "runs of stored neighbors per window", f"{held // block:,}"
     yield f"classes in a batch of {BATCH}", f"{np.mean([distinct(found * CLASSES // N) for found in batches]):.0f}"
     yield "correlation of a record with the next", f"{np.mean([raw_correlation(f) for f in orders.values()]):+.4f}"
     away = np.mean([np.abs(found - np.arange(N)).mean() for found in orders.values()])
     yield "mean displacement, ideal 1", f"{away / (N / 3):.3f}"
-    yield "within groups, largest deviation", worst(inside(orders, block, held))
+    yield "within windows, largest deviation", worst(inside(orders, held))
     epochs = [statistics.correlation(orders[a], orders[b], N) for a, b in PAIRS["one place, two epochs"]]
     yield "one place, two epochs: correlation", f"{max(map(abs, epochs)) / np.sqrt(N):.4f}"
 
 
-def inside(orders: Mapping[Walk, Order], block: int, size: int) -> Iterator[float]:
-    """Yield the figures of records within the first group of each order, numbered as they are stored."""
-    lacking = -N % block  # records missing in the last block
-    short = [(N - 1) // block in found[: size - lacking] // block for found in orders.values()]
-    cut = [found[: size - lacking * is_short] for found, is_short in zip(orders.values(), short, strict=True)]
-    groups = [np.argsort(np.argsort(group)) for group in cut]
-    for group in groups:
-        yield from (figure for _, figure in statistics.figures(group, 0, len(group)))
-    for one, other in pairwise(groups):
-        if len(one) == len(other):
-            yield from (figure for _, figure in statistics.pair_figures(one, other, len(one)))
+def inside(orders: Mapping[Walk, Order], size: int) -> Iterator[float]:
+    """Yield the figures of records within the first window of each order, numbered as they are stored."""
+    windows = [np.argsort(np.argsort(found[:size])) for found in orders.values()]
+    for window in windows:
+        yield from (figure for _, figure in statistics.figures(window, 0, size))
+    for one, other in pairwise(windows):
+        yield from (figure for _, figure in statistics.pair_figures(one, other, size))
 
 
 def raw_correlation(order: Order) -> float:
@@ -128,6 +130,33 @@ def worst(figures: Iterator[float]) -> str:
     return f"{max(map(abs, figures)):,.1f}"
 
 
+def traffic_rows(n_ranks: int, groups: int) -> Iterator[tuple[str, str]]:
+    """Yield name and cell of each row about the bytes that all nodes download in an epoch, by the bytes of the dataset.
+
+    Nothing is read: the plan tells the windows and blocks of the records of each node, whose ranks share one cache.
+    """
+    n_nodes = n_ranks // RANKS_PER_NODE
+    n = n_nodes * round(WINDOWS_PER_NODE * WINDOW_BLOCKS * TRAFFIC_BLOCK)
+    plan = Plan.of_one(n, Shuffle.of("window", TRAFFIC_BLOCK, WINDOW_BLOCKS, groups), 0)
+    steps = Steps(n, TRAFFIC_BATCH * n_ranks, False, Skips(), plan.streams if groups > 1 else None)
+    order, windows, blocks = plan.epoch(0, 0), set(), [np.zeros(0, np.int64) for _ in range(n_nodes)]
+    position = 0
+    while position < n:
+        step = steps.at(position)
+        for node in range(n_nodes):  # its ranks are neighbors: together, they read as one of n_nodes ranks
+            places = step.of_rank(node, n_nodes)
+            windows |= {(node, window) for window in order.windows(places, plan.shuffle)}
+            read = order.records(places, plan.shuffle) // TRAFFIC_BLOCK
+            blocks[node] = np.union1d(blocks[node], read)
+        position = step.after
+    in_step = RANKS_PER_NODE * TRAFFIC_BATCH
+    shared = max(1.0, min(n_nodes / groups, WINDOW_BLOCKS * TRAFFIC_BLOCK / in_step))
+    yield "whole windows, as a loader fetches them", f"{sum(len(window) for _, window in windows) / n:.3f}"
+    yield "s, the least of nodes / groups and window / records of a node in a step", f"{shared:.3f}"
+    yield f"blocks of {TRAFFIC_BLOCK} records alone", f"{sum(map(len, blocks)) * TRAFFIC_BLOCK / n:.3f}"
+    yield f"s (1 - (1 - 1 / s)^{TRAFFIC_BLOCK})", f"{shared * (1 - (1 - 1 / shared) ** TRAFFIC_BLOCK):.3f}"
+
+
 def table(head: str, columns: Mapping[str, Iterator[tuple[str, str]]]) -> str:
     """Return a Markdown table of columns with the same rows."""
     filled = [dict(rows) for rows in columns.values()]
@@ -137,10 +166,14 @@ def table(head: str, columns: Mapping[str, Iterator[tuple[str, str]]]) -> str:
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print the tables."""
     print(table("largest deviation", {name: global_rows(order) for name, order in peers().items()}), end="\n\n")
     shuffles = {f"block_records={block}": Shuffle.of("window", block, WINDOW_BLOCKS) for block in BLOCKS}
-    print(table("", {name: window_rows(shuffle) for name, shuffle in [*shuffles.items(), ("True", Shuffle.of(True))]}))
+    shuffles["True"] = Shuffle.of(True)
+    print(table("", {name: window_rows(shuffle) for name, shuffle in shuffles.items()}), end="\n\n")
+    clusters = dict.fromkeys((ranks, groups) for ranks in RANKS for groups in (ranks // RANKS_PER_NODE, 1))
+    columns = {f"{ranks} ranks, groups={groups}": traffic_rows(ranks, groups) for ranks, groups in clusters}
+    print(table("bytes moved by bytes held", columns))
 
 
 if __name__ == "__main__":

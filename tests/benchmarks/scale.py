@@ -7,7 +7,7 @@ import statistics
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -35,6 +35,24 @@ def measured(data: Data, sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
                 write(path, noise(n, RECORD_BYTES), format, payload="bytes")
                 for what, seconds, records in _costs(path, n):
                     yield {"what": what, "format": format, "records": n, "us": round(seconds / records * 1e6, 4)}
+
+
+def exponents(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Yield operation, format and the exponent of its cost in the number of records: 1 is a straight line."""
+    figures: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for row in rows:
+        of_all = row["records"] if row["what"] == "open and first batch" else 1
+        figures.setdefault((row["what"], row["format"]), []).append((row["records"], row["us"] * of_all))
+    for name, points in figures.items():
+        yield ", ".join(("exponent", *name, f"{slope(points):.2f}"))
+
+
+def slope(points: Sequence[tuple[float, float]]) -> float:
+    """Return the exponent that fits costs over sizes best; NaN of a single size."""
+    if len(points) < 2:
+        return float("nan")
+    sizes, costs = np.log(np.maximum(np.array(points), 1e-9)).T
+    return float(np.polyfit(sizes, costs, 1)[0])
 
 
 def _costs(path: Path, n: int) -> Iterator[tuple[str, float, int]]:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -103,7 +103,7 @@ def test_digits(golden_records: Records) -> None:
 # ---- which payload
 
 
-def guess_payload(samples: list[bytes]) -> str:
+def guess_payload(samples: Iterable[bytes]) -> str:
     """Return the payload that is guessed for a TFRecord file of such records."""
     backend: Any = backends.get("tfrecord")
     payload: str = backend.guess_payload(samples)
@@ -144,6 +144,13 @@ def test_guess_payload(path: str, payload: str, golden_records: Records) -> None
 def test_accidentally_parsing_bytes_are_guessed_as_bytes(blob: bytes) -> None:
     assert guess_payload([blob]) == "bytes"
     assert guess_payload([example(a=1), blob]) == "bytes"
+
+
+def test_guess_payload_reads_no_sample_behind_opaque_bytes() -> None:
+    """Each may be a request."""
+    samples = iter([example(a=1), b"\x07opaque", example(a=2)])
+    assert guess_payload(samples) == "bytes"
+    assert list(samples) == [example(a=2)]
 
 
 def test_guess_of_nothing() -> None:

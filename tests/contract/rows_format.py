@@ -156,9 +156,6 @@ class Rows(FieldsBackend, OptionalFields):
     def create(self, path: Path, *, stored: Spec, resume: bool = False, blocks: bool = False, **_: Any) -> RowsWriter:
         return (BlockWriter if blocks else RowsWriter)(path, stored, resume)
 
-    def shard_names(self, stem: str, count: int, **_: Any) -> list[str]:
-        return [f"{stem}-{number:05d}-of-{count:05d}.rows" for number in range(count)]
-
 
 def register() -> None:
     dataformats.register_backend(Rows(), replace=True)

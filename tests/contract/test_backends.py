@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dataformats.registry import backends
-from dataformats.testing import BackendConformance, FormatCase
-from tests.cases import FORMATS
+from dataformats.testing import BackendConformance, FormatCase, TableConformance
+from tests.cases import FORMATS, TABLES
 
 
 class TestBackends(BackendConformance):
@@ -16,5 +15,8 @@ class TestBackends(BackendConformance):
         return found
 
 
-def test_every_format_has_a_case() -> None:
-    assert {case.format for case in FORMATS} == set(backends)
+class TestTables(TableConformance):
+    @pytest.fixture(params=TABLES, ids=str)
+    def case(self, request: pytest.FixtureRequest) -> FormatCase:
+        found: FormatCase = request.param
+        return found

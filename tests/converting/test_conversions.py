@@ -42,6 +42,11 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> dataformats.RecordSource
     return dataformats.open(path)
 
 
+def names(folder: Path) -> list[str]:
+    """Return the names in a folder, without indexes, which only some formats have."""
+    return sorted(path.name for path in folder.iterdir() if not path.name.endswith(".idx"))
+
+
 def tree(path: Path) -> dict[str, bytes]:
     """Return the content of all files of a target."""
     files = [path] if path.is_file() else sorted(part for part in path.rglob("*") if part.is_file())
@@ -80,7 +85,7 @@ def test_bytes_do_not_depend_on_the_executor(
         for executor in (None, threads, Backwards()):
             report = dataformats.convert(source, tmp_path / "new", format, executor=executor, overwrite=True, **shards)
             assert (report.records, report.omitted) == (100, 0)
-            assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "new.dataformats.json"]
+            assert names(tmp_path) == ["new", "new.dataformats.json"]
             contents.append(tree(tmp_path / "new"))
     assert contents[0] == contents[1] == contents[2]
     assert [found["n"] for found in dataformats.open(tmp_path / "new")] == list(range(100))

@@ -46,7 +46,7 @@ static void prepare(void) {
     fill(original, FILE_BYTES);
     disk_file = new_file(original, FILE_BYTES, disk_path);
     atexit(remove_file);
-    copier = map_copier_open();
+    copier = map_copier_take();
     if (copier != NULL) {
         CHECK(map_file(disk_file, FILE_BYTES + 100, &disk_map) == 0); /* some files are said to be as long */
     }

@@ -76,27 +76,47 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         bytes[i] = next_byte(&in);
     }
     part.memory = bytes;
+    int all_sound = 1;
     if (!part.is_table) {
         const int are_sealed = seal_blocks(&part, bytes, n, &in);
         CHECK(index_is_sound(&part, n, crc32_portable) == are_sealed);
+        all_sound = are_sealed;
         CHECK(!index_is_sound(&part, n + INDEX_ROWS, crc32_portable) || part.n_bytes == 0);
     }
     part.n = n;
     const index_set set = {starts, &part, 1, crc32_portable};
-    index_cursor cursor;
+    index_part mapped_part = part; /* a file: some of its bytes are copied, and it cannot be opened */
+    mapped_part.memory = NULL;
+    mapped_part.path = "";
+    mapped_part.map = (file_map){part.memory, part.n_bytes, 0, 0};
+    const index_set mapped = {starts, &mapped_part, 1, crc32_portable};
+    index_cursor cursor, mapped_cursor;
     index_begin(&cursor);
+    index_begin(&mapped_cursor);
     for (int64_t record = -1; record <= starts[1]; record++) {
         const int32_t file = index_file_of(&set, record);
         int64_t offset, length;
         uint32_t stored;
         CHECK((file == 0) == (record >= 0 && record < starts[1]));
         index_prefetch(&set, record, file);
-        if (file == 0 && index_find(&set, &cursor, record, file, &offset, &length, &stored) == 0) {
+        if (file < 0) {
+            continue;
+        }
+        const int is_found = index_find(&set, &cursor, NULL, record, file, &offset, &length, &stored) == 0;
+        if (is_found) {
             CHECK(record < n);
             (part.is_table ? check_table : check_blocks)(&part, record, n, offset, length, stored);
         }
+        int64_t copied_offset, copied_length;
+        uint32_t copied_stored;
+        CHECK(index_stage(&mapped, &mapped_cursor, &record, 1) == 1);
+        const int is_copied = index_find(&mapped, &mapped_cursor, mapped_cursor.staged[0], record, file, &copied_offset,
+                                         &copied_length, &copied_stored) == 0;
+        CHECK(!is_copied || (is_found && copied_offset == offset && copied_length == length && copied_stored == stored));
+        CHECK(is_copied == is_found || !all_sound || mapped_cursor.copier == NULL);
     }
     index_end(&cursor);
+    index_end(&mapped_cursor);
     free(bytes);
     return 0;
 }

@@ -135,6 +135,25 @@ static void check_pieces(const stored_file *file, const chain *whole, int64_t si
     require_same(file, whole, &joined);
 }
 
+/* Lines fill the window up to the last end, in steps as at once, and none holds another end. */
+static void check_lines(const uint8_t *bytes, int64_t size, int64_t room) {
+    static int64_t lengths[MOST];
+    int64_t at = 0;
+    scan_lines_found step;
+    do {
+        step = scan_lines(bytes, size, at, lengths, room);
+        CHECK(step.n_lines >= 0 && step.n_lines <= room && step.n_crlf <= step.n_lines && step.n_blank <= step.n_lines);
+        for (int64_t i = 0; i < step.n_lines; i++) {
+            const int64_t length = lengths[i] < 0 ? -lengths[i] : lengths[i];
+            CHECK(length > 0 && at + length <= size);
+            CHECK(memchr(bytes + at, '\n', (size_t)length) == bytes + at + length - 1);
+            at += length;
+        }
+        CHECK(at == step.stop);
+    } while (step.n_lines == room);
+    CHECK(memchr(bytes + at, '\n', (size_t)(size - at)) == NULL);
+}
+
 static void put64(uint8_t *to, uint64_t number) {
     for (int i = 0; i < 8; i++) {
         to[i] = (uint8_t)(number >> 8 * i);
@@ -196,6 +215,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         made = realloc(made, file.size > 0 ? (size_t)file.size : 1); /* so that its end is the allocation's */
         file.bytes = made;
     }
+    check_lines(file.bytes, file.size, step);
     whole.n = 0;
     walk(&file, 0, file.size, 0, &whole, ROOM);
     CHECK(whole.why != SCAN_FULL);

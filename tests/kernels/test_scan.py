@@ -203,3 +203,38 @@ def test_scan_refuses_wrong_arguments(suite: Any) -> None:
         suite.scan_ofrecord(np.zeros(10)[::2], 0, lengths)
     with pytest.raises(TypeError):
         suite.scan_ofrecord(b"", 1.0, lengths)
+
+
+LINES = [
+    b"",
+    b"\n",
+    b"no end",
+    b"a\nbb\r\n\r\n \t\r\n\n\nlast",
+    b"\r\n\n\r",
+    bytes(range(256)) * 3,
+    b"x" * 5000 + b"\n" + b" " * 3000 + b"\n",
+]
+
+
+@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize("window", LINES, ids=range(len(LINES)))
+def test_scan_lines(suite: Any, window: bytes) -> None:
+    """The lines of `bytes.split`, from every place and with any room."""
+    for at in sorted({*range(min(20, len(window) + 1)), len(window), len(window) + 5}):
+        lines = [line + b"\n" for line in window[at:].split(b"\n")[:-1]]
+        for room in (0, 1, 2, 100):
+            found, kept = np.zeros(room, np.int64), lines[:room]
+            n, stop, n_crlf, n_blank = suite.scan_lines(window, at, found)
+            blank = [not line.strip(b" \t\r\n") for line in kept]
+            expected = [-len(line) if is_blank else len(line) for line, is_blank in zip(kept, blank, strict=True)]
+            assert (n, found[:n].tolist()) == (len(kept), expected)
+            assert stop == at + sum(map(len, kept))
+            assert (n_crlf, n_blank) == (sum(line.endswith(b"\r\n") for line in kept), sum(blank))
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_scan_lines_refuses_wrong_arguments(suite: Any) -> None:
+    with pytest.raises(ValueError, match=r"^at must be in"):
+        suite.scan_lines(b"", -1, np.zeros(1, np.int64))
+    with pytest.raises(TypeError, match=r"^lengths must be"):
+        suite.scan_lines(b"", 0, np.zeros(1, np.int32))

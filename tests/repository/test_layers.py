@@ -37,7 +37,6 @@ LEVELS = {
     "sidecars": 5,
     "reading": 6,
     "staging": 6,
-    "importing": 7,
     "writing": 6,
     "converting": 7,
     "inspecting": 7,
@@ -188,7 +187,7 @@ NO_SOURCES = {"fs._parent", "self._fs._parent", "func._schema", "leaf._n", "data
 
 
 def test_no_module_uses_private_members_of_sources() -> None:
-    for module in ("importing", "reading.concat", "reading.file_source", "reading.views"):
+    for module in ("reading.concat", "reading.file_source", "reading.views"):
         importlib.import_module(f"dataformats.{module}")
     owners: dict[str, set[str]] = {}  # private name -> the modules whose sources have it
     for cls in source_classes(dataformats.RecordSource):

@@ -23,7 +23,7 @@ MEANINGS = {
     "executor": r"^Executor \| None$",
     "index": r"\bint\b|^str$|Any",  # of a record; `index=` of `open` is a place
     "on_corrupt": r"^(OnCorrupt|DamagePolicy)$",
-    "position": r"^int$",
+    "position": r"\bint\b",
     "positions": r"NDArray\[np.int64\]|ArrayLike|Sequence\[int\]",
     "progress": r"^Callable\[\[int, int\], None\] \| None$",
     "shard_records": r"^int \| None$",

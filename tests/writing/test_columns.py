@@ -25,6 +25,7 @@ VALUES: dict[str, list[Any]] = {
     "uint64": [0, 1, 2**63, 2**64 - 1],
     "float64": [0.5, -0.0, float("inf"), 3],
     "float32[3,0]": [np.zeros((3, 0), np.float32)] * 3,
+    "float64[2,3]": [np.ones((2, 3)), np.arange(6.0).reshape(2, 3, order="F"), np.arange(24.0).reshape(4, 6)[::2, ::2]],
     "float64[3]": [[1, 2.5, 3], np.arange(3.0)[::-1], np.arange(3, dtype=">f8"), np.ones(3, np.float32)],
     "utf8": ["a", "", "héllo", "€" * 100],
     "bytes": [b"a", b"", b"\0" * 5000, bytearray(b"bc")],

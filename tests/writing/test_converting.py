@@ -50,7 +50,7 @@ def test_options_of_the_source(tmp_path: Path) -> None:
     assert dataformats.open(tmp_path / "digits.syr")[5]["image"].dtype == "float32"
 
 
-@pytest.mark.parametrize("name", ["copy", "copy.txt", "a.ffr/b"])
+@pytest.mark.parametrize("name", ["copy", "copy.log", "a.ffr/b"])
 def test_a_name_of_no_format(tmp_path: Path, name: str) -> None:
     with pytest.raises(dataformats.UnknownNameError, match=r"Pass format=\."):
         dataformats.convert("tests/golden/real/photos.tfrecord", tmp_path / name)

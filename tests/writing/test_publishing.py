@@ -90,8 +90,8 @@ NOT_AT_ONCE = ("bag", "older-bag", "newer-bag")  # the name may be missing for a
 
 
 @contextmanager
-def fault(at: int, error: Callable[[], BaseException], stays: bool) -> Iterator[None]:
-    """Let the `at`-th change of a name fail; if that `stays`, all later ones too."""
+def fault(at: int, error: Callable[[], BaseException], stays: bool) -> Iterator[Callable[[], bool]]:
+    """Let the `at`-th change of a name fail; if that `stays`, all later ones too. Yields a test if one has failed."""
     count = -1
 
     def patched(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -108,7 +108,7 @@ def fault(at: int, error: Callable[[], BaseException], stays: bool) -> Iterator[
         for name in STEPS:
             patch.setattr(os, name, patched(getattr(os, name)))
         patch.setattr(rename, "_rename", patched(rename._rename))
-        yield
+        yield lambda: count >= at
 
 
 def disk_full() -> BaseException:
@@ -127,12 +127,13 @@ def test_data_stay_under_their_own_facts(case: str, stays: bool, tmp_path: Path)
         sidecar = path.with_name(path.name + ".dataformats.json")
         before = sidecar.read_text() if sidecar.exists() else None
         error: Callable[[], BaseException] = Killed if stays else disk_full
+        has_failed: Callable[[], bool] = bool
         try:
-            with fault(at, error, stays):
+            with fault(at, error, stays) as has_failed:
                 new.write(folder, overwrite=True)
         except (Killed, OSError):
             pass
-        else:
+        if not has_failed():
             break
         if path.exists():
             assert old.is_in(path) or new.is_in(path), f"step {at}"
@@ -159,12 +160,13 @@ def test_new_data_are_never_there_without_their_sidecar(case: str, stays: bool, 
         folder = tmp_path / str(at)
         folder.mkdir()
         path = folder / new.name
+        has_failed: Callable[[], bool] = bool
         try:
-            with fault(at, Killed if stays else disk_full, stays):
+            with fault(at, Killed if stays else disk_full, stays) as has_failed:
                 new.write(folder, resume=True)
         except (Killed, OSError):
             pass
-        else:
+        if not has_failed():
             break
         if path.exists():
             assert new.is_in(path), f"step {at}"
@@ -281,12 +283,12 @@ def test_old_objects_stay_until_all_new_ones_are_sent(remote: Remote) -> None:
     remote.fail(1000, stays=False)
     write_to("memory://a/x", new, overwrite=True)
     sent = [path for step, path in remote.steps if step == "put_file"]
-    assert len(sent) == 3
+    assert len(sent) == 7  # the shards, their indexes, and these in one object
     assert all(path.startswith("/a/x.partial/") for path in sent)
     first = remote.steps.index(("pipe_file", "/a/x.dataformats.json"))
     assert first > remote.steps.index(("put_file", sent[-1]))
     assert not any(path.startswith("/a/x/") for _, path in remote.steps[:first])
-    assert [step for step, _ in remote.steps].count("cp_file") == 3
+    assert [step for step, _ in remote.steps].count("cp_file") == 4
 
 
 def test_leftovers_are_deleted_and_other_objects_are_not(remote: Remote) -> None:

@@ -152,7 +152,8 @@ def test_overwriting_is_refused_too(case: str, tmp_path: Path) -> None:
         assert repr(str(path)) in str(error.value)
     first.abort()
     assert records_in(path, case) == []
-    assert {entry.name for entry in tmp_path.iterdir()} <= {path.name, f"{path.name}.dataformats.json", "x.idx"}
+    sidecars = {f"{path.name}.dataformats.json", f"{path.name}.dataformats.idx", "x.idx"}
+    assert {entry.name for entry in tmp_path.iterdir()} <= {path.name, *sidecars}
 
 
 def test_data_growing_in_place_are_not_overwritten(tmp_path: Path) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import errno
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import dataformats
+from dataformats.errors import SpecError
 from dataformats.images import CenterCrop, RandomResizedCrop, Resize
+from dataformats.interfaces import Backend, Reader, ReaderOptions, SniffResult, StoredFile, backends
 
 
 @pytest.mark.parametrize("kind", ["flaot32", "str", "jpgg[]?"])
@@ -59,6 +62,7 @@ def write(path: Path) -> None:
         "writing.shard_writer.ShardWriter.flush",
         "writing.shard_writer.ShardWriter.finish",
         "staging.local_area.LocalArea.begin",
+        "staging.lock.NameLock.write",
     ],
 )
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
@@ -117,11 +121,44 @@ def test_the_name_gives_the_format(tmp_path: Path, name: str, format: str) -> No
     assert dataformats.open(tmp_path / name, payload=options.get("payload")).format == format
 
 
-@pytest.mark.parametrize("name", ["x", "x.txt", "x.gz"])
+@pytest.mark.parametrize("name", ["x", "x.log", "x.gz"])
 def test_name_without_a_format_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(dataformats.UnknownNameError, match=r"format for the name.*Pass format="):
         dataformats.create(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
+
+
+class ReadOnly(Backend):
+    name = "readonly"
+    suffixes = (".readonly", ".ffr")
+
+    def sniff(self, file: StoredFile) -> SniffResult:
+        return SniffResult("no")
+
+    def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> Reader:
+        raise NotImplementedError
+
+
+def test_read_only_formats_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(backends._objects, "readonly", ReadOnly())
+    source = dataformats.open("tests/golden/real/digits-*.tfrecord")
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("x.readonly", {}),
+        ("x", {"format": "readonly"}),
+        ("x.readonly", {"y": 1}),
+    ]
+    for path, options in calls:
+        message = r"^readonly files are read, not written\. Pass another format=\.$"
+        with pytest.raises(SpecError, match=message):
+            dataformats.create(tmp_path / path, **options)
+        with pytest.raises(SpecError, match=message):
+            dataformats.convert(source, tmp_path / path, **options)
+    with pytest.raises(dataformats.UnknownNameError) as unknown:
+        dataformats.create(tmp_path / "x.unknown")
+    assert {"ffrecord", "readonly"} & {*unknown.value.known} == {"ffrecord"}
+    assert list(tmp_path.iterdir()) == []
+    dataformats.create(tmp_path / "x.ffr").close()  # of the two formats with this suffix, the one that is written
+    assert dataformats.open(tmp_path / "x.ffr", format="ffrecord").format == "ffrecord"
 
 
 @pytest.mark.parametrize("value", [True, 2.0, "2", -1])

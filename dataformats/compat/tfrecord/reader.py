@@ -86,7 +86,7 @@ def _runs(
     if compression_type not in (None, "gzip"):
         raise ValueError(f"compression_type should be either 'gzip' or None, found {compression_type!r}")
     compression = compression_type or "auto"
-    with arguments_of(data_path, format="tfrecord", payload="bytes", compression=compression).open() as source:
+    with arguments_of(data_path, format="tfrecord", payload="bytes", compression=compression).open_files() as source:
         try:
             for first, blobs in _parts(source, index_path, shard):
                 for start in range(0, len(blobs), _RECORDS):

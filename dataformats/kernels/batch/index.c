@@ -16,24 +16,36 @@
 #define AROUND 12 /* bytes of a block besides its rows: the sum before it, and its checksum */
 
 void index_begin(index_cursor *cursor) {
-    cursor->opened = cursor->read = NULL;
+    cursor->opened = NULL;
     cursor->fd = -1;
+    cursor->sound = NULL;
+    cursor->copier = NULL;
 }
 
-void index_end(index_cursor *cursor) {
+static void close_file(index_cursor *cursor) {
 #ifdef INDEX_POSIX
     if (cursor->fd >= 0) {
         close(cursor->fd);
     }
 #endif
-    index_begin(cursor);
+    cursor->opened = NULL;
+    cursor->fd = -1;
 }
+
+void index_end(index_cursor *cursor) {
+    close_file(cursor);
+    if (cursor->copier != NULL) {
+        map_copier_give(cursor->copier);
+        cursor->copier = NULL;
+    }
+}
+
 
 /* Read `n` bytes of the file of a part. Return 0, or -1. */
 static int read_file(const index_part *part, index_cursor *cursor, int64_t offset, int64_t n, uint8_t *to) {
 #ifdef INDEX_POSIX
     if (cursor->opened == NULL || strcmp(cursor->opened->path, part->path) != 0) {
-        index_end(cursor);
+        close_file(cursor);
         cursor->fd = open(part->path, O_RDONLY | O_CLOEXEC);
         cursor->opened = part;
     }
@@ -48,11 +60,14 @@ static int read_file(const index_part *part, index_cursor *cursor, int64_t offse
 #endif
 }
 
-/* Return `n` bytes of a part, in memory or read to `room`; NULL if there are none. */
-static const uint8_t *bytes_at(const index_part *part, index_cursor *cursor, int64_t offset, int64_t n,
-                               uint8_t *room) {
+/* Return `n` bytes of a part, in memory, as copied, or read to `room`; NULL if there are none. */
+static const uint8_t *bytes_at(const index_part *part, index_cursor *cursor, const uint8_t *copied, int64_t offset,
+                               int64_t n, uint8_t *room) {
     if (part->memory != NULL) {
         return offset >= 0 && offset <= part->n_bytes - n ? part->memory + offset : NULL;
+    }
+    if (copied != NULL) {
+        return copied;
     }
     return read_file(part, cursor, offset, n, room) == 0 ? room : NULL;
 }
@@ -68,6 +83,23 @@ static int64_t rows_in(int64_t block, int64_t n) {
 
 int64_t index_blocks_bytes(const index_part *part, int64_t n) {
     return row_bytes(part) == 0 ? 0 : (n + INDEX_ROWS - 1) / INDEX_ROWS * AROUND + n * row_bytes(part);
+}
+
+void index_map(index_part *part, int64_t n) {
+#ifdef INDEX_POSIX
+    const int fd = open(part->path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        const int64_t offsets_end = part->base + (part->is_table ? 8 * n : index_blocks_bytes(part, n));
+        const int64_t checksums_end = part->is_table ? part->checksums + 4 * n : 0;
+        const int64_t end = offsets_end > checksums_end ? offsets_end : checksums_end;
+        if (map_file(fd, end, &part->map) < 0) {
+            part->map.memory = NULL;
+        }
+        close(fd);
+    }
+#else
+    (void)part, (void)n;
+#endif
 }
 
 static int is_sound(const index_part *part, const uint8_t *block, int64_t rows, crc_kernel *crc32) {
@@ -88,18 +120,73 @@ int index_is_sound(const index_part *part, int64_t n, crc_kernel *crc32) {
     return 1;
 }
 
-/* Return a sound block; NULL if it is damaged or missing. */
-static const uint8_t *block_at(const index_set *set, const index_part *part, index_cursor *cursor, int64_t block,
-                               int64_t n) {
-    const int64_t rows = rows_in(block, n), offset = part->base + block * full_block_bytes(part);
-    if (part->memory == NULL && cursor->read == part && cursor->block == block) {
-        return cursor->bytes;
+/* The bytes of an index from `offset`. */
+typedef struct {
+    int64_t offset, n;
+} byte_range;
+
+/* Set `ranges` to what `row` of `n` needs, and return their number. */
+static int ranges_of(const index_part *part, int64_t row, int64_t n, byte_range *ranges) {
+    if (part->is_table) {
+        const int64_t first = row > 0 ? row - 1 : 0, stop = row + 3 < n ? row + 3 : n;
+        ranges[0] = (byte_range){part->base + 8 * first, 8 * (stop - first)};
+        ranges[1] = (byte_range){part->checksums + 4 * row, 4};
+        return 2;
     }
-    const uint8_t *bytes = bytes_at(part, cursor, offset, rows * row_bytes(part) + AROUND, cursor->bytes);
+    const int64_t block = row / INDEX_ROWS;
+    ranges[0] = (byte_range){part->base + block * full_block_bytes(part), rows_in(block, n) * row_bytes(part) + AROUND};
+    return row_bytes(part) > 0;
+}
+
+int64_t index_stage(const index_set *set, index_cursor *cursor, const int64_t *records, int64_t n) {
+    read_part pieces[INDEX_PIECES * INDEX_STAGED];
+    const uint8_t **targets[INDEX_PIECES * INDEX_STAGED];
+    int n_pieces = 0;
+    n = n < INDEX_STAGED ? n : INDEX_STAGED;
+    memset(cursor->staged, 0, (size_t)n * sizeof *cursor->staged);
+    cursor->sound = NULL;
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t file = index_file_of(set, records[i]);
+        const index_part *part = file < 0 ? NULL : &set->parts[file];
+        const int64_t rows = part == NULL ? 0 : atomic_load_explicit(&part->n, memory_order_acquire);
+        const int64_t row = rows == 0 ? 0 : records[i] - set->starts[file];
+        byte_range ranges[INDEX_PIECES];
+        const int n_ranges = row < rows && part->map.memory != NULL ? ranges_of(part, row, rows, ranges) : 0;
+        for (int k = 0; k < n_ranges; k++) {
+            if (ranges[k].offset >= 0 && ranges[k].offset <= part->map.n_bytes - ranges[k].n) {
+                void *from = (void *)(uintptr_t)(part->map.memory + ranges[k].offset);
+                pieces[n_pieces] = (read_part){from, (size_t)ranges[k].n};
+                targets[n_pieces++] = &cursor->staged[i][k];
+            }
+        }
+    }
+    if (n_pieces > 0 && cursor->copier == NULL) {
+        cursor->copier = map_copier_take();
+    }
+    const uint8_t *from = n_pieces == 0 || cursor->copier == NULL ? NULL : map_copy(cursor->copier, pieces, n_pieces);
+    for (int i = 0; from != NULL && i < n_pieces; i++) {
+        *targets[i] = from;
+        from += pieces[i].n_bytes;
+    }
+    return n;
+}
+
+/* Return the sound block with a row; NULL if it is damaged or missing. */
+static const uint8_t *block_at(const index_set *set, const index_part *part, index_cursor *cursor,
+                               const uint8_t *const *staged, int64_t row, int64_t n) {
+    const int64_t block = row / INDEX_ROWS;
+    if (cursor->sound != NULL && cursor->part == part && cursor->block == block) {
+        return cursor->sound;
+    }
+    byte_range range;
+    ranges_of(part, row, n, &range);
+    const uint8_t *bytes =
+        bytes_at(part, cursor, staged == NULL ? NULL : staged[0], range.offset, range.n, cursor->bytes);
     if (part->memory == NULL) {
-        cursor->read = bytes != NULL && is_sound(part, bytes, rows, set->crc32) ? part : NULL;
+        cursor->sound = bytes != NULL && is_sound(part, bytes, rows_in(block, n), set->crc32) ? bytes : NULL;
+        cursor->part = part;
         cursor->block = block;
-        return cursor->read == NULL ? NULL : bytes;
+        return cursor->sound;
     }
     return bytes;
 }
@@ -145,13 +232,14 @@ static uint64_t sum_of(const uint8_t *column, index_column kind, int64_t n) {
     return sum;
 }
 
-static int find_in_blocks(const index_set *set, const index_part *part, index_cursor *cursor, int64_t row, int64_t n,
-                          int64_t *offset, int64_t *length, uint32_t *stored) {
+static int find_in_blocks(const index_set *set, const index_part *part, index_cursor *cursor,
+                          const uint8_t *const *staged, int64_t row, int64_t n, int64_t *offset, int64_t *length,
+                          uint32_t *stored) {
     const int64_t block = row / INDEX_ROWS, at = row % INDEX_ROWS;
     uint64_t before = (uint64_t)part->length.constant * (uint64_t)(block * INDEX_ROWS);
     const uint8_t *column = NULL;
     if (row_bytes(part) > 0) {
-        const uint8_t *bytes = block_at(set, part, cursor, block, n);
+        const uint8_t *bytes = block_at(set, part, cursor, staged, row, n);
         if (bytes == NULL) {
             return -1;
         }
@@ -168,12 +256,16 @@ static int find_in_blocks(const index_set *set, const index_part *part, index_cu
 
 /* A table is as sound as the checksum over all of it says, if it has one: a record whose neighbors have offsets out of
  * order is not found here. */
-static int find_in_table(const index_part *part, index_cursor *cursor, int64_t row, int64_t n, int64_t *offset,
-                         int64_t *length, uint32_t *stored) {
+static int find_in_table(const index_part *part, index_cursor *cursor, const uint8_t *const *staged, int64_t row,
+                         int64_t n, int64_t *offset, int64_t *length, uint32_t *stored) {
     uint8_t room[4 * 8], checksum[4];
-    const int64_t first = row > 0 ? row - 1 : 0, stop = row + 3 < n ? row + 3 : n, count = stop - first;
-    const uint8_t *bytes = bytes_at(part, cursor, part->base + 8 * first, 8 * count, room);
-    const uint8_t *sum = bytes_at(part, cursor, part->checksums + 4 * row, 4, checksum);
+    byte_range ranges[INDEX_PIECES];
+    ranges_of(part, row, n, ranges);
+    const int64_t first = row > 0 ? row - 1 : 0, count = ranges[0].n / 8;
+    const uint8_t *bytes =
+        bytes_at(part, cursor, staged == NULL ? NULL : staged[0], ranges[0].offset, ranges[0].n, room);
+    const uint8_t *sum =
+        bytes_at(part, cursor, staged == NULL ? NULL : staged[1], ranges[1].offset, ranges[1].n, checksum);
     if (bytes == NULL || sum == NULL || part->start < 0) {
         return -1;
     }
@@ -231,14 +323,14 @@ void index_prefetch(const index_set *set, int64_t record, int32_t file) {
 #endif
 }
 
-int index_find(const index_set *set, index_cursor *cursor, int64_t record, int32_t file, int64_t *offset,
-               int64_t *length, uint32_t *stored) {
+int index_find(const index_set *set, index_cursor *cursor, const uint8_t *const *staged, int64_t record, int32_t file,
+               int64_t *offset, int64_t *length, uint32_t *stored) {
     const index_part *part = &set->parts[file];
     const int64_t row = record - set->starts[file];
     const int64_t n = atomic_load_explicit(&part->n, memory_order_acquire);
     if (row >= n) {
         return -1; /* it is not loaded, or the record behind its last one, which is a problem */
     }
-    return part->is_table ? find_in_table(part, cursor, row, n, offset, length, stored)
-                          : find_in_blocks(set, part, cursor, row, n, offset, length, stored);
+    return part->is_table ? find_in_table(part, cursor, staged, row, n, offset, length, stored)
+                          : find_in_blocks(set, part, cursor, staged, row, n, offset, length, stored);
 }

@@ -1,7 +1,8 @@
 /* Finds records in the indexes of files: in packed blocks, or in a table of offsets and checksums.
  *
- * An index lies in memory, or in a file. A file is opened for a batch and read by `pread`: a mapped file that is
- * truncated would end the process. */
+ * An index lies in memory, or in a file. What some records need of mapped files is copied by one system call
+ * (`io/map_copy.h`): a plain read of a map would end the process if the file was truncated. Other files are opened for a
+ * batch and read by `pread`. */
 #ifndef DATAFORMATS_INDEX_H
 #define DATAFORMATS_INDEX_H
 
@@ -9,6 +10,7 @@
 #include <stdint.h>
 
 #include "checksum/crc.h"
+#include "io/map_copy.h"
 
 #define INDEX_ROWS 64 /* of a block */
 #define INDEX_BLOCK_BYTES (INDEX_ROWS * 16 + 12)
@@ -24,6 +26,7 @@ typedef struct {
 typedef struct {
     const uint8_t *memory; /* the bytes of the index; blocks are verified. NULL: they lie in the file at `path` */
     const char *path;
+    file_map map; /* of that file; its memory may be NULL */
     int64_t n_bytes; /* of memory */
     int64_t base;    /* where blocks begin, or offsets */
     int64_t start;   /* of the first blob; of a table: where the first record must begin */
@@ -42,16 +45,29 @@ typedef struct {
     crc_kernel *crc32;
 } index_set;
 
-/* What a batch has open: the last file, and the last block read. */
+#define INDEX_STAGED (MAP_COPY_BYTES / INDEX_BLOCK_BYTES) /* records: their blocks fit into one copy */
+
+/* What one record needs of its index: a block; or offsets, and a checksum. */
+#define INDEX_PIECES 2
+typedef const uint8_t *index_pieces[INDEX_PIECES];
+
+/* What a batch has open. */
 typedef struct {
-    const index_part *opened, *read;
+    const index_part *opened; /* the part whose file is `fd` */
     int fd;
+    const index_part *part; /* the part of the block that was found sound last, unless that is NULL */
     int64_t block;
+    const uint8_t *sound;
     uint8_t bytes[INDEX_BLOCK_BYTES];
+    map_copier *copier;
+    index_pieces staged[INDEX_STAGED]; /* copied for records; NULL: not copied */
 } index_cursor;
 
 void index_begin(index_cursor *cursor);
 void index_end(index_cursor *cursor);
+
+/* Map the index of `n` rows in the file of a part, if the system and the budget of maps allow it. */
+void index_map(index_part *part, int64_t n);
 
 /* Return the bytes of the rows of all blocks of a part. */
 int64_t index_blocks_bytes(const index_part *part, int64_t n);
@@ -67,9 +83,12 @@ void index_prefetch(const index_set *set, int64_t record, int32_t file);
 
 #define INDEX_AHEAD 8 /* records to prefetch before one is looked up */
 
-/* Find the blob of a record of a file. Return 0, or -1 if it is not known here: its index is not loaded or damaged, or
- * the record has a problem. */
-int index_find(const index_set *set, index_cursor *cursor, int64_t record, int32_t file, int64_t *offset,
-               int64_t *length, uint32_t *stored);
+/* Copy what the first records need of mapped indexes to `cursor->staged`. Return their number, at most INDEX_STAGED. */
+int64_t index_stage(const index_set *set, index_cursor *cursor, const int64_t *records, int64_t n);
+
+/* Find the blob of a record of a file. `staged` has what was copied for it, or is NULL. Return 0, or -1 if it is not
+ * known here: its index is not loaded or damaged, or the record has a problem. */
+int index_find(const index_set *set, index_cursor *cursor, const uint8_t *const *staged, int64_t record, int32_t file,
+               int64_t *offset, int64_t *length, uint32_t *stored);
 
 #endif

@@ -58,10 +58,10 @@ static void fill_axis(axis *of, float from, float to, int64_t size, int64_t firs
     }
 }
 
-/* Return how many rows a ring has for sums of so many pairs of rows. */
+/* Return how many rows a ring has for sums of so many pairs of rows, and some rows ahead. */
 static int64_t ring_rows(int64_t most_pairs_of_rows) {
     int64_t n = 2;
-    while (n < 2 * most_pairs_of_rows) {
+    while (n < 2 * most_pairs_of_rows + RESAMPLE_ROWS) {
         n *= 2;
     }
     return n;
@@ -111,6 +111,12 @@ int64_t resample_scratch(const resample_job *job) {
     return n_axes + (ring_rows(axes[1].most) + 1) * stride_of(job);
 }
 
+/* Return the end of an output's inputs, of which there are `n`: the second of the last pair may not exist. */
+static int64_t end_of(const span *of, int64_t n) {
+    const int64_t end = of->first + 2 * (int64_t)of->n_pairs;
+    return end < n ? end : n;
+}
+
 /* Put a row of pixels in its place. */
 static void place_row(const resample_job *job, const uint8_t *row, int64_t y, uint8_t *out) {
     const int64_t width = job->part[2];
@@ -136,17 +142,24 @@ void resample(const resample_job *job, const resample_variant *variant, void *sc
                   room);
     }
     const axis *down = &axes[1];
-    const row_plan across = {axes[0].spans, axes[0].weights, axes[0].most, job->part[2], job->flip};
+    const int64_t row_bytes = job->width * 3;
+    const row_plan across = {axes[0].spans,  axes[0].weights, axes[0].most,
+                             job->part[2],   job->flip,       row_bytes,
+                             job->image + job->height * row_bytes};
     const row_ring last = {rows, ring_rows(down->most), stride_of(job)};
-    const uint8_t *end = job->image + job->height * job->width * 3;
     uint8_t *line = rows + last.n_rows * last.stride;
     memset(rows, 0, (size_t)(last.n_rows * last.stride)); /* the second row of a pair may have weight 0 */
     int64_t next = down->spans[0].first;
+    const int64_t stop = end_of(&down->spans[job->part[3] - 1], job->height);
     for (int64_t y = 0; y < job->part[3]; y++) {
         const span *of = &down->spans[y];
-        const int64_t stop = of->first + 2 * of->n_pairs;
-        for (next = next < of->first ? of->first : next; next < stop && next < job->height; next++) {
-            variant->along(&across, job->image + next * job->width * 3, end, ring_row(&last, next));
+        next = next < of->first ? of->first : next;
+        const int64_t n_lacking = end_of(of, stop) - next;
+        if (n_lacking > 0) {
+            const int64_t n = (n_lacking + RESAMPLE_ROWS - 1) / RESAMPLE_ROWS * RESAMPLE_ROWS;
+            const int64_t n_rows = n < stop - next ? n : stop - next;
+            variant->along(&across, job->image + next * row_bytes, next, n_rows, &last);
+            next += n_rows;
         }
         variant->over(&last, of, down->weights + y * down->most, 3 * job->part[2], line);
         place_row(job, line, y, out);

@@ -6,7 +6,7 @@ static inline uint8_t rounded(int32_t high, int32_t low) {
     return (uint8_t)(value > 255 ? 255 : value);
 }
 
-static void along_portable(const row_plan *plan, const uint8_t *row, const uint8_t *end, uint8_t *out) {
+static void along_one(const row_plan *plan, const uint8_t *row, uint8_t *out) {
     for (int64_t x = 0; x < plan->n; x++, out += 3) {
         const int64_t from = plan->flip ? plan->n - 1 - x : x;
         const span *of = &plan->spans[from];
@@ -14,7 +14,7 @@ static void along_portable(const row_plan *plan, const uint8_t *row, const uint8
         const uint8_t *at = row + 3 * of->first;
         int32_t high[3] = {0}, low[3] = {0};
         for (int32_t i = 0; i < of->n_pairs; i++, at += 6) {
-            const uint8_t *next = at + 3 < end ? at + 3 : at; /* the second of a pair may have weight 0 */
+            const uint8_t *next = at + 3 < plan->end ? at + 3 : at; /* the second of a pair may have weight 0 */
             for (int c = 0; c < 3; c++) {
                 high[c] += at[c] * weights[i].high[0] + next[c] * weights[i].high[1];
                 low[c] += at[c] * weights[i].low[0] + next[c] * weights[i].low[1];
@@ -23,6 +23,12 @@ static void along_portable(const row_plan *plan, const uint8_t *row, const uint8
         for (int c = 0; c < 3; c++) {
             out[c] = rounded(high[c], low[c]);
         }
+    }
+}
+
+static void along_portable(const row_plan *plan, const uint8_t *row, int64_t y, int64_t n_rows, const row_ring *out) {
+    for (int64_t i = 0; i < n_rows; i++) {
+        along_one(plan, row + i * plan->row_bytes, ring_row(out, y + i));
     }
 }
 

@@ -1,21 +1,14 @@
-#define _GNU_SOURCE /* before any header: process.h */
 /* Reads cached data at once, and cold data together by an engine that waits for many reads. */
 #include "io/engine.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "io/map_copy.h"
-#include "io/process.h"
 #include "io/request.h"
-
-#define COPIERS 8 /* kept for later; each has a descriptor */
 
 typedef struct {
     read_engine *threads;
     read_engine *uring; /* NULL if refused */
-    map_copier *_Atomic copiers[COPIERS];
-    atomic_int refuses_copiers;
 } auto_state;
 
 static int auto_open(read_engine *engine) {
@@ -43,42 +36,7 @@ static void auto_close(read_engine *engine) {
         engine_close(state->uring);
     }
     engine_close(state->threads);
-    for (int i = 0; i < COPIERS; i++) {
-        map_copier *copier = atomic_load(&state->copiers[i]);
-        if (copier != NULL) {
-            map_copier_close(copier);
-        }
-    }
     free(state);
-}
-
-map_copier *read_take_copier(read_engine *engine) {
-    if (!read_tries_first(engine) || engine->owner != this_process()) {
-        return NULL;
-    }
-    auto_state *state = engine->state;
-    for (int i = 0; i < COPIERS; i++) {
-        map_copier *copier = atomic_exchange(&state->copiers[i], NULL);
-        if (copier != NULL) {
-            return copier;
-        }
-    }
-    map_copier *copier = atomic_load(&state->refuses_copiers) ? NULL : map_copier_open();
-    if (copier == NULL) {
-        atomic_store(&state->refuses_copiers, 1);
-    }
-    return copier;
-}
-
-void read_give_copier(read_engine *engine, map_copier *copier) {
-    auto_state *state = engine->state;
-    for (int i = 0; i < COPIERS; i++) {
-        map_copier *none = NULL;
-        if (atomic_compare_exchange_strong(&state->copiers[i], &none, copier)) {
-            return;
-        }
-    }
-    map_copier_close(copier);
 }
 
 static int has_ring(const auto_state *state) {

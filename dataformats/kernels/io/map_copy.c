@@ -30,8 +30,11 @@
 #define SPARE_FILES 16  /* descriptors that are left to the rest of the process */
 
 /* Pages of maps that were touched count as memory of the process, until they are unmapped. */
-#define MOST_MAPPED_BYTES ((int64_t)512 << 20)
+#define MOST_MAPPED_SHARE 4 /* a quarter of the memory of the machine */
 static _Atomic int64_t n_mapped_bytes;
+
+#define COPIERS 8 /* kept for later; each has a descriptor */
+static map_copier *_Atomic copiers[COPIERS];
 
 struct map_copier {
     int fd;
@@ -54,7 +57,22 @@ static int open_memory(void) {
     return fd;
 }
 
-map_copier *map_copier_open(void) {
+static void close_copier(map_copier *copier) {
+    munmap(copier->memory, MAP_COPY_BYTES);
+    close(copier->fd);
+    free(copier);
+}
+
+map_copier *map_copier_take(void) {
+    for (int i = 0; i < COPIERS; i++) {
+        map_copier *copier = atomic_exchange(&copiers[i], NULL);
+        if (copier != NULL && copier->owner == this_process()) {
+            return copier;
+        }
+        if (copier != NULL) {
+            close_copier(copier);
+        }
+    }
     map_copier *copier = calloc(1, sizeof *copier);
     if (copier == NULL || (copier->fd = open_memory()) < 0) {
         free(copier);
@@ -71,10 +89,14 @@ map_copier *map_copier_open(void) {
     return copier;
 }
 
-void map_copier_close(map_copier *copier) {
-    munmap(copier->memory, MAP_COPY_BYTES);
-    close(copier->fd);
-    free(copier);
+void map_copier_give(map_copier *copier) {
+    for (int i = 0; i < COPIERS; i++) {
+        map_copier *none = NULL;
+        if (atomic_compare_exchange_strong(&copiers[i], &none, copier)) {
+            return;
+        }
+    }
+    close_copier(copier);
 }
 
 const uint8_t *map_copy(map_copier *copier, const read_part *pieces, int n_pieces) {
@@ -99,7 +121,8 @@ int map_file(int fd, int64_t n_bytes, file_map *map) {
     if (n_bytes <= 0 || fstat(fd, &info) != 0) {
         return -1;
     }
-    const int has_room = atomic_fetch_add(&n_mapped_bytes, n_bytes) <= MOST_MAPPED_BYTES - n_bytes;
+    const int64_t most = (int64_t)sysconf(_SC_PHYS_PAGES) / MOST_MAPPED_SHARE * sysconf(_SC_PAGESIZE);
+    const int has_room = atomic_fetch_add(&n_mapped_bytes, n_bytes) <= most - n_bytes;
     void *memory = has_room ? mmap(NULL, (size_t)n_bytes, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
     if (memory == MAP_FAILED) {
         atomic_fetch_sub(&n_mapped_bytes, n_bytes);
@@ -116,9 +139,9 @@ void unmap_file(const file_map *map) {
 
 #else
 
-map_copier *map_copier_open(void) { return NULL; }
+map_copier *map_copier_take(void) { return NULL; }
 
-void map_copier_close(map_copier *copier) { (void)copier; }
+void map_copier_give(map_copier *copier) { (void)copier; }
 
 const uint8_t *map_copy(map_copier *copier, const read_part *pieces, int n_pieces) {
     (void)copier, (void)pieces, (void)n_pieces;

@@ -11,13 +11,15 @@
 
 #include "io/read.h"
 
+typedef struct map_copier map_copier;
+
 #define MAP_COPY_BYTES (64 << 10) /* of one call: they stay in the second-level cache */
 #define MAP_COPY_ALIGN 64         /* pieces that begin and end at such offsets are copied a fifth faster */
 
-/* Return a new copier, for one thread at a time, and for this process; NULL if the system refuses one. */
-map_copier *map_copier_open(void);
+/* Return a copier that no other thread of this process has, until it is given back; NULL if the system refuses one. */
+map_copier *map_copier_take(void);
 
-void map_copier_close(map_copier *copier);
+void map_copier_give(map_copier *copier);
 
 /* Copy pieces, together at most MAP_COPY_BYTES. Return where they lie, back to back, until the next call; NULL if the
  * system did not copy them all. */
@@ -33,7 +35,8 @@ typedef struct {
     uint64_t device, inode;
 } file_map;
 
-/* Map a file. Return 0, or -1 if that is not possible, or if more than 512 MiB would be mapped in this process. */
+/* Map a file. Return 0, or -1 if that is not possible, or if more than a quarter of the machine's memory would be mapped
+ * in this process. */
 int map_file(int fd, int64_t n_bytes, file_map *map);
 
 void unmap_file(const file_map *map);

@@ -37,11 +37,4 @@ int64_t run_requests(read_engine *engine, read_request *requests, int64_t n_requ
  * first step by `request_try`, and leave only the other requests to the engine. False for NULL. */
 int read_tries_first(const read_engine *engine);
 
-typedef struct map_copier map_copier;
-
-/* Return a copier of mapped files that no other thread has, until it is given back; NULL if the engine does not read
- * cached data first, or the system refuses it. */
-map_copier *read_take_copier(read_engine *engine);
-void read_give_copier(read_engine *engine, map_copier *copier);
-
 #endif

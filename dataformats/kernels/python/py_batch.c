@@ -68,7 +68,7 @@ static void release(batch_arguments *held) {
         free(held->workers[i].scratch);
         free(held->workers[i].parts);
         if (held->workers[i].copier != NULL) {
-            read_give_copier(held->engine, held->workers[i].copier);
+            map_copier_give(held->workers[i].copier);
         }
     }
     free(held->workers);
@@ -189,7 +189,7 @@ static void do_share(void *context, int64_t share, int worker) {
         }
     }
     if (held->has_maps && room->copier == NULL) {
-        room->copier = read_take_copier(held->engine);
+        room->copier = map_copier_take();
     }
     int waited = atomic_load_explicit(&held->waited, memory_order_relaxed);
     if (batch_copy(plan, share, held->n_shares) < 0 ||
@@ -235,7 +235,7 @@ static void add_maps(batch_arguments *held) {
     const batch *plan = &held->plan;
     int32_t last = -1;
     if (held->known == NULL || atomic_load(&held->known->warmth) != WARMTH_WARM || plan->n_runs == 0 ||
-        (held->workers[0].copier = read_take_copier(held->engine)) == NULL) {
+        !read_tries_first(held->engine) || (held->workers[0].copier = map_copier_take()) == NULL) {
         return;
     }
     for (int64_t i = 0; i < plan->n_runs; i++) {

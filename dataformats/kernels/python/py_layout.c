@@ -6,6 +6,7 @@
 
 #include "scan/tfrecord.h"
 
+#define MOST_MAPS 256 /* of indexes, and of files */
 #define EXTENTS "dataformats.extents"
 #define FILES "dataformats.files"
 #define LAID "dataformats.laid"
@@ -15,6 +16,9 @@
 static void free_extents(held_extents *held) {
     for (int64_t i = 0; held->sources != NULL && i < held->set.n_files; i++) {
         Py_XDECREF(held->sources[i]);
+        if (held->set.parts[i].map.memory != NULL) {
+            unmap_file(&held->set.parts[i].map);
+        }
     }
     free(held->sources);
     free(held->set.parts);
@@ -163,10 +167,10 @@ static PyObject *hold_part(PyObject *const *args, index_part part) {
     }
     Py_INCREF(args[3]);
     held->sources[file] = args[3];
-    held->set.parts[file] = part;
-    if (is_path) {
-        atomic_store(&held->has_files, 1);
+    if (is_path && atomic_fetch_add(&held->n_paths, 1) < MOST_MAPS) {
+        index_map(&part, n);
     }
+    held->set.parts[file] = part;
     atomic_store_explicit(&held->set.parts[file].n, n, memory_order_release);
     Py_RETURN_TRUE;
 }
@@ -206,16 +210,22 @@ int64_t held_look_up(const held_extents *held, const int64_t *records, int64_t n
     if (held->sources == NULL) {
         return layout_look_up(&held->field.extents, records, n, file, offset, length, stored);
     }
+    const int reads_files = atomic_load(&held->n_paths) > 0;
     index_cursor cursor;
-    int64_t i = 0, near = 0;
+    int64_t i = 0, near = 0, first = 0, staged = 0;
     index_begin(&cursor);
     for (; i < n; i++) {
+        if (reads_files && i == staged) {
+            first = i;
+            staged = i + index_stage(&held->set, &cursor, records + i, n - i);
+        }
         for (; near < n && near <= i + INDEX_AHEAD; near++) {
             file[near] = index_file_of(&held->set, records[near]);
             index_prefetch(&held->set, records[near], file[near]);
         }
         if (file[i] < 0 ||
-            index_find(&held->set, &cursor, records[i], file[i], &offset[i], &length[i], &stored[i]) < 0) {
+            index_find(&held->set, &cursor, reads_files ? cursor.staged[i - first] : NULL, records[i], file[i],
+                       &offset[i], &length[i], &stored[i]) < 0) {
             break;
         }
     }
@@ -275,8 +285,6 @@ static PyObject *native_look_up(PyObject *module, PyObject *const *args, Py_ssiz
 }
 
 /* ---- files */
-
-#define MOST_MAPS 256
 
 static void free_files(held_files *held) {
     for (int64_t i = 0; held->maps != NULL && i < held->n; i++) {
@@ -420,7 +428,7 @@ static int look_up(laid_out *laid, const int64_t *records, int64_t n) {
         int32_t *file = (int32_t *)(void *)(length + n);
         uint32_t *stored = (uint32_t *)(void *)(file + n);
         int64_t wrong;
-        if (atomic_load(&held->has_files)) {
+        if (atomic_load(&held->n_paths) > 0) {
             Py_BEGIN_ALLOW_THREADS wrong = held_look_up(held, records, n, file, offset, length, stored);
             Py_END_ALLOW_THREADS
         } else {

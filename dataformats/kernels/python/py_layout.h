@@ -41,7 +41,7 @@ typedef struct {
     index_set set;                          /* of `hold_index`, instead of extents */
     Py_buffer starts;                       /* its array */
     PyObject **sources;                     /* of each part of the set; NULL without a set */
-    atomic_int has_files;                   /* some parts are read from files: release the GIL */
+    atomic_int n_paths;                     /* parts that are read from files: release the GIL */
     int has_stored;
 } held_extents;
 

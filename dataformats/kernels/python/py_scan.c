@@ -107,6 +107,20 @@ static PyObject *native_scan_tfrecord_header(PyObject *module, PyObject *const *
     return PyLong_FromLongLong(found);
 }
 
+static PyObject *native_scan_lines(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
+    (void)module;
+    scan_views views;
+    scan_lines_found found;
+    if (check_count("scan_lines", n_args, 3, 3) < 0 || take_scan(args, n_args, &views) < 0) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS found =
+        scan_lines(views.window.buf, views.window.len, views.at, views.lengths.buf, views.lengths.len / 8);
+    Py_END_ALLOW_THREADS release_scan(&views);
+    return Py_BuildValue("(LLLL)", (long long)found.n_lines, (long long)found.stop, (long long)found.n_crlf,
+                         (long long)found.n_blank);
+}
+
 PyMethodDef scan_methods[] = {
     FAST(scan_tfrecord, "scan_tfrecord(window, at, lengths, footers, /)\n--\n\n"
                         "Walk through the TFRecords of a window; return (frames, stop, why)."),
@@ -114,5 +128,7 @@ PyMethodDef scan_methods[] = {
                         "Walk through the OFRecords of a window; return (frames, stop, why)."),
     FAST(scan_tfrecord_header, "scan_tfrecord_header(window, at, most, /)\n--\n\n"
                                "Return where the first header of a TFRecord of up to `most` bytes could stand, or -1."),
+    FAST(scan_lines, "scan_lines(window, at, lengths, /)\n--\n\n"
+                     "Find the ends of the lines of a window; return (lines, stop, crlf, blank)."),
     {NULL, NULL, 0, NULL},
 };

@@ -6,7 +6,7 @@ from dataformats.kernels.reference.checksums import crc32, crc32_extents, crc32c
 from dataformats.kernels.reference.gather import bytes_list, gather, join_bytes
 from dataformats.kernels.reference.images import bilinear, png_unfilter, resample
 from dataformats.kernels.reference.permutation import permute, permute_back
-from dataformats.kernels.reference.scan import scan_ofrecord, scan_tfrecord, scan_tfrecord_header
+from dataformats.kernels.reference.scan import scan_lines, scan_ofrecord, scan_tfrecord, scan_tfrecord_header
 
 if TYPE_CHECKING:
     from dataformats.kernels.reference.checksums import BytesLike as BytesLike
@@ -24,6 +24,7 @@ __all__ = [
     "permute_back",
     "png_unfilter",
     "resample",
+    "scan_lines",
     "scan_ofrecord",
     "scan_tfrecord",
     "scan_tfrecord_header",

@@ -1,4 +1,4 @@
-"""Scan frames in a window of bytes, in plain Python and numpy."""
+"""Scan frames, or lines, in a window of bytes, in plain Python and numpy."""
 
 from __future__ import annotations
 
@@ -80,6 +80,21 @@ def scan_tfrecord_header(window: BytesLike, at: int, most: int, /) -> int:
         if len(fitting):
             return first + int(fitting[0])
     return -1
+
+
+def scan_lines(window: BytesLike, at: int, lengths: NDArray[np.int64], /) -> tuple[int, int, int, int]:
+    """Find the lines of a window: the contract is `dataformats.kernels.scan_lines`."""
+    data, at = octets_of(window).tobytes(), _position("at", at)
+    _check_lengths(lengths)
+    n = n_crlf = n_blank = 0
+    while n < len(lengths) and (end := data.find(b"\n", at) + 1):
+        line = data[at:end]
+        is_blank = not line.strip(b" \t\r\n")
+        lengths[n] = -len(line) if is_blank else len(line)
+        n, at = n + 1, end
+        n_crlf += line.endswith(b"\r\n")
+        n_blank += is_blank
+    return n, at, n_crlf, n_blank
 
 
 def _chain(octets: Octets, at: int, head: int, extra: int, room: int) -> tuple[NDArray[np.int64], int]:

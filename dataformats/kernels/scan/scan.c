@@ -1,5 +1,7 @@
 #include "scan/scan.h"
 
+#include <string.h>
+
 #include "scan/tfrecord.h"
 
 scan_found scan_tfrecord(crc_kernel *crc32c, const uint8_t *window, int64_t n_bytes, int64_t at,
@@ -53,4 +55,29 @@ int64_t scan_tfrecord_header(crc_kernel *crc32c, const uint8_t *window, int64_t 
         }
     }
     return -1;
+}
+
+static int is_blank(const uint8_t *line, const uint8_t *end) {
+    while (line < end && (*line == ' ' || *line == '\t' || *line == '\r')) {
+        line++;
+    }
+    return line == end;
+}
+
+scan_lines_found scan_lines(const uint8_t *window, int64_t n_bytes, int64_t at, int64_t *lengths, int64_t room) {
+    scan_lines_found found = {0, at, 0, 0};
+    while (found.stop < n_bytes && found.n_lines < room) {
+        const uint8_t *line = window + found.stop;
+        const uint8_t *end = memchr(line, '\n', (size_t)(n_bytes - found.stop));
+        if (end == NULL) {
+            break;
+        }
+        const int64_t length = end - line + 1;
+        const int blank = is_blank(line, end);
+        found.n_blank += blank;
+        found.n_crlf += length > 1 && end[-1] == '\r';
+        lengths[found.n_lines++] = blank ? -length : length;
+        found.stop += length;
+    }
+    return found;
 }

@@ -1,4 +1,4 @@
-/* Scans frames in a window of bytes, to index a file.
+/* Scans frames, or lines, in a window of bytes, to index a file.
  *
  * A frame is a header that begins with the length of the data, the data, a footer; frames lie back to back.
  * TFRecord: uint64 length, masked CRC-32C of these 8 bytes, data, masked CRC-32C of the data. OFRecord: int64
@@ -47,5 +47,18 @@ scan_found scan_ofrecord(const uint8_t *window, int64_t n_bytes, int64_t at, int
  * of up to `most` bytes, by their checksum; or -1. They may still be data. */
 int64_t scan_tfrecord_header(crc_kernel *crc32c, const uint8_t *window, int64_t n_bytes, int64_t at,
                              int64_t most);
+
+typedef struct {
+    int64_t n_lines; /* that end in the window */
+    int64_t stop;    /* behind the last of them */
+    int64_t n_crlf;  /* those that end in \r\n within `window[at .. n_bytes)` */
+    int64_t n_blank;
+} scan_lines_found;
+
+/* Find the ends (\n) of up to `room` lines of `window[at .. n_bytes)`, `at` >= 0. The first line begins at `at`.
+ *
+ * `lengths[i]` is the number of bytes of line i with its \n; it is negative if the line is blank: spaces, \t and \r
+ * alone. */
+scan_lines_found scan_lines(const uint8_t *window, int64_t n_bytes, int64_t at, int64_t *lengths, int64_t room);
 
 #endif

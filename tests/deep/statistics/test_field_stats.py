@@ -22,11 +22,13 @@ def test_golden_files() -> None:
         try:
             src = dataformats.open(path)
             n = len(src)
-        except dataformats.FormatError:
+        except (dataformats.FormatError, dataformats.SpecError):  # tokens need window=
             continue
         n_opened += 1
         try:
             *_, running = scan_stats(src)
+        except dataformats.UnknownNameError:  # files may not name pickle
+            continue
         except dataformats.FormatError:
             refused.append(path.name)
             continue

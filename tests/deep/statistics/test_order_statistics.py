@@ -81,13 +81,13 @@ def test_small_epochs_one_after_the_other() -> None:
 
 
 @pytest.mark.parametrize("block", [64, 1024, 16384])
-def test_records_within_the_groups_of_a_window(block: int) -> None:
+def test_records_within_windows(block: int) -> None:
     size = 16 * block
     order = Plan.of_one(8 * size, Shuffle.of("window", block, 16), 0).locate(range(4 * size)).record
-    ranks = [np.argsort(np.argsort(group)) for group in order.reshape(4, size)]
-    for number, group in enumerate(ranks):
-        found = statistics.figures(group, 0, size)
-        assert outliers((f"{name}, group {number}", figure) for name, figure in found) == {}
+    ranks = [np.argsort(np.argsort(window)) for window in order.reshape(4, size)]
+    for number, window in enumerate(ranks):
+        found = statistics.figures(window, 0, size)
+        assert outliers((f"{name}, window {number}", figure) for name, figure in found) == {}
     for one, other in itertools.pairwise(ranks):
         assert outliers(statistics.pair_figures(one, other, size)) == {}
 

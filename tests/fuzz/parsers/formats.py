@@ -24,6 +24,7 @@ from dataformats.backends.granular.folder import dataset_files
 from dataformats.backends.syrah import reader as syrah_reader
 from dataformats.codecs.features import spec_columns
 from dataformats.errors import FormatError
+from dataformats.interfaces import Reader
 from dataformats.reading import detection
 from dataformats.reading.dataset_schema import declared_schema
 from dataformats.reading.file_source import FileSource
@@ -57,7 +58,9 @@ def _opened(format: str, files: Files, **options: Any) -> FileSource:
     backend = backends.get(format)
     folder = HeldFolder(files)
     entries = [folder.file(name) for name in folder.names()]
-    return FileSource(arguments, backend, backend.open(entries, arguments), declared_schema(arguments, format, {}))
+    reader = backend.open(entries, arguments)
+    assert isinstance(reader, Reader)
+    return FileSource(arguments, backend, reader, declared_schema(arguments, format, {}))
 
 
 def _reader(format: str, **options: Any) -> Callable[[Files], None]:

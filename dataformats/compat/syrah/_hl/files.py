@@ -182,7 +182,7 @@ class _StoredItems:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.version = _version_of(path)
-        source = OpenArguments(path=[path], format="syrah", max_record_bytes=_NO_LIMIT).open()
+        source = OpenArguments(path=[path], format="syrah", max_record_bytes=_NO_LIMIT).open_files()
         stored = source.reader.stored_spec
         self.dtypes: dict[str, str] = {name: kind.codec for name, kind in (stored or {}).items()}
         self.names = tuple(self.dtypes)

@@ -18,10 +18,11 @@ from typing import Any, Literal
 import numpy as np
 
 import dataformats
+from dataformats.interfaces import SupportsRepair
+from dataformats.registry import backends
 from dataformats.testing import FormatCase
-from dataformats.testing.records import blob
-from tests.cases import FORMATS
-from tests.deep.durability.faults.scenarios import SCENARIOS, Contents, Scenario
+from dataformats.testing.records import blob, plain_record
+from tests.deep.durability.faults.scenarios import CASES, SCENARIOS, Contents, Scenario
 
 __all__ = ["GROUPS", "JOBS", "Job", "Notes", "Place", "Target"]
 
@@ -113,6 +114,8 @@ class Job:
 
 def contents(case: FormatCase, n: int = N, first: int = 0) -> Contents:
     """Return records of a spec of its own; some of them fill several blocks of a disk."""
+    if case.spec is not None:
+        return Contents({"spec": case.spec}, lambda i: plain_record(case, i), first, n)
     spec = SPEC | {"data": "utf8"} if "bytes" in case.refuses else SPEC
 
     def record(i: int) -> dict[str, Any]:
@@ -442,20 +445,32 @@ def _chosen(held: Contents, numbers: Sequence[int]) -> Contents:
 # ---- all of them
 
 
-_BY_NAME = {case.name: case for case in FORMATS}
-_CASES = [case for case in FORMATS if case.name != "tfrecord-zlib"]
+_BY_NAME = {case.name: case for case in CASES}
+_CASES = [case for case in CASES if case.name != "tfrecord-zlib"]
 
 
 def _jobs() -> Iterator[Job]:
     yield from _jobs_of_scenarios()
     for case in _CASES:
-        yield from _appends(case)
-        yield _shared_folder(case)
-        yield from _conversions(case)
-        yield _parts(case)
-        yield from _merges(case)
-        yield from _splits(case)
-        yield from _repairs(case)
+        jobs = itertools.chain(
+            _appends(case),
+            [_shared_folder(case), _parts(case)],
+            _conversions(case),
+            _merges(case),
+            _splits(case),
+            _repairs(case) if isinstance(backends.get(case.format), SupportsRepair) else (),
+        )
+        yield from jobs if not case.beside else filter(None, map(_of_pair, jobs))
+
+
+def _of_pair(job: Job) -> Job | None:
+    """Return the job of a format whose files have another one beside them; `None` if it writes shards.
+
+    The two are renamed one after the other: if they replace a pair, a crash in between leaves none that fits.
+    """
+    if any(target.name == "data" for target in job.targets):
+        return None
+    return replace(job, targets=tuple(replace(one, may_be_missing=one.old is not None) for one in job.targets))
 
 
 JOBS = {job.name: job for job in _jobs()}

@@ -39,7 +39,7 @@ def broken_promises(job: Job, place: Place, progress: Progress, names: Sequence[
         job: The interrupted job.
         place: Its folders.
         progress: Its progress.
-        names: The files and folders that it leaves if it is not interrupted.
+        names: The files and folders that it leaves if it is not interrupted; indexes may be missing.
     """
     found = [problem for target in job.targets for problem in _after_crash(target, place, progress)]
     is_complete = all(_state(target, place) == "new" for target in job.targets)
@@ -55,7 +55,7 @@ def broken_promises(job: Job, place: Place, progress: Progress, names: Sequence[
     there = all_names(place.data)
     if more := sorted({*there} - {*names}):
         found.append(f"left: {', '.join(more)}{f', and the call says: {refusal}' if refusal else ''}")
-    if fewer := sorted({*names} - {*there}):
+    if fewer := sorted(name for name in {*names} - {*there} if not name.endswith(".dataformats.idx")):
         found.append(f"torn: there is no {', '.join(fewer)} at the end")
     return found
 

@@ -1,0 +1,218 @@
+"""Runs whose ranks are killed resume on other ranks: `python -m tests.deep.processes.resume_kills --trials 300`.
+
+A trial draws data (local, in memory behind a URL, or on S3), an order, and for each attempt ranks, batch size, workers
+and their kind. Every rank is a process; ranks of one node share blocks. They save a state after each step, and at a
+random one all are killed. The next attempt continues from the last state that all ranks had saved. Two epochs must
+come in the order of one rank that was never killed, with each record once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dataformats
+from tests.deep.remote.servers import S3Folder
+
+__all__ = ["Tally", "places", "trial"]
+
+N, EPOCHS, SHARD = 1000, 2, 130
+SPEC = {"number": "int64", "body": "bytes"}
+PATIENCE_S = 120.0
+BLOB = np.random.default_rng(0).bytes(N + 3000)
+FORK = multiprocessing.get_context("fork")
+
+Place = tuple[str, dict[str, Any]]  # URL, and its `storage_options`
+
+
+@dataclass
+class Tally:
+    """The numbers of all trials; `missing`, `repeated`, `displaced` and `wrong` must be 0."""
+
+    trials: int = 0
+    attempts: int = 0
+    kills: int = 0
+    records: int = 0
+    missing: int = 0
+    repeated: int = 0
+    displaced: int = 0
+    wrong: int = 0
+    failed: list[str] = field(default_factory=list)
+
+
+def body(number: int) -> bytes:
+    """Return the bytes of a record, of different lengths."""
+    return BLOB[number : number + 200 + number * 37 % 2500]
+
+
+def places(folder: Path, server: S3Folder) -> list[Place]:
+    """Write the data, and return where they are."""
+    endpoint: dict[str, Any] = {
+        "endpoint_url": server.url,
+        "key": "any",
+        "secret": "any",
+        "client_kwargs": {"region_name": "us-east-1"},
+    }
+    found: list[Place] = []
+    for format in ("tfrecord", "ofrecord", "syrah", "granular"):
+        for url in (str(folder / "bucket" / format), f"memory://resume/{format}"):
+            with dataformats.create(url, format, spec=SPEC, shard_records=SHARD, overwrite=True) as writer:
+                writer.extend({"number": number, "body": body(number)} for number in range(N))
+            found.append((url, {}))
+        found.append((f"s3://bucket/{format}/", endpoint))
+    return found
+
+
+def _train(place: Place, order: dict[str, Any], attempt: dict[str, Any], rank: int, state: Any, log: str) -> None:
+    """Load to the end as one rank; save the state and the records of each step."""
+    os.environ["LOCAL_WORLD_SIZE"] = str(attempt["world_size"])  # as torchrun does
+    source = dataformats.open(place[0], storage_options=place[1] or None, spec=SPEC)
+    with dataformats.Loader(source, **order, **attempt, rank=rank) as loader, open(log, "ab", buffering=0) as file:
+        if state is not None:
+            loader.load_state_dict(state)
+        while loader.state_dict()["position"] < EPOCHS * N:
+            for batch in loader:
+                numbers = batch["number"].tolist()
+                wrong = sum(bytes(blob) != body(number) for blob, number in zip(batch["body"], numbers, strict=True))
+                rows = dict(zip(batch.positions.tolist(), numbers, strict=True))
+                file.write(json.dumps([loader.state_dict(), rows, wrong]).encode() + b"\n")
+
+
+def _steps(log: Path) -> list[Any]:
+    """Return the steps that were saved whole."""
+    return [json.loads(line) for line in log.read_bytes().split(b"\n")[:-1]] if log.exists() else []
+
+
+def attempts(rng: random.Random, in_memory: bool) -> Iterator[dict[str, Any]]:
+    """Yield the ranks, batches and workers of each attempt; worker processes have no files in memory."""
+    kind = rng.choices(["thread", "process"], [4, 0 if in_memory else 1])[0]
+    while True:
+        workers = rng.randint(1, 2) if kind == "process" else rng.randint(0, 3)
+        ranks = rng.randint(1, 2 if kind == "process" else 5)
+        yield {"world_size": ranks, "batch_size": rng.randint(1, 90), "workers": workers, "worker_type": kind}
+
+
+def order_of(rng: random.Random) -> dict[str, Any]:
+    """Return the seed and the order of a run."""
+    shuffle = rng.choices(["window", "auto", True, False], [6, 2, 1, 1])[0]
+    sizes = {"block_records": rng.randint(1, 60), "window_blocks": rng.randint(1, 9), "groups": rng.randint(1, 6)}
+    return {"seed": rng.randrange(99), "shuffle": shuffle, **(sizes if shuffle == "window" else {})}
+
+
+def trial(seed: int, choices: list[Place], folder: Path, tally: Tally) -> None:
+    """Run one trial, and add its numbers."""
+    rng = random.Random(seed)
+    place, order = rng.choice(choices), order_of(rng)
+    state: Any = None
+    found: dict[int, int] = {}
+    repeated = wrong = kills = 0
+    for number, attempt in enumerate(attempts(rng, place[0].startswith("memory:"))):
+        logs = [folder / f"{seed}-{number}-{rank}" for rank in range(attempt["world_size"])]
+        runs = [
+            FORK.Process(target=_train, args=(place, order, attempt, rank, state, str(log)))
+            for rank, log in enumerate(logs)
+        ]
+        for run in runs:
+            run.start()
+        left = -(-(EPOCHS * N - len(found)) // (attempt["batch_size"] * attempt["world_size"]))
+        ends = number >= 4 or rng.random() < 0.1
+        is_killed = _wait(runs, logs[0], None if ends else rng.randint(0, left), rng.random() * 0.02)
+        kills += is_killed * len(runs)
+        tally.attempts += 1
+        if not is_killed and any(run.exitcode for run in runs):
+            tally.failed.append(f"seed {seed}: {place[0]} {order} {attempt}: {[run.exitcode for run in runs]}")
+            return
+        steps = list(zip(*map(_steps, logs), strict=False))  # those that all ranks saved
+        if any(one[0] != step[0][0] for step in steps for one in step):
+            tally.failed.append(f"seed {seed}: the states of ranks differ")
+        for step in steps:
+            for _, rows, n_wrong in step:
+                repeated += sum(int(position) in found for position in rows)
+                wrong += n_wrong
+                found.update((int(position), value) for position, value in rows.items())
+        state = steps[-1][0][0] if steps else state
+        for log in logs:
+            log.unlink(missing_ok=True)
+        if state is not None and state["position"] >= EPOCHS * N:
+            break
+    source = dataformats.open(place[0], storage_options=place[1] or None, spec=SPEC)
+    expected = _whole(source, order, state)
+    displaced = sum(found.get(position) != value for position, value in enumerate(expected))
+    for epoch in range(EPOCHS):
+        numbers = [found[position] for position in range(epoch * N, (epoch + 1) * N) if position in found]
+        tally.missing += N - len(set(numbers))
+        repeated += len(numbers) - len(set(numbers))
+    if repeated or wrong or displaced:
+        tally.failed.append(
+            f"seed {seed}: {place[0]} {order}: {repeated} repeated, {wrong} wrong, {displaced} displaced"
+        )
+    tally.trials += 1
+    tally.kills += kills
+    tally.records += len(found)
+    tally.repeated += repeated
+    tally.wrong += wrong
+    tally.displaced += displaced
+
+
+def _wait(runs: list[Any], log: Path, n_steps: int | None, delay_s: float) -> bool:
+    """Wait for the ends, or for a number of steps: then kill all, and return True."""
+    until = time.monotonic() + PATIENCE_S
+    while any(run.is_alive() for run in runs):
+        n_saved = log.read_bytes().count(b"\n") if log.exists() else 0
+        is_late = time.monotonic() > until
+        if is_late or (n_steps is not None and n_saved >= n_steps):
+            time.sleep(delay_s)
+            for run in runs:
+                run.kill()
+            for run in runs:
+                run.join()
+            if is_late:
+                raise TimeoutError(f"ranks hang after {n_saved} steps")
+            return True
+        time.sleep(0.002)
+    for run in runs:
+        run.join()
+    return False
+
+
+def _whole(source: Any, order: dict[str, Any], state: Any) -> list[int]:
+    """Return the numbers of both epochs, of one rank with the groups of the run."""
+    shuffle = state["shuffle"]
+    groups = {"groups": shuffle[3]} if isinstance(shuffle, list) else {}
+    with dataformats.Loader(source, 97, **{**order, **groups}) as loader:
+        return [number for _ in range(EPOCHS) for batch in loader for number in batch["number"].tolist()]
+
+
+def main() -> None:
+    """Run trials, and print their numbers."""
+    parser = argparse.ArgumentParser(prog="python -m tests.deep.processes.resume_kills")
+    parser.add_argument("--trials", type=int, default=300)
+    parser.add_argument("--seed", type=int, nargs="+", default=[0], help="the first of as many seeds; or all seeds")
+    options = parser.parse_args()
+    tally = Tally()
+    with tempfile.TemporaryDirectory() as name:
+        server = S3Folder(Path(name))
+        try:
+            choices = places(Path(name), server)
+            (first, *others) = options.seed
+            for seed in options.seed if others else range(first, first + options.trials):
+                trial(seed, choices, Path(name), tally)
+        finally:
+            server.close()
+    print(f"\n{tally}")
+    raise SystemExit(bool(tally.failed or tally.missing))
+
+
+if __name__ == "__main__":
+    main()
