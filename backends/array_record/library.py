@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import importlib
 import os
@@ -16,13 +17,13 @@ from typing import Any
 from dataformats.errors import FormatError, MissingExtraError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces import StoredFile
+from dataformats.storage.descriptors import max_open_files, open_patiently
 from dataformats.storage.files import LocalFile
 
 __all__ = ["BLOCK_BYTES", "LibraryFiles", "array_record", "has_threads"]
 
 BLOCK_BYTES = 2**16
 _RANDOM = "readahead_buffer_size:0,max_parallelism:0"  # no thread reads ahead
-_MOST_OPEN = 256
 _COPY_BYTES = 8 * 2**20
 
 
@@ -30,9 +31,12 @@ _COPY_BYTES = 8 * 2**20
 def _loaded() -> tuple[Any, int]:
     """Return the module, and the process that has its threads."""
     try:
-        return importlib.import_module("array_record.python.array_record_module"), os.getpid()
+        module = importlib.import_module("array_record.python.array_record_module")
     except ImportError as error:
         raise MissingExtraError("the format array_record", extra="arrayrecord") from error
+    # Readers of a forked child crash if this process made a writer before its first reader (array_record 0.8.6).
+    module.ArrayRecordReader(os.devnull, _RANDOM)
+    return module, os.getpid()
 
 
 def array_record() -> Any:
@@ -89,16 +93,29 @@ class LibraryFiles:
         with self._lock:
             self._idle.setdefault(number, []).append(found)
             self._idle.move_to_end(number)
-            while len(self._idle) > _MOST_OPEN:
+            while len(self._idle) > max_open_files():
                 self._idle.popitem(last=False)
 
     def open(self, number: int) -> Any:
-        """Return a new reader of a file."""
+        """Return a new reader of a file.
+
+        Raises:
+            FormatError: The library cannot open it.
+            OSError: The process may open no more files.
+        """
+        return open_patiently(lambda: self._opened(number))
+
+    def _opened(self, number: int) -> Any:
         file = self._files[number]
         reader = array_record().ArrayRecordReader(self._path(number, file), _RANDOM)
         if reader.ok():
             return reader
-        raise FormatError("the file cannot be opened", path=file.name, found=_message(reader))
+        message = _message(reader)
+        if os.strerror(errno.EMFILE) in message:
+            with self._lock:
+                self._idle.clear()
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), file.name)
+        raise FormatError("the file cannot be opened", path=file.name, found=message)
 
     def _path(self, number: int, file: StoredFile) -> str:
         if file.local is not None:

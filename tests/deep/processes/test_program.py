@@ -28,7 +28,7 @@ def test_examples_of_the_help_run(name: str, environment: dict[str, str], tmp_pa
     assert shown.returncode == 0
     examples = re.findall(r"^ +(dataformats .*)$", shown.stdout.partition("Example")[2], re.MULTILINE)
     assert examples
-    for path in REAL.glob("*.tfrecord"):
+    for path in (*REAL.glob("*.tfrecord"), REAL / "state.json"):
         shutil.copy(path, tmp_path)
     for example in examples:
         done = run(shlex.split(example)[1:], environment, tmp_path)
