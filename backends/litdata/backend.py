@@ -42,6 +42,8 @@ class LitdataBackend(Backend):
 
     def sniff(self, file: StoredFile) -> SniffResult:
         """Recognize an index by its keys; a chunk by the index beside it."""
+        if not self.matches_name(file.basename):  # a URL saves the request for the index
+            return SniffResult("no", "its name is not the one of an index or a chunk")
         index = file if file.basename == INDEX else file.file_beside(INDEX)
         if index is None or not _BEGIN.match(index.pread(0, 4096)):
             return SniffResult("no", "no index.json with chunks and a config")

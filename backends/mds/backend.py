@@ -59,6 +59,8 @@ class MdsBackend(FieldsBackend):
 
     def sniff(self, file: StoredFile) -> SniffResult:
         """Recognize an index by its first key and the format of its shards; a shard by the index beside it."""
+        if not self.matches_name(file.basename):  # a URL saves the request for the index
+            return SniffResult("no", "its name is not the one of an index or a shard")
         index = file if file.basename == INDEX else file.file_beside(INDEX)
         if index is None or not _BEGIN.match(index.pread(0, 4096)):
             return SniffResult("no", "no index.json with a version and shards")
