@@ -19,6 +19,6 @@ def test_killed_ranks_resume_exactly(tmp_path: Path) -> None:
             trial(seed, choices, tmp_path, tally)
     finally:
         server.close()
-    assert (tally.trials, tally.missing, tally.repeated, tally.displaced, tally.wrong) == (12, 0, 0, 0, 0)
     assert tally.failed == []
+    assert (tally.trials, tally.missing, tally.repeated, tally.displaced, tally.wrong) == (12, 0, 0, 0, 0)
     assert tally.kills >= 12
