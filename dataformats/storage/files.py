@@ -132,6 +132,14 @@ def _state(identity: tuple[str, ...]) -> str:
     return " bytes, written at ".join(identity) + (" ns" if len(identity) > 1 else "")
 
 
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    return os.path.isfile(entry) if entry.is_symlink() else entry.is_file()  # a link may lead in a circle
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    return os.path.isdir(entry) if entry.is_symlink() else entry.is_dir()
+
+
 class LocalFolder(Folder):
     """A folder on the local disk, which is listed once."""
 
@@ -144,7 +152,7 @@ class LocalFolder(Folder):
     def names(self) -> list[str]:
         if self._names is None:
             with open_patiently(lambda: os.scandir(self._path)) as entries:
-                self._names = sorted(entry.name for entry in entries if is_data(entry.name) and entry.is_file())
+                self._names = sorted(entry.name for entry in entries if is_data(entry.name) and _is_file(entry))
         return [*self._names]
 
     def file(self, name: str) -> StoredFile:
@@ -152,7 +160,7 @@ class LocalFolder(Folder):
 
     def folders(self) -> list[str]:
         with open_patiently(lambda: os.scandir(self._path)) as entries:
-            return sorted(entry.name for entry in entries if is_data(entry.name) and entry.is_dir())
+            return sorted(entry.name for entry in entries if is_data(entry.name) and _is_folder(entry))
 
     def folder(self, name: str) -> Folder:
         return LocalFolder(self._path / name)

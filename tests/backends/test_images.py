@@ -50,6 +50,13 @@ def test_folders_of_labels(tmp_path: Path) -> None:
     assert dataformats.open(folder, spec={"image": "bytes"})[3] == {"image": encoded(9)}
 
 
+def test_links_in_a_circle_are_ignored(tmp_path: Path) -> None:
+    folder = write_images(tmp_path / "photos")
+    (folder / "cat" / "around").symlink_to("around")
+    (folder / "round.png").symlink_to("round.png")
+    assert len(dataformats.open(folder)) == 8
+
+
 def test_a_folder_without_labels(tmp_path: Path) -> None:
     for i in (10, 2):
         (tmp_path / f"{i}.png").write_bytes(encoded(i))
