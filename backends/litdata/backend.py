@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dataformats.backends.litdata.index_file import read_index
-from dataformats.backends.mds.files import INDEX, FoldersBelow, file_of_shard, plain_file, shard_file
+from dataformats.backends.mds.files import INDEX, FoldersBelow, file_of_shard, plain_file, shard_file, sniff_listed
 from dataformats.backends.mds.reader import MdsReader
 from dataformats.errors import FormatError
 from dataformats.interfaces import Backend, Folder, Reader, ReaderOptions, SniffResult, StoredFile
@@ -42,17 +42,7 @@ class LitdataBackend(Backend):
 
     def sniff(self, file: StoredFile) -> SniffResult:
         """Recognize an index by its keys; a chunk by the index beside it."""
-        if not self.matches_name(file.basename):  # a URL saves the request for the index
-            return SniffResult("no", "its name is not the one of an index or a chunk")
-        index = file if file.basename == INDEX else file.file_beside(INDEX)
-        if index is None or not _BEGIN.match(index.pread(0, 4096)):
-            return SniffResult("no", "no index.json with chunks and a config")
-        try:
-            found = read_index(index)
-        except FormatError as error:
-            return SniffResult("damaged", error.what)
-        is_listed = index is file or any(chunk.name == file.basename for chunk in found.chunks)
-        return SniffResult("yes") if is_listed else SniffResult("no", "the index.json beside it does not list it")
+        return sniff_listed(self, file, _BEGIN, lambda index: read_index(index).chunks)
 
     def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> Reader:
         """Return a reader of items.

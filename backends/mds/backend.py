@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dataformats.backends.mds.files import INDEX, FoldersBelow, file_of_shard, plain_file, shard_file
+from dataformats.backends.mds.files import (
+    INDEX,
+    FoldersBelow,
+    basenames,
+    file_of_shard,
+    plain_file,
+    shard_file,
+    sniff_listed,
+)
 from dataformats.backends.mds.index_file import (
     Columns,
     Shard,
@@ -59,17 +67,7 @@ class MdsBackend(FieldsBackend):
 
     def sniff(self, file: StoredFile) -> SniffResult:
         """Recognize an index by its first key and the format of its shards; a shard by the index beside it."""
-        if not self.matches_name(file.basename):  # a URL saves the request for the index
-            return SniffResult("no", "its name is not the one of an index or a shard")
-        index = file if file.basename == INDEX else file.file_beside(INDEX)
-        if index is None or not _BEGIN.match(index.pread(0, 4096)):
-            return SniffResult("no", "no index.json with a version and shards")
-        try:
-            shards = read_index(index)
-        except FormatError as error:
-            return SniffResult("damaged", error.what)
-        is_listed = index is file or any(file.basename in _basenames(shard) for shard in shards)
-        return SniffResult("yes") if is_listed else SniffResult("no", "the index.json beside it does not list it")
+        return sniff_listed(self, file, _BEGIN, read_index)
 
     def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> MdsReader:
         """Return a reader.
@@ -164,15 +162,11 @@ def _stored(kind: Type) -> Type:
     return kind
 
 
-def _basenames(shard: Shard) -> set[str]:
-    return {name.rsplit("/", 1)[-1] for name in (shard.name, shard.zip_name) if name is not None}
-
-
 def _listed(file: StoredFile) -> Shard:
     """Return what the index beside a shard says about it."""
     index = file.file_beside(INDEX)
     shards = [] if index is None else read_index(index)
-    found = next((shard for shard in shards if file.basename in _basenames(shard)), None)
+    found = next((shard for shard in shards if file.basename in basenames(shard)), None)
     if found is None:
         what = "a shard needs the index.json beside it, which has the columns"
         raise FormatError(what, path=file.name, expected="an index that lists the shard")

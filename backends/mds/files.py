@@ -2,23 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 import numpy as np
 
 from dataformats.backends.mds.index_file import Shard
 from dataformats.errors import FormatError
-from dataformats.interfaces import Folder, StoredFile
+from dataformats.interfaces import Backend, Folder, SniffResult, StoredFile
 from dataformats.storage.compressed.chunked_file import ChunkCache, ChunkedFile, ChunkTable
 from dataformats.storage.compressed.zstd_frames import decode_gzip, decode_zstd
 
-__all__ = ["INDEX", "FoldersBelow", "file_of_shard", "plain_file", "shard_file"]
+__all__ = ["INDEX", "FoldersBelow", "basenames", "file_of_shard", "plain_file", "shard_file", "sniff_listed"]
 
 INDEX = "index.json"
 """The name of an index."""
 
 _DECODE = {"zstd": ("zstd", decode_zstd), "gz": ("gzip", decode_gzip)}
+
+
+def sniff_listed(
+    backend: Backend, file: StoredFile, begin: re.Pattern[bytes], read_shards: Callable[[StoredFile], Sequence[Shard]]
+) -> SniffResult:
+    """Recognize an index by its first bytes, and a shard by the index beside it.
+
+    Args:
+        backend: The backend, which knows the names of shards: behind a URL, looking for an index costs a request.
+        file: The file.
+        begin: The first bytes of an index.
+        read_shards: Returns the shards that an index lists.
+    """
+    if not backend.matches_name(file.basename):
+        return SniffResult("no", f"{INDEX} and shards have other names")
+    index = file if file.basename == INDEX else file.file_beside(INDEX)
+    if index is None or not begin.match(index.pread(0, 4096)):
+        return SniffResult("no", f"no {INDEX} of the format")
+    try:
+        shards = read_shards(index)
+    except FormatError as error:
+        return SniffResult("damaged", error.what)
+    is_listed = index is file or any(file.basename in basenames(shard) for shard in shards)
+    return SniffResult("yes") if is_listed else SniffResult("no", f"the {INDEX} beside it does not list it")
+
+
+def basenames(shard: Shard) -> set[str]:
+    """Return the names of the plain and the compressed file of a shard."""
+    return {name.rsplit("/", 1)[-1] for name in (shard.name, shard.zip_name) if name is not None}
 
 
 class FoldersBelow:
