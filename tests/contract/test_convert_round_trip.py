@@ -229,7 +229,7 @@ def around(path: Path) -> Iterator[Path]:
     return path.parent.glob(f"{path.name}*")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data_set=data_sets())
 def test_every_format_and_round_the_circle(data_set: tuple[dict[str, str], list[Record]]) -> None:
     spec, records = data_set

@@ -26,7 +26,7 @@ def walked(
     return found
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     n=st.integers(1, 30),
     size=st.integers(1, 40),

@@ -282,7 +282,7 @@ def test_many_shards_are_compared_by_size_and_some_by_content(tmp_path: Path, mo
         dataformats.open(path)
 
 
-# ---- sidecars of interrupted writers: see tests/writing/test_publishing.py
+# ---- sidecars of interrupted writers: see tests/deep/durability/test_publishing.py
 
 
 def test_facts_of_neither_the_old_nor_the_new_data(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def expected(kind: str, value: Any) -> Any:
 
 
 @pytest.mark.parametrize("format", ["tfrecord", "ffrecord"])  # each stores records as Examples
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_equal_or_refused(format: str, data: Any) -> None:
     spec = data.draw(st.dictionaries(NAMES, kinds(), min_size=1, max_size=3))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import dataformats
+from tests.deep.durability.test_publishing import CASES, Data, write_to
 from tests.writing.failing_memory import Killed, Remote
-from tests.writing.test_publishing import CASES, Data, write_to
 
 
 @pytest.fixture
