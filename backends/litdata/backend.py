@@ -15,7 +15,7 @@ from dataformats.storage.compressed.chunked_file import ChunkCache
 
 __all__ = ["LitdataBackend"]
 
-_CHUNK = re.compile(r"chunk-\d+-\d+(\.\w+)?\.bin")
+_CHUNK = re.compile(r"chunk-\d+-\d+(\.[\w:]+)?\.bin")
 _BEGIN = re.compile(rb'\{\s*"(chunks"\s*:\s*\[|config"\s*:\s*\{)')
 _FOOTER = b"LDARW01\0"  # ends a chunk whose items are rows of an Arrow table behind an empty table of offsets
 _KEPT_BYTES = 512 * 2**20

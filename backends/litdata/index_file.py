@@ -19,7 +19,8 @@ _TYPES = {"int": "int64", "float": "float64", "bool": "bool", "str": "utf8", "te
           "jpeg": "jpg", "pil": "mds(pil)", "jpeg_array": "mds(jpegarray)", "numpy": "litdata(numpy)",
           "tensor": "litdata(tensor)", "pickle": "pickle"}  # fmt: skip
 _IMAGES = {"jpg": "jpg", "jpeg": "jpg", "png": "png", "webp": "webp"}
-_NUMPY = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
+_NUMPY = {0: "int8", 1: "int16", 2: "int32", 3: "int64", 4: "uint8", 5: "uint16", 6: "uint32", 7: "uint64",
+          8: "float16", 9: "float32", 10: "float64", 13: "bool"}  # fmt: skip
 _TORCH = {0: "float32", 1: "float32", 2: "float64", 3: "float64", 8: "float16", 9: "float16", 11: "uint8", 12: "int8",
           13: "int16", 14: "int16", 15: "int32", 16: "int32", 17: "int64", 18: "int64", 19: "bool",
           20: "uint16"}  # fmt: skip
@@ -92,8 +93,8 @@ def _type_of(name: str) -> Type:
     if kind == "image":
         return Type(_IMAGES.get(rest, "bytes"))
     if kind in ("no_header_numpy", "no_header_tensor"):
-        dtype = dict(enumerate(_NUMPY))[int(rest)] if kind == "no_header_numpy" else _TORCH[int(rest)]
-        return Type(dtype, dims=(None,))
+        dtype = (_NUMPY if kind == "no_header_numpy" else _TORCH).get(int(rest))
+        return Type(dtype, dims=(None,)) if dtype else Type("bytes")
     return Type.parse(_TYPES.get(kind, "bytes"))
 
 
@@ -101,4 +102,7 @@ def _chunk(entry: Any, columns: Columns, compression: str | None) -> Shard:
     name, n_bytes, count = path_below(entry["filename"]), entry["chunk_bytes"], entry["chunk_size"]
     if type(n_bytes) is not int or type(count) is not int or not (0 <= n_bytes < 2**40 and 0 <= count < 2**32):
         raise ValueError(f"a chunk of {count!r} items in {n_bytes!r} bytes")
-    return Shard(columns, count, name, n_bytes, {}, name if compression else None, n_bytes, {}, compression)
+    if not compression:
+        return Shard(columns, count, name, n_bytes, {}, None, n_bytes, {}, None)
+    plain = name.replace(f".{compression}", "")  # litdata's readers decompress a local chunk in place
+    return Shard(columns, count, plain, n_bytes, {}, name, n_bytes, {}, compression)

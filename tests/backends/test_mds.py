@@ -261,6 +261,22 @@ def test_litdata_values(name: str) -> None:
     assert pickle.loads(pickle.dumps(src))[4]["s"] == ""
 
 
+@pytest.mark.parametrize(("number", "value"), [(13, [False] * 4), (11, bytes(4))])
+def test_litdata_arrays_of_rare_dtypes(number: int, value: Any, tmp_path: Path) -> None:
+    shutil.copytree(LITDATA / "types", tmp_path / "x")
+    index = tmp_path / "x" / "index.json"
+    index.write_text(index.read_text().replace("no_header_numpy:2", f"no_header_numpy:{number}"))
+    found = dataformats.open(tmp_path / "x")[1]["n1"]
+    assert (found if number == 11 else found.tolist()) == value
+
+
+def test_litdata_chunks_that_its_reader_decompressed(tmp_path: Path) -> None:
+    shutil.copytree(LITDATA / "zstd", tmp_path / "x")
+    (tmp_path / "x" / "chunk-0-0.zstd.bin").unlink()
+    shutil.copy(LITDATA / "types" / "chunk-0-0.bin", tmp_path / "x")
+    assert [record["s"] for record in dataformats.open(tmp_path / "x")] == [item(index)["s"] for index in range(N)]
+
+
 def test_litdata_trees_and_tokens() -> None:
     assert [record["value"] for record in dataformats.open(LITDATA / "single")] == [f"text{i}" for i in range(7)]
     assert dataformats.open(LITDATA / "tuple")[3] == {"0": 3, "1": "xxx"}
