@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 from pathlib import Path
@@ -43,7 +44,7 @@ class ArrayRecordWriter(BlobWriter):
         try:
             self._writer.write(bytes(blob))
         except RuntimeError as error:
-            raise OSError(f"the record cannot be written: {error}") from error
+            raise _os_error(error, self._path) from error
         self.n_records += 1
         self.n_bytes += len(blob)
 
@@ -54,7 +55,7 @@ class ArrayRecordWriter(BlobWriter):
         try:
             self._writer.close()
         except RuntimeError as error:
-            raise OSError(f"the file cannot be completed: {error}") from error
+            raise _os_error(error, self._path) from error
         with self._path.open("rb") as file:
             os.fsync(file.fileno())
 
@@ -65,3 +66,10 @@ class ArrayRecordWriter(BlobWriter):
     def discard(self) -> None:
         self.suspend()
         self._path.unlink(missing_ok=True)
+
+
+def _os_error(error: RuntimeError, path: Path) -> OSError:
+    """Return the error of the system that the library tells in a text: `write() failed: File too large; ...`."""
+    text = str(error)
+    number = next((number for number in errno.errorcode if f"() failed: {os.strerror(number)};" in text), errno.EIO)
+    return OSError(number, text, str(path))

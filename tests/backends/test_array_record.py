@@ -212,6 +212,12 @@ def test_processes_read_an_opened_source(tmp_path: Path, method: str) -> None:
     assert process.exitcode == 0
 
 
+def test_error_of_the_system_keeps_its_number(tmp_path: Path) -> None:
+    writer = BACKEND.create(tmp_path / "missing" / "x")
+    with pytest.raises(FileNotFoundError, match="No such file"):
+        writer.append(b"x")
+
+
 def test_missing_library_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from dataformats.backends.array_record import library
 
