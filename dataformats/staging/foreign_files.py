@@ -29,10 +29,11 @@ _SIDECARS = (
 def unrelated_entry(folder: Path) -> Path | None:
     """Return a file or folder in a folder that is not part of its dataset; `None` if all are.
 
-    A file is part of the dataset if the sidecar beside the folder lists it, or if one backend that writes finds all
-    such files by their names, and recognizes their content. So is its own sidecar, and a folder that holds such a file.
+    A file is part of the dataset if the sidecar beside the folder lists it, or if one backend that writes, or the one
+    of a sidecar without a list, finds all such files by their names, and recognizes their content. So is its own
+    sidecar, and a folder that holds such a file.
     """
-    listed = _listed_names(LocalFolder(folder))
+    listed, described = _listed_names(LocalFolder(folder))
     # A crash of the machine may bring back the lock of a shard without the shard.
     entries = [entry for entry in sorted(folder.rglob("*")) if not entry.name.endswith(f".partial{SIDECAR_SUFFIX}")]
 
@@ -42,7 +43,8 @@ def unrelated_entry(folder: Path) -> Path | None:
             path = Path(file.name)
             place = path.relative_to(folder)
             is_listed = bool(listed & {folder.name, *place.parts[:1], place.as_posix()})
-            if is_listed or (_claims(backend) and (file.size == 0 or backend.sniff(file).match == "yes")):
+            is_data = backend.name == described or _claims(backend)
+            if is_listed or (is_data and (file.size == 0 or backend.sniff(file).match == "yes")):
                 found |= {path, *path.parents, *(path.with_name(path.name + suffix) for suffix in _SIDECARS)}
         return found
 
@@ -55,11 +57,11 @@ def unrelated_object(folder: Folder, names: Iterable[str]) -> str | None:
     An object is part of the dataset if the sidecar beside the folder lists it, or if one backend that writes finds all
     such objects by their names: contents are not read.
     """
-    listed = _listed_names(folder)
+    listed, described = _listed_names(folder)
     objects = sorted(name for name in names if not name.endswith("/"))  # some stores list empty folders so
 
     def known(backend: Backend) -> set[str]:
-        files = _found(backend, folder) if _claims(backend) else ()
+        files = _found(backend, folder) if backend.name == described or _claims(backend) else ()
         data = listed | {file.name.removeprefix(f"{folder.name}/") for file in files}
         return {name for name in objects if data & _places(name, folder)}
 
@@ -112,17 +114,18 @@ def _found(backend: Backend, folder: Folder) -> Iterator[StoredFile]:
         return  # not a dataset of this format
 
 
-def _listed_names(folder: Folder) -> set[str]:
-    """Return the places of the files that the sidecar of a folder lists.
+def _listed_names(folder: Folder) -> tuple[set[str], str | None]:
+    """Return the places of the files that the sidecar of a folder lists; if it lists none, also its format.
 
     Earlier sidecars list no files of folders: of these, the name of the folder in it, or of the folder itself.
     """
     try:
         sidecar = load_sidecar(folder)
     except FormatError:
-        return set()
+        return set(), None
     metadata = [] if sidecar is None else [sidecar.metadata, sidecar.previous or {}]
     entries = [entry for known in metadata for entry in known.get("files") or ()]
     inside = {(entry["name"], part["name"]) for entry in entries for part in entry.get("parts", ())}
     whole = {entry["name"] for entry in entries if "parts" not in entry}
-    return whole | {place for name, part in inside for place in (part, f"{name}/{part}")}
+    listed = whole | {place for name, part in inside for place in (part, f"{name}/{part}")}
+    return listed, metadata[0].get("format") if metadata and not listed else None

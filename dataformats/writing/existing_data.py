@@ -6,6 +6,7 @@ import functools
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,12 +139,21 @@ def _shards(
     Raises:
         TargetExistsError: The folder is one dataset, or holds none.
     """
-    shards = list(listed or ())
-    inside = {*folder.names(), *folder.folders()}
+    shards, prefix = list(listed or ()), f"{folder.name.rstrip('/')}/"
+    in_folders = schema.backend.in_folders
+    inside = {*folder.folders(), *(() if in_folders else folder.names())}
     if not shards:
-        files = schema.backend.find(folder)
-        for path, records in records_of_shards(files, schema.backend):
-            shard = path.removeprefix(f"{folder.name.rstrip('/')}/")
+        files, counts = schema.backend.find(folder), Counter[str]()
+        found = records_of_shards(files, schema.backend)
+        if in_folders:  # a file beside the shards, such as an index of all, would not describe further ones
+            found += [(file.name, 0) for file in files]
+        for path, records in found:
+            place = path.removeprefix(prefix)
+            counts[place.partition("/")[0] if in_folders else place] += records
+        if not counts.keys() <= inside:
+            raise _not_extended(name, "is one dataset, not a folder of shards")
+        for shard, records in counts.items():
+            path = prefix + shard
             parts = [file for file in files if file.name == path or file.name.startswith(f"{path}/")]
             shards.append(_entry_of(shard, records, path, parts))
     if not shards:

@@ -281,6 +281,16 @@ def test_data_without_a_sidecar_get_none(shards: bool, tmp_path: Path) -> None:
     assert numbers(path) == list(range(7))
 
 
+def test_append_refuses_a_dataset_of_mds_without_a_sidecar(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    with dataformats.create(path, "mds", spec=SPEC) as writer:
+        writer.append(record(0))
+    (tmp_path / "x.dataformats.json").unlink()
+    with pytest.raises(dataformats.TargetExistsError, match="one dataset, not a folder of shards"):
+        dataformats.create(path, "mds", spec=SPEC, append=True)
+    assert numbers(path) == [0]
+
+
 def test_append_refuses_data_with_a_missing_shard(tmp_path: Path) -> None:
     path = create(tmp_path, "ffrecord shards", range(10))
     next(iter(sorted(path.iterdir()))).unlink()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import dataformats
+from dataformats.storage import atomic
 
 SPEC = {"n": "int64"}
 NAMES = {
@@ -102,16 +103,20 @@ def test_a_complete_dataset_is_refused(tmp_path: Path) -> None:
         one_of_two(path, "syrah", 1)
 
 
-def test_append_completes_the_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("format", "name"), [("tfrecord", "x-{}-of-00002.tfrecord"), ("text", "x-{}-of-00002.txt"), ("mds", "0{}")]
+)
+def test_append_completes_the_folder(format: str, name: str, tmp_path: Path) -> None:
     """When all writers have ended, an append of no records gives the shards their names, and lists them."""
     path = tmp_path / "x"
     for number in range(2):
-        with one_of_two(path, "tfrecord", number) as writer:
+        with one_of_two(path, format, number) as writer:
             writer.append({"n": number})
-    with dataformats.create(path, "tfrecord", spec=SPEC, append=True) as writer:
+    with dataformats.create(path, format, spec=SPEC, append=True) as writer:
         assert len(writer) == 2
-    assert shards(path) == ["x-00000-of-00002.tfrecord", "x-00001-of-00002.tfrecord"]
-    (path / "x-00001-of-00002.tfrecord").unlink()
+    assert shards(path) == [name.format("00000"), name.format("00001")]
+    assert numbers(path) == [0, 1]
+    atomic.remove(path / name.format("00001"))
     with pytest.raises(dataformats.FormatError, match="missing"):
         dataformats.open(path)
 
