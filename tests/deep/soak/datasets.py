@@ -12,11 +12,11 @@ import numpy as np
 
 import dataformats
 from dataformats.testing.records import blob
-from tests.deep.durability.faults import scenarios
+from tests.cases import FORMATS
 
 __all__ = ["CASES", "Dataset", "Datasets", "check_batch", "check_records", "records", "spec_of"]
 
-CASES = {case.name: case for case in scenarios.CASES if case.spec is None}
+CASES = {case.name: case for case in FORMATS if case.plain}
 N = 400
 N_SHARDED = 1200
 SHARD_RECORDS = 15  # more shards than a process with 64 descriptors may open

@@ -22,7 +22,8 @@ from dataformats.interfaces import SupportsRepair
 from dataformats.registry import backends
 from dataformats.testing import FormatCase
 from dataformats.testing.records import blob, plain_record
-from tests.deep.durability.faults.scenarios import CASES, SCENARIOS, Contents, Scenario
+from tests.cases import FORMATS
+from tests.deep.durability.faults.scenarios import SCENARIOS, Contents, Scenario
 
 __all__ = ["GROUPS", "JOBS", "Job", "Notes", "Place", "Target"]
 
@@ -116,6 +117,8 @@ def contents(case: FormatCase, n: int = N, first: int = 0) -> Contents:
     """Return records of a spec of its own; some of them fill several blocks of a disk."""
     if case.spec is not None:
         return Contents({"spec": case.spec}, lambda i: plain_record(case, i), first, n)
+    if case.documents:
+        return Contents({"payload": case.payload}, lambda i: plain_record(case, i), first, n)
     spec = SPEC | {"data": "utf8"} if "bytes" in case.refuses else SPEC
 
     def record(i: int) -> dict[str, Any]:
@@ -208,7 +211,7 @@ def _append(case: FormatCase, group: str, resume: bool, n_old: int, shards: Mapp
     def call(place: Place, notes: Notes) -> None:
         options = {**new.arguments, **case.create_options, **shards}
         with dataformats.create(place.data / name, case.format, append=True, resume=resume, **options) as writer:
-            fill(writer, new.records(), notes)
+            fill(writer, new.records(), notes, case)
 
     grows = group == "append in place" and old is not None
     return Job(
@@ -222,14 +225,14 @@ def _append(case: FormatCase, group: str, resume: bool, n_old: int, shards: Mapp
     )
 
 
-def fill(writer: dataformats.RecordWriter | Any, records: Sequence[Any], notes: Notes) -> None:
-    """Append the records that a writer lacks."""
+def fill(writer: dataformats.RecordWriter | Any, records: Sequence[Any], notes: Notes, case: FormatCase) -> None:
+    """Append the records that a writer lacks; a format that does not survive a kill promises none of them."""
     notes.began(len(writer))
     for i, record in enumerate(records[len(writer) :], len(writer) + 1):
         writer.append(record)
         if i in N_SAFE:
             writer.flush(sync=True)
-            notes.promised(i)
+            notes.promised(i if case.survives_kill else 0)
         elif i in N_FLUSHED:
             writer.flush()
 
@@ -244,7 +247,7 @@ def _shared_folder(case: FormatCase) -> Job:
         with dataformats.create(
             place.data / "data", case.format, shard_start=number, shard_step=2, **options
         ) as writer:
-            fill(writer, [new.record(i) for i in own[number]], notes)
+            fill(writer, [new.record(i) for i in own[number]], notes, case)
 
     def complete(place: Place, notes: Notes) -> None:
         options = {**new.arguments, **case.create_options}
@@ -445,8 +448,8 @@ def _chosen(held: Contents, numbers: Sequence[int]) -> Contents:
 # ---- all of them
 
 
-_BY_NAME = {case.name: case for case in CASES}
-_CASES = [case for case in CASES if case.name != "tfrecord-zlib"]
+_BY_NAME = {case.name: case for case in FORMATS}
+_CASES = [case for case in FORMATS if case.name != "tfrecord-zlib"]
 
 
 def _jobs() -> Iterator[Job]:
