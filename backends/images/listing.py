@@ -76,8 +76,9 @@ def find_images(folder: Folder) -> list[StoredFile]:
         _probe(one, _PROBED_DEPTH) for one in inside
     ):
         labels, inside = [], []
+    pairs = list(zip(labels, inside, strict=True))  # a link has its own name, and not its folder's
     walked = concurrent_map(
-        lambda one: sorted(_walk(one, one.basename, _MOST_DEPTH)), inside, local=is_local(folder.name)
+        lambda pair: sorted(_walk(pair[1], pair[0], _MOST_DEPTH)), pairs, local=is_local(folder.name)
     )
     if not any(walked):
         return [ImageNames(folder.name, beside), *folder.files(beside)] if beside else []

@@ -57,6 +57,14 @@ def test_links_in_a_circle_are_ignored(tmp_path: Path) -> None:
     assert len(dataformats.open(folder)) == 8
 
 
+def test_linked_folder_is_a_label_of_its_name(tmp_path: Path) -> None:
+    folder = write_images(tmp_path / "photos")
+    (folder / "bird").symlink_to(folder / "dog")
+    batch = dataformats.open(folder).read([0, 3, 4])
+    assert list(batch["path"]) == ["bird/0.png", "bird/more/9.png", "cat/0.png"]
+    assert list(batch["label_name"]) == ["bird", "bird", "cat"]
+
+
 def test_a_folder_without_labels(tmp_path: Path) -> None:
     for i in (10, 2):
         (tmp_path / f"{i}.png").write_bytes(encoded(i))
