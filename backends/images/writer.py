@@ -68,6 +68,9 @@ class ImagesWriter(FieldsWriter):
             is_wrong = any(part.startswith(".") or {"\\", "\0"} & set(part) for part in parts)
             if is_wrong or not is_image(path) or not all(parts):
                 raise SpecError(f"expected the relative path of an image, found {path!r}", field="path")
+            if "label_name" in blobs and [blobs["label_name"][0].decode()] != parts[:-1][:1]:
+                what = f"expected a path in the folder of its label {blobs['label_name'][0].decode()!r}, found {path!r}"
+                raise SpecError(what, field="path", index=self.n_records)
             return path
         ending = next((ending for start, ending in _ENDINGS.items() if image.startswith(start)), None)
         if ending is None:

@@ -156,6 +156,11 @@ def test_refused_records(tmp_path: Path) -> None:
             with pytest.raises(SpecError):
                 writer.append({"image": image, "label_name": name})
         writer.append({"image": encoded(1), "label_name": "a"})
+    with dataformats.create(tmp_path / "z", "images", spec=spec | {"label_name": "utf8"}) as writer:
+        for path in ("b/1.png", "1.png"):
+            with pytest.raises(SpecError, match="in the folder of its label 'a'"):
+                writer.append({"image": encoded(1), "path": path, "label_name": "a"})
+        writer.append({"image": encoded(1), "path": "a/b/1.png", "label_name": "a"})
 
 
 def test_damaged_images(tmp_path: Path) -> None:
