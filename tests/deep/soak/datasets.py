@@ -16,7 +16,8 @@ from tests.cases import FORMATS
 
 __all__ = ["CASES", "Dataset", "Datasets", "check_batch", "check_records", "records", "spec_of"]
 
-CASES = {case.name: case for case in FORMATS if case.plain}
+_OTHERS = ("jsonl", "mds", "array_record")  # the soak has not run over them
+CASES = {case.name: case for case in FORMATS if case.plain and case.format not in _OTHERS}
 N = 400
 N_SHARDED = 1200
 SHARD_RECORDS = 15  # more shards than a process with 64 descriptors may open
