@@ -115,7 +115,7 @@ def _found(backend: Backend, folder: Folder) -> Iterator[StoredFile]:
 
 
 def _listed_names(folder: Folder) -> tuple[set[str], str | None]:
-    """Return the places of the files that the sidecar of a folder lists; if it lists none, also its format.
+    """Return the places of the files that the sidecar of a folder lists, and its format if a list is missing.
 
     Earlier sidecars list no files of folders: of these, the name of the folder in it, or of the folder itself.
     """
@@ -128,4 +128,4 @@ def _listed_names(folder: Folder) -> tuple[set[str], str | None]:
     inside = {(entry["name"], part["name"]) for entry in entries for part in entry.get("parts", ())}
     whole = {entry["name"] for entry in entries if "parts" not in entry}
     listed = whole | {place for name, part in inside for place in (part, f"{name}/{part}")}
-    return listed, metadata[0].get("format") if metadata and not listed else None
+    return listed, next((known.get("format") for known in metadata if known and not known.get("files")), None)
