@@ -270,7 +270,7 @@ def test_litdata_arrays_of_rare_dtypes(number: int, value: Any, tmp_path: Path) 
     assert (found if number == 11 else found.tolist()) == value
 
 
-def test_litdata_chunks_that_its_reader_decompressed(tmp_path: Path) -> None:
+def test_decompressed_litdata_chunks(tmp_path: Path) -> None:
     shutil.copytree(LITDATA / "zstd", tmp_path / "x")
     (tmp_path / "x" / "chunk-0-0.zstd.bin").unlink()
     shutil.copy(LITDATA / "types" / "chunk-0-0.bin", tmp_path / "x")
