@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dataformats.backends.tables.arrays_of_rows import check_block, names_of, rows_of_block
 from dataformats.backends.tables.hdf5_fields import Hdf5Field, fields_of
+from dataformats.backends.tables.hdf5_rows import Hdf5Rows, StoredRows, stored_rows_of
 from dataformats.batch import Column
 from dataformats.errors import DataFormatsError, FormatError, MissingExtraError, SpecError
 from dataformats.fork_hooks import after_fork
@@ -72,6 +73,19 @@ class Hdf5Table(BlockTable):
                 self._opened[number] = _opened(self.files[number], self._names)
             return self._opened[number]
 
+    def stored_rows(self) -> list[dict[str, StoredRows]] | None:
+        """Return the rows of each file, if no field of any needs h5py."""
+        found = list[dict[str, StoredRows]]()
+        for number, file in enumerate(self.files):
+            try:
+                rows = {name: stored_rows_of(field, file) for name, field in self._fields(number).items()}
+            except (OSError, RuntimeError, ValueError, TypeError, KeyError):
+                return None  # the file is damaged: blocks find the records
+            found.append({name: field for name, field in rows.items() if field is not None})
+            if len(found[-1]) < len(rows):
+                return None
+        return found
+
     def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
         number, first, end = self._blocks[block]
         known = self._fields(number)
@@ -127,8 +141,8 @@ class Hdf5Backend(Backend):
         *,
         fields: str | Sequence[str] | None = None,
         **_: Any,
-    ) -> Hdf5Table:
-        """Return a table.
+    ) -> Hdf5Table | Hdf5Rows:
+        """Return a table, or a reader of rows if no dataset needs h5py.
 
         Args:
             files: The files.
@@ -136,7 +150,9 @@ class Hdf5Backend(Backend):
             fields: The datasets to read, or groups of them: a list, or their names with commas. `None`: all.
             **_: Empty.
         """
-        return Hdf5Table(files, names_of(fields), options.max_record_bytes)
+        table = Hdf5Table(files, names_of(fields), options.max_record_bytes)
+        rows = table.stored_rows()
+        return table if rows is None else Hdf5Rows(files, rows)
 
 
 BACKEND = Hdf5Backend()

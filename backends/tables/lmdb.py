@@ -14,8 +14,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.backends.tables.arrays_of_rows import blob_column
-from dataformats.batch import Column
+from dataformats.batch import Column, Ragged, concat_columns, take_column
 from dataformats.columns.numbers import offsets_of
 from dataformats.errors import FormatError, MissingExtraError, SpecError
 from dataformats.fork_hooks import after_fork, cached_property
@@ -85,8 +84,8 @@ class _Database:
             raise FormatError(f"LMDB cannot read it: {error}", path=self.file.name) from error
 
     @cached_property
-    def keys(self) -> tuple[bytes, NDArray[np.int64]]:
-        """All keys, one after the other, and where they begin and end. One pass over the database."""
+    def keys(self) -> Ragged:
+        """The column of all keys. One pass over the database."""
         parts, lengths = list[bytes](), list[NDArray[np.int64]]()
         with self.damage(), self.env.begin() as transaction:
             if self.env.open_db(None, txn=transaction).flags(transaction)["dupsort"]:
@@ -99,22 +98,17 @@ class _Database:
         if len(offsets) - 1 != self.n:
             what, found = "the number of keys is wrong", len(offsets) - 1
             raise FormatError(what, path=self.file.name, expected=self.n, found=found)
-        return b"".join(parts), offsets
+        return Ragged(np.frombuffer(b"".join(parts), np.uint8), offsets, "bytes")
 
-    def keys_of(self, records: NDArray[np.int64]) -> list[bytes]:
-        """Return the keys of records."""
-        values, offsets = self.keys
-        bounds = zip(offsets[records].tolist(), offsets[records + 1].tolist(), strict=True)
-        return [values[start:stop] for start, stop in bounds]
-
-    def values_of(self, keys: Sequence[bytes]) -> list[bytes]:
-        """Return the values of keys."""
-        with self.damage(), self.env.begin() as transaction:
+    def values_of(self, keys: Sequence[bytes]) -> Ragged:
+        """Return the column of the values of keys, copied once, out of LMDB's pages."""
+        with self.damage(), self.env.begin(buffers=True) as transaction:
             found = list(map(transaction.get, keys))
-        if None in found:
-            what = f"the key {keys[found.index(None)]!r} has no value"
-            raise FormatError(what, path=self.file.name)
-        return found
+            if None in found:
+                what = f"the key {keys[found.index(None)]!r} has no value"
+                raise FormatError(what, path=self.file.name)
+            lengths = np.fromiter(map(len, found), np.int64, len(found))
+            return Ragged(np.frombuffer(bytearray().join(found), np.uint8), offsets_of(lengths), "bytes")
 
 
 _DATABASES = _Databases()
@@ -136,17 +130,20 @@ class LmdbTable(RowTable):
         self.decoded_bytes: int = sum(file.size for file in files)
 
     def read(self, records: NDArray[np.int64], fields: Sequence[str]) -> Mapping[str, Column]:
+        if len(self._databases) == 1:
+            return _columns(self._databases[0], records, fields)
         starts = offsets_of(self.counts)
         owner = np.searchsorted(starts, records, side="right") - 1
-        keys, values = [b""] * len(records), [b""] * len(records)
-        for number in np.unique(owner).tolist():
-            rows = np.flatnonzero(owner == number)
-            found = self._databases[number].keys_of(records[rows] - starts[number])
-            blobs = self._databases[number].values_of(found) if "value" in fields else found
-            for row, key, value in zip(rows.tolist(), found, blobs, strict=True):
-                keys[row], values[row] = key, value
-        blobs_of = {"key": keys, "value": values}
-        return {name: blob_column(blobs_of[name], "bytes") for name in fields}
+        order = np.argsort(owner, kind="stable")
+        numbers = np.unique(owner).tolist() or [0]
+        parts = [_columns(self._databases[one], records[owner == one] - starts[one], fields) for one in numbers]
+        rows = np.argsort(order, kind="stable")
+        return {name: take_column(concat_columns([part[name] for part in parts]), rows) for name in fields}
+
+
+def _columns(database: _Database, records: NDArray[np.int64], fields: Sequence[str]) -> dict[str, Column]:
+    keys = database.keys.take(records)
+    return {name: database.values_of(list(keys)) if name == "value" else keys for name in fields}
 
 
 class LmdbBackend(Backend):

@@ -6,6 +6,7 @@ import importlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from dataformats.backends.tables.arrays_of_rows import (
     rows_of_block,
     same_length,
 )
-from dataformats.batch import Column
+from dataformats.batch import Column, take_column
 from dataformats.errors import DataFormatsError, FormatError, MissingExtraError, SpecError
 from dataformats.interfaces import Backend, BlockTable, Folder, ReaderOptions, SniffResult, StoredFile
 from dataformats.interfaces.table import starts_of
@@ -32,6 +33,7 @@ __all__ = ["BACKEND", "ZarrBackend"]
 _ROOTS = ("zarr.json", ".zgroup", ".zarray")
 _MAX_METADATA_BYTES = 2**24
 _CHOOSE = "Choose others with fields=."
+_TOGETHER_BYTES = 2**26
 _SAMPLED = 8  # chunks of an array, for the fingerprint
 
 
@@ -62,6 +64,8 @@ class ZarrTable(BlockTable):
             row_bytes = sum(_row_bytes(array) for array in arrays.values())
             rows = rows_of_block(max((one.shards or one.chunks)[0] for one in arrays.values()), n, row_bytes)
             check_block(min(rows, n), row_bytes, 0, max_block_bytes, root)
+            if all(array.dtype.kind in "biuf" for array in arrays.values()):  # the others are longer than `row_bytes`
+                self.blocks_together = max(1, _TOGETHER_BYTES // max(1, rows * row_bytes))
             self._arrays.append(arrays)
             self._blocks += [(number, first, min(first + rows, n)) for first in range(0, n, rows)]
             files = [root, *_sampled_files(root, arrays)]
@@ -74,18 +78,36 @@ class ZarrTable(BlockTable):
 
     def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
         number, first, end = self._blocks[block]
+        try:
+            return self._rows(number, slice(first, end), fields)
+        except Exception as error:  # each codec of zarr raises other errors
+            if getattr(error, "errno", None) is not None:
+                raise
+            what = f"rows {first} to {end - 1} of a chunk cannot be decoded: {error}"
+            raise FormatError(what, path=self._roots[number].name) from error
+
+    def read_blocks(self, blocks: Sequence[int], fields: Sequence[str]) -> Sequence[Mapping[str, Column]]:
+        """Read consecutive blocks by one call for each array: a call costs zarr more than a chunk."""
+        found: list[Mapping[str, Column]] = []
+        for _, run in groupby(enumerate(blocks), lambda item: (item[1] - item[0], self._blocks[item[1]][0])):
+            numbers, firsts, ends = zip(*(self._blocks[block] for _, block in run), strict=True)
+            try:
+                columns = self._rows(numbers[0], slice(firsts[0], ends[-1]), fields)
+            except Exception:  # the block that is damaged raises again
+                return super().read_blocks(blocks, fields)
+            if len(firsts) == 1:
+                found.append(columns)
+                continue
+            parts = (np.arange(*bounds) - firsts[0] for bounds in zip(firsts, ends, strict=True))
+            found += [{name: take_column(column, part) for name, column in columns.items()} for part in parts]
+        return found
+
+    def _rows(self, number: int, rows: slice, fields: Sequence[str]) -> dict[str, Column]:
         columns: dict[str, Column] = {}
         for name in fields:
-            try:
-                rows = self._arrays[number][name][first:end]
-            except Exception as error:  # each codec of zarr raises other errors
-                if getattr(error, "errno", None) is not None:
-                    raise
-                what = f"rows {first} to {end - 1} of {name!r} cannot be decoded: {error}"
-                raise FormatError(what, path=self._roots[number].name) from error
-            kind = self.spec[name]
+            found, kind = self._arrays[number][name][rows], self.spec[name]
             is_number = kind.dtype is not None
-            columns[name] = np.ascontiguousarray(rows, kind.dtype) if is_number else blob_column(rows, kind.codec)
+            columns[name] = np.ascontiguousarray(found, kind.dtype) if is_number else blob_column(found, kind.codec)
         return columns
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dataformats.foreign_names import RAGGED, no_attribute
-from dataformats.kernels import bytes_list
+from dataformats.kernels import bytes_list, gather
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -119,10 +119,13 @@ class Ragged:
     def take(self, rows: NDArray[np.int64]) -> Ragged:
         """Return copies of the items in these rows, in this order."""
         lengths = self.lengths[rows]
+        present = None if self.present is None else self.present[rows]
+        if isinstance(self.values, np.ndarray) and self.values.dtype == np.uint8 and self.values.ndim == 1:
+            values, offsets = gather(np.ascontiguousarray(self.values), self.offsets[:-1][rows], lengths)
+            return Ragged(values, offsets, self.item_kind, present)
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
         inner = np.repeat(self.offsets[:-1][rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        present = None if self.present is None else self.present[rows]
         return Ragged(take_column(self.values, inner), offsets, self.item_kind, present)
 
     def pad(self, length: int | None = None, value: Any = 0) -> NDArray[Any]:

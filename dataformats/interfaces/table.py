@@ -64,9 +64,11 @@ class BlockTable(Table):
 
     Attributes:
         block_starts: int64[n_blocks]: the first record of each block, ascending from 0.
+        blocks_together: The most blocks to read at once, if the library reads several faster; all are in memory then.
     """
 
     block_starts: NDArray[np.int64]
+    blocks_together: int = 1
 
     @abstractmethod
     def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
@@ -79,6 +81,10 @@ class BlockTable(Table):
         Raises:
             FormatError: The block is damaged.
         """
+
+    def read_blocks(self, blocks: Sequence[int], fields: Sequence[str]) -> Sequence[Mapping[str, Column]]:
+        """Return the columns of several blocks, in ascending order; see `read_block`."""
+        return [self.read_block(block, fields) for block in blocks]
 
 
 def starts_of(sizes: Sequence[int]) -> NDArray[np.int64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,29 +40,46 @@ class DecodedBlocks:
 
     def read(self, records: NDArray[np.int64], fields: tuple[str, ...]) -> dict[str, Column]:
         """Return the columns of these records, int64[n] in `[0, len)`, in any order."""
-        block = self.blocks_of(records)
-        chosen, owner = np.unique(block, return_inverse=True)
-        parts = []
-        for place, number in enumerate(chosen.tolist()):
-            rows = records[owner == place] - self._table.block_starts[number]
-            columns = self.get(number, fields)
-            parts.append({name: take_column(column, rows) for name, column in columns.items()})
-        if not parts:
+        if not len(records):
             return {name: _empty(self._table.spec[name], name) for name in fields}
-        if len(parts) == 1:
-            return parts[0]
-        order = np.argsort(np.argsort(owner, kind="stable"), kind="stable")
-        is_sorted = bool(np.all(owner[1:] >= owner[:-1]))
+        block = self.blocks_of(records)
+        order = np.argsort(block, kind="stable")
+        block = block[order]
+        begins = np.flatnonzero(np.diff(block, prepend=-1)).tolist()
+        local = np.split(records[order] - self._table.block_starts[block], begins[1:])
+        chosen, step = block[begins].tolist(), self._table.blocks_together
+        parts: list[_Columns] = []
+        for first in range(0, len(chosen), step):
+            found = self._get_many(chosen[first : first + step], fields)
+            parts += [
+                {name: _rows_of(column, rows, len(chosen) > 1) for name, column in columns.items()}
+                for columns, rows in zip(found, local[first:], strict=False)
+            ]
         joined = {name: concat_columns([part[name] for part in parts]) for name in fields}
-        return joined if is_sorted else {name: take_column(column, order) for name, column in joined.items()}
+        if (order[1:] > order[:-1]).all():
+            return joined
+        places = np.empty_like(order)
+        places[order] = np.arange(len(order))
+        return {name: take_column(column, places) for name, column in joined.items()}
 
     def get(self, block: int, fields: tuple[str, ...]) -> _Columns:
         """Return these columns of a block."""
-        return self._cache.get((block, fields), lambda: self._decode(block, fields))
+        return self._get_many([block], fields)[0]
 
-    def _decode(self, block: int, fields: tuple[str, ...]) -> tuple[_Columns, int]:
-        columns = self._table.read_block(block, fields)
-        return columns, nbytes_of(columns)
+    def _get_many(self, blocks: list[int], fields: tuple[str, ...]) -> list[_Columns]:
+        def decode(keys: list[tuple[int, tuple[str, ...]]]) -> list[tuple[_Columns, int]]:
+            found = self._table.read_blocks([block for block, _ in keys], fields)
+            return [(columns, nbytes_of(columns)) for columns in found]
+
+        return self._cache.get_many([(block, fields) for block in blocks], decode)
+
+
+def _rows_of(column: Column, rows: NDArray[np.int64], may_share: bool) -> Any:
+    """Return these rows; a view of consecutive rows of an array if the result may share memory with the column."""
+    first, last = int(rows[0]), int(rows[-1])
+    if may_share and isinstance(column, np.ndarray) and len(rows) == last - first + 1 and (np.diff(rows) == 1).all():
+        return column[first : last + 1]
+    return take_column(column, rows)
 
 
 def _empty(type_: Type, name: str) -> Column:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
@@ -47,28 +47,49 @@ class DecodedCache(Generic[Key, Value]):
             key: Identifies the value.
             decode: Returns the value and its bytes; called if it is not kept. It must get no other value of the cache.
         """
-        with self._lock:
-            found = self._kept.get(key)
-            if found is not None:
-                self._kept.move_to_end(key)
-                return found[0]
-            is_mine = key not in self._pending
-            future = self._pending.setdefault(key, Future())
-        return self._decode(key, future, decode) if is_mine else future.result()
+        return self.get_many([key], lambda _: [decode()])[0]
 
-    def _decode(self, key: Key, future: Future[Value], decode: Callable[[], tuple[Value, int]]) -> Value:
+    def get_many(self, keys: Sequence[Key], decode: Callable[[list[Key]], Sequence[tuple[Value, int]]]) -> list[Value]:
+        """Return the values of different keys.
+
+        Args:
+            keys: Identify the values.
+            decode: Returns the value and its bytes of each key that is not kept, as `decode` of `get`.
+        """
+        found: dict[Key, Value] = {}
+        mine: dict[Key, Future[Value]] = {}
+        others: dict[Key, Future[Value]] = {}
+        with self._lock:
+            for key in keys:
+                if (kept := self._kept.get(key)) is not None:
+                    self._kept.move_to_end(key)
+                    found[key] = kept[0]
+                elif key in self._pending:
+                    others[key] = self._pending[key]
+                else:
+                    mine[key] = self._pending[key] = Future()
+        if mine:
+            found |= self._decode(mine, decode)  # before the wait: another thread may wait for these
+        return [found[key] if key in found else others[key].result() for key in keys]
+
+    def _decode(
+        self, futures: dict[Key, Future[Value]], decode: Callable[[list[Key]], Sequence[tuple[Value, int]]]
+    ) -> dict[Key, Value]:
         try:
-            value, n_bytes = decode()
+            decoded = dict(zip(futures, decode(list(futures)), strict=True))
         except BaseException as error:
             with self._lock:
-                self._pending.pop(key, None)
-            future.set_exception(error)
+                for key, future in futures.items():
+                    self._pending.pop(key, None)
+                    future.set_exception(error)
             raise
         with self._lock:
-            self._pending.pop(key, None)
-            self._kept[key] = value, n_bytes
-            self._n_bytes += n_bytes
+            for key, (value, n_bytes) in decoded.items():
+                self._pending.pop(key, None)
+                self._kept[key] = value, n_bytes
+                self._n_bytes += n_bytes
             while self._n_bytes > self.limit_bytes and len(self._kept) > 1:
                 self._n_bytes -= self._kept.popitem(last=False)[1][1]
-        future.set_result(value)
-        return value
+        for key, future in futures.items():
+            future.set_result(decoded[key][0])
+        return {key: value for key, (value, _) in decoded.items()}

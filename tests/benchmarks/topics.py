@@ -14,6 +14,7 @@ MODULES = {
     "Examples, OFRecords, and other programs": ("examples", "other_programs", "parsing"),
     "Images": ("images",),
     "Loader": ("loading",),
+    "Formats with a library": ("libraries",),
     "Object stores": ("remote",),
     "Write, convert, merge, and query": ("writing", "conversion", "merging", "sql"),
     "Drop-in modules": ("granular_drop_in", "drop_ins", "drop_ins_unpublished"),
