@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.batch import Column
+from dataformats.batch import Column, take_column
 from dataformats.columns.arrow_columns import column_of_arrow, spec_of_arrow
 from dataformats.columns.numbers import offsets_of
 from dataformats.errors import DataFormatsError, FormatError, MissingExtraError, SpecError
@@ -56,17 +56,20 @@ class LanceTable(RowTable):
 
     def read(self, records: NDArray[np.int64], fields: Sequence[str]) -> Mapping[str, Column]:
         _library()  # refuses forked processes
-        owner = np.searchsorted(self._starts, records, side="right") - 1
-        order = np.argsort(owner, kind="stable")
+        order = np.argsort(records, kind="stable")  # Lance takes ascending rows up to a quarter faster
+        ascending = records[order]
+        owner = np.searchsorted(self._starts, ascending, side="right") - 1
         parts = []
         for number in np.unique(owner).tolist() or [0]:
-            rows = records[owner == number] - self._starts[number]
+            rows = ascending[owner == number] - self._starts[number]
             with _damage_of(self._manifests[number]):
                 parts.append(self._datasets[number].take(rows.tolist(), columns=list(fields)))
-        table = parts[0]
-        if len(parts) > 1:
-            table = importlib.import_module("pyarrow").concat_tables(parts).take(np.argsort(order, kind="stable"))
-        return {name: column_of_arrow(table.column(name), self.spec[name], name) for name in fields}
+        table = parts[0] if len(parts) == 1 else importlib.import_module("pyarrow").concat_tables(parts)
+        columns = {name: column_of_arrow(table.column(name), self.spec[name], name) for name in fields}
+        if (order[1:] > order[:-1]).all():
+            return columns
+        places = np.argsort(order, kind="stable")
+        return {name: take_column(column, places) for name, column in columns.items()}
 
 
 def _root(manifest: StoredFile) -> str:

@@ -51,7 +51,7 @@ class ZarrTable(BlockTable):
         self._roots = roots
         self._arrays: list[dict[str, Any]] = []
         self._blocks: list[tuple[int, int, int]] = []  # number of the group, first row, end
-        counts = list[int]()
+        counts, together = list[int](), list[int]()
         self.decoded_bytes: int = 0
         for number, root in enumerate(roots):
             arrays = _arrays_of(root, names)
@@ -64,8 +64,8 @@ class ZarrTable(BlockTable):
             row_bytes = sum(_row_bytes(array) for array in arrays.values())
             rows = rows_of_block(max((one.shards or one.chunks)[0] for one in arrays.values()), n, row_bytes)
             check_block(min(rows, n), row_bytes, 0, max_block_bytes, root)
-            if all(array.dtype.kind in "biuf" for array in arrays.values()):  # the others are longer than `row_bytes`
-                self.blocks_together = max(1, _TOGETHER_BYTES // max(1, rows * row_bytes))
+            is_known = all(kind.dtype is not None for kind in spec.values())  # text is longer than `row_bytes`
+            together.append(max(1, _TOGETHER_BYTES // max(1, rows * row_bytes)) if is_known else 1)
             self._arrays.append(arrays)
             self._blocks += [(number, first, min(first + rows, n)) for first in range(0, n, rows)]
             files = [root, *_sampled_files(root, arrays)]
@@ -75,16 +75,10 @@ class ZarrTable(BlockTable):
         self.files: Sequence[StoredFile] = every
         self.counts: NDArray[np.int64] = np.array(counts, np.int64)
         self.block_starts: NDArray[np.int64] = starts_of([end - first for _, first, end in self._blocks])
+        self.blocks_together = min(together)
 
     def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
-        number, first, end = self._blocks[block]
-        try:
-            return self._rows(number, slice(first, end), fields)
-        except Exception as error:  # each codec of zarr raises other errors
-            if getattr(error, "errno", None) is not None:
-                raise
-            what = f"rows {first} to {end - 1} of a chunk cannot be decoded: {error}"
-            raise FormatError(what, path=self._roots[number].name) from error
+        return self._rows(*self._blocks[block], fields)
 
     def read_blocks(self, blocks: Sequence[int], fields: Sequence[str]) -> Sequence[Mapping[str, Column]]:
         """Read consecutive blocks by one call for each array: a call costs zarr more than a chunk."""
@@ -92,8 +86,8 @@ class ZarrTable(BlockTable):
         for _, run in groupby(enumerate(blocks), lambda item: (item[1] - item[0], self._blocks[item[1]][0])):
             numbers, firsts, ends = zip(*(self._blocks[block] for _, block in run), strict=True)
             try:
-                columns = self._rows(numbers[0], slice(firsts[0], ends[-1]), fields)
-            except Exception:  # the block that is damaged raises again
+                columns = self._rows(numbers[0], firsts[0], ends[-1], fields)
+            except FormatError:  # the block that is damaged raises again
                 return super().read_blocks(blocks, fields)
             if len(firsts) == 1:
                 found.append(columns)
@@ -102,12 +96,19 @@ class ZarrTable(BlockTable):
             found += [{name: take_column(column, part) for name, column in columns.items()} for part in parts]
         return found
 
-    def _rows(self, number: int, rows: slice, fields: Sequence[str]) -> dict[str, Column]:
+    def _rows(self, number: int, first: int, end: int, fields: Sequence[str]) -> dict[str, Column]:
         columns: dict[str, Column] = {}
         for name in fields:
-            found, kind = self._arrays[number][name][rows], self.spec[name]
+            try:
+                rows = self._arrays[number][name][first:end]
+            except Exception as error:  # each codec of zarr raises other errors
+                if getattr(error, "errno", None) is not None:
+                    raise
+                what = f"rows {first} to {end - 1} of {name!r} cannot be decoded: {error}"
+                raise FormatError(what, path=self._roots[number].name) from error
+            kind = self.spec[name]
             is_number = kind.dtype is not None
-            columns[name] = np.ascontiguousarray(found, kind.dtype) if is_number else blob_column(found, kind.codec)
+            columns[name] = np.ascontiguousarray(rows, kind.dtype) if is_number else blob_column(rows, kind.codec)
         return columns
 
 

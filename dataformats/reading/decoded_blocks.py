@@ -58,8 +58,7 @@ class DecodedBlocks:
         joined = {name: concat_columns([part[name] for part in parts]) for name in fields}
         if (order[1:] > order[:-1]).all():
             return joined
-        places = np.empty_like(order)
-        places[order] = np.arange(len(order))
+        places = np.argsort(order, kind="stable")
         return {name: take_column(column, places) for name, column in joined.items()}
 
     def get(self, block: int, fields: tuple[str, ...]) -> _Columns:

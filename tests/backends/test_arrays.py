@@ -136,6 +136,74 @@ def test_types_of_hdf5(name: str) -> None:
     assert not {"mean", "alias"} & set(source.spec)
 
 
+def write_hdf5(path: Path, n: int, chunk: int | None, **options: Any) -> dict[str, Any]:
+    """Write datasets of several types, and return their values."""
+    import h5py
+
+    pair = np.zeros(n, [("x", "<f4"), ("box", "<i2", (2, 3))])
+    pair["x"], pair["box"] = np.arange(n) / 4, np.arange(6 * n).reshape(n, 2, 3)
+    image = np.arange(12 * n, dtype=np.uint8).reshape(n, 2, 2, 3)
+    values = {"image": image, "label": np.arange(n), "even": np.arange(n) % 2 == 0, "pair": pair}
+    with h5py.File(path, "w") as file:
+        for name, array in values.items():
+            chunks = None if chunk is None else (chunk, *array.shape[1:])
+            file.create_dataset(name, data=array, chunks=chunks, **options)
+    return {
+        "image": image,
+        "label": values["label"],
+        "even": values["even"],
+        "pair/x": pair["x"],
+        "pair/box": pair["box"],
+    }
+
+
+@pytest.mark.parametrize("chunk", [None, 7, 25])
+def test_hdf5_rows_are_read_in_place(chunk: int | None, tmp_path: Path) -> None:
+    pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
+    columns = [write_hdf5(tmp_path / f"{number}.h5", n, chunk) for number, n in enumerate((25, 40))]
+    expected = {name: np.concatenate([one[name] for one in columns]) for name in columns[0]}
+    source = dataformats.open(tmp_path)
+    assert source.block_starts is None  # a table of h5py has blocks
+    for order in (np.random.default_rng(0).permutation(65), range(5, 60)):
+        for again in (source, pickle.loads(pickle.dumps(source))):
+            batch = again.read(order)
+            assert all(np.array_equal(batch[name], values[order]) for name, values in expected.items())
+    assert dataformats.open(tmp_path, fields="label", io="mmap").read([64, 0])["label"].tolist() == [39, 0]
+    assert dataformats.verify(tmp_path).ok
+
+
+def test_hdf5_values_that_only_h5py_decodes(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
+    made: dict[str, dict[str, Any]] = {
+        "big": {"data": np.arange(20, dtype=">i4")},
+        "gzip": {"data": np.arange(20), "chunks": (4,), "compression": "gzip"},
+        "parts": {"data": np.arange(40).reshape(20, 2), "chunks": (4, 1)},
+        "never": {"shape": (20,), "dtype": "i4", "fillvalue": 7},
+        "some": {"shape": (20,), "dtype": "i4", "fillvalue": 7, "chunks": (4,)},
+    }
+    for name, options in made.items():
+        for user_block in (0, 512):
+            path = tmp_path / f"{name}{user_block}.h5"
+            with h5py.File(path, "w", userblock_size=user_block) as file:
+                dataset = file.create_dataset("x", **options)
+                dataset[3 : 3 if name == "never" else 6] = dataset[3 : 3 if name == "never" else 6]
+                expected = dataset[:]
+            source = dataformats.open(path)
+            assert source.block_starts is not None
+            assert np.array_equal(source.read(range(20))["x"], expected)
+
+
+def test_rows_behind_the_end_of_hdf5(tmp_path: Path) -> None:
+    pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
+    write_hdf5(tmp_path / "x.h5", 40, 7)
+    source = dataformats.open(tmp_path / "x.h5", fields="image")
+    size = (tmp_path / "x.h5").stat().st_size
+    with open(tmp_path / "x.h5", "r+b") as file:
+        file.truncate(size // 2)
+    with pytest.raises(DataFormatsError, match=r"x\.h5"):
+        source.read(range(40))
+
+
 def test_chunks_behind_a_user_block() -> None:
     pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
     source = dataformats.open(GOLDEN / "hdf5" / "chunked.h5")
@@ -292,3 +360,21 @@ def test_damaged_zarr(name: str, error: type[Exception], text: str) -> None:
     pytest.importorskip("zarr", reason="the extra zarr is not installed")
     with pytest.raises(error, match=text):
         dataformats.open(GOLDEN / "zarr" / "corrupt" / f"{name}.zarr")[0]
+
+
+def test_many_blocks_of_zarr(tmp_path: Path) -> None:
+    """Neighbors are read together; a damaged chunk fails only its records."""
+    zarr = pytest.importorskip("zarr", reason="the extra zarr is not installed")
+    group, n = zarr.open_group(tmp_path / "x.zarr", mode="w"), 200
+    values = np.random.default_rng(0).integers(0, 256, (n, 64, 512), np.uint8)
+    group.create_array("image", shape=values.shape, chunks=(4, 64, 512), dtype=np.uint8)[:] = values
+    group.create_array("label", shape=(n,), chunks=(4,), dtype=np.int64)[:] = np.arange(n)
+    source = dataformats.open(tmp_path / "x.zarr")
+    for order in (range(90, 130), np.random.default_rng(1).permutation(n), [7, 7, 199]):
+        batch = source.read(order)
+        assert np.array_equal(batch["image"], values[order])
+        assert batch["label"].tolist() == list(order)
+    (tmp_path / "x.zarr" / "label" / "c" / "5").write_bytes(b"damaged")
+    batch = dataformats.open(tmp_path / "x.zarr").read(range(10, 40), on_corrupt="omit")
+    assert sorted(batch.failed) == [20, 21, 22, 23]
+    assert np.array_equal(batch["image"], values[batch.indices])

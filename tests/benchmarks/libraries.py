@@ -63,9 +63,9 @@ def hdf5_lists(path: Path, steps: Steps) -> Batches:
         image, label = file["image"], file["label"]
         for rows in steps:
             order = np.argsort(rows)
-            batch = {"image": np.empty((len(rows), *SHAPE), np.uint8), "label": np.empty(len(rows), np.int64)}
-            batch["image"][order], batch["label"][order] = image[rows[order]], label[rows[order]]
-            yield batch
+            images, labels = np.empty((len(rows), *SHAPE), np.uint8), np.empty(len(rows), np.int64)
+            images[order], labels[order] = image[rows[order]], label[rows[order]]
+            yield {"image": images, "label": labels}
 
 
 # ---- Zarr
@@ -160,7 +160,7 @@ def megatron_get(path: Path, steps: Steps) -> Batches:
     n = int(np.frombuffer(index, "<u8", 1, 18)[0])
     lengths = np.frombuffer(index, np.int32, n, 34)
     pointers = np.frombuffer(index, np.int64, n, 34 + lengths.nbytes)
-    tokens = memoryview(np.memmap(path, mode="r"))
+    tokens = np.memmap(path, mode="r").data
     for rows in steps:
         yield {"tokens": [np.frombuffer(tokens, np.uint16, lengths[row], pointers[row]).copy() for row in rows]}
 
@@ -253,12 +253,12 @@ def reading(
     """Return the work of reading batches, at random or in order."""
     n = data.count(20_000, least=2 * BATCH)
     is_random = title.endswith("random")
-    steps: Steps = at_random(n, BATCH, data.count(80)) if is_random else in_order(n, BATCH)
+    steps: Steps = at_random(n, BATCH, data.count(40)) if is_random else in_order(n, BATCH)
     kept = []  # an index, such as the keys of LMDB, is built once
 
     def opened(is_ours: bool) -> Side:
         peer(rival)
-        path = data.made(name.format(n), partial(make, n=n))
+        path = data.made(name.format(n), lambda path: make(path, n))
         if not is_ours:
             return Side(lambda: direct(path, steps), _plain)
         kept.append(dataformats.open(path))

@@ -1,0 +1,35 @@
+"""The cache of decoded blocks."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from dataformats.storage.decoded_cache import DecodedCache
+
+
+def test_threads_that_share_keys_decode_each_once() -> None:
+    cache: DecodedCache[int, int] = DecodedCache(100)
+    decoded: list[int] = []
+    both_began = threading.Barrier(2, timeout=20)
+
+    def decode(keys: list[int]) -> list[tuple[int, int]]:
+        both_began.wait()
+        decoded.extend(keys)
+        return [(10 * key, 1) for key in keys]
+
+    with ThreadPoolExecutor(2) as pool:
+        found = pool.map(lambda keys: cache.get_many(keys, decode), [[1, 2, 3], [4, 3, 2, 1]])
+        assert list(found) == [[10, 20, 30], [40, 30, 20, 10]]
+    assert sorted(decoded) == [1, 2, 3, 4]
+
+
+def test_keys_that_fail_are_decoded_again() -> None:
+    cache: DecodedCache[int, int] = DecodedCache(2)
+    with pytest.raises(ZeroDivisionError):
+        cache.get_many([1, 2], lambda keys: [(key // 0, 1) for key in keys])
+    assert cache.get_many([2, 1], lambda keys: [(key, 1) for key in keys]) == [2, 1]
+    assert cache.get(3, lambda: (3, 1)) == 3
+    assert cache.get_many([1, 2], lambda keys: [(-key, 1) for key in keys]) == [1, -2]
