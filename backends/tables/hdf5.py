@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dataformats.backends.tables.arrays_of_rows import check_block, names_of, rows_of_block
 from dataformats.backends.tables.hdf5_fields import Hdf5Field, fields_of
-from dataformats.backends.tables.hdf5_rows import Hdf5Rows, StoredRows, stored_rows_of
+from dataformats.backends.tables.hdf5_rows import Hdf5Rows, StoredRows, stored_rows
 from dataformats.batch import Column
 from dataformats.errors import DataFormatsError, FormatError, MissingExtraError, SpecError
 from dataformats.fork_hooks import after_fork
@@ -74,17 +74,15 @@ class Hdf5Table(BlockTable):
             return self._opened[number]
 
     def stored_rows(self) -> list[dict[str, StoredRows]] | None:
-        """Return the rows of each file, if no field of any needs h5py."""
-        found = list[dict[str, StoredRows]]()
-        for number, file in enumerate(self.files):
-            try:
-                rows = {name: stored_rows_of(field, file) for name, field in self._fields(number).items()}
-            except (OSError, RuntimeError, ValueError, TypeError, KeyError):
-                return None  # the file is damaged: blocks find the records
-            found.append({name: field for name, field in rows.items() if field is not None})
-            if len(found[-1]) < len(rows):
-                return None
-        return found
+        """Return the rows of each file, if no field needs h5py."""
+        try:
+            found = [
+                {name: rows for name, field in self._fields(number).items() if (rows := stored_rows(field, file))}
+                for number, file in enumerate(self.files)
+            ]
+        except (OSError, RuntimeError, ValueError, TypeError, KeyError):
+            return None  # the file is damaged: blocks find the records
+        return found if all(len(of_file) == len(self.spec) for of_file in found) else None
 
     def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
         number, first, end = self._blocks[block]

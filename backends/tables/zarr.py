@@ -51,7 +51,7 @@ class ZarrTable(BlockTable):
         self._roots = roots
         self._arrays: list[dict[str, Any]] = []
         self._blocks: list[tuple[int, int, int]] = []  # number of the group, first row, end
-        counts, together = list[int](), list[int]()
+        counts = list[int]()
         self.decoded_bytes: int = 0
         for number, root in enumerate(roots):
             arrays = _arrays_of(root, names)
@@ -64,8 +64,6 @@ class ZarrTable(BlockTable):
             row_bytes = sum(_row_bytes(array) for array in arrays.values())
             rows = rows_of_block(max((one.shards or one.chunks)[0] for one in arrays.values()), n, row_bytes)
             check_block(min(rows, n), row_bytes, 0, max_block_bytes, root)
-            is_known = all(kind.dtype is not None for kind in spec.values())  # text is longer than `row_bytes`
-            together.append(max(1, _TOGETHER_BYTES // max(1, rows * row_bytes)) if is_known else 1)
             self._arrays.append(arrays)
             self._blocks += [(number, first, min(first + rows, n)) for first in range(0, n, rows)]
             files = [root, *_sampled_files(root, arrays)]
@@ -75,7 +73,8 @@ class ZarrTable(BlockTable):
         self.files: Sequence[StoredFile] = every
         self.counts: NDArray[np.int64] = np.array(counts, np.int64)
         self.block_starts: NDArray[np.int64] = starts_of([end - first for _, first, end in self._blocks])
-        self.blocks_together = min(together)
+        if all(kind.dtype is not None for kind in self.spec.values()):  # text has an unknown number of bytes
+            self.blocks_together = 1 + _TOGETHER_BYTES * len(self._blocks) // max(1, self.decoded_bytes)
 
     def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
         return self._rows(*self._blocks[block], fields)
@@ -84,16 +83,14 @@ class ZarrTable(BlockTable):
         """Read consecutive blocks by one call for each array: a call costs zarr more than a chunk."""
         found: list[Mapping[str, Column]] = []
         for _, run in groupby(enumerate(blocks), lambda item: (item[1] - item[0], self._blocks[item[1]][0])):
-            numbers, firsts, ends = zip(*(self._blocks[block] for _, block in run), strict=True)
+            parts = [self._blocks[block] for _, block in run]
+            number, begin, _ = parts[0]
             try:
-                columns = self._rows(numbers[0], firsts[0], ends[-1], fields)
+                columns = self._rows(number, begin, parts[-1][2], fields)
             except FormatError:  # the block that is damaged raises again
                 return super().read_blocks(blocks, fields)
-            if len(firsts) == 1:
-                found.append(columns)
-                continue
-            parts = (np.arange(*bounds) - firsts[0] for bounds in zip(firsts, ends, strict=True))
-            found += [{name: take_column(column, part) for name, column in columns.items()} for part in parts]
+            rows = [np.arange(first - begin, end - begin) for _, first, end in parts]
+            found += [{name: take_column(column, one) for name, column in columns.items()} for one in rows]
         return found
 
     def _rows(self, number: int, first: int, end: int, fields: Sequence[str]) -> dict[str, Column]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,39 +45,31 @@ class DecodedBlocks:
         block = self.blocks_of(records)
         order = np.argsort(block, kind="stable")
         block = block[order]
-        begins = np.flatnonzero(np.diff(block, prepend=-1)).tolist()
-        local = np.split(records[order] - self._table.block_starts[block], begins[1:])
+        begins = np.flatnonzero(np.diff(block, prepend=-1))
+        rows = np.split(records[order] - self._table.block_starts[block], begins[1:])
         chosen, step = block[begins].tolist(), self._table.blocks_together
         parts: list[_Columns] = []
         for first in range(0, len(chosen), step):
-            found = self._get_many(chosen[first : first + step], fields)
-            parts += [
-                {name: _rows_of(column, rows, len(chosen) > 1) for name, column in columns.items()}
-                for columns, rows in zip(found, local[first:], strict=False)
-            ]
+            for columns in self.get_many(chosen[first : first + step], fields):
+                some = rows[len(parts)]
+                parts.append({name: _rows_of(columns[name], some, may_share=len(chosen) > 1) for name in fields})
         joined = {name: concat_columns([part[name] for part in parts]) for name in fields}
         if (order[1:] > order[:-1]).all():
             return joined
-        places = np.argsort(order, kind="stable")
-        return {name: take_column(column, places) for name, column in joined.items()}
+        return {name: take_column(column, np.argsort(order, kind="stable")) for name, column in joined.items()}
 
-    def get(self, block: int, fields: tuple[str, ...]) -> _Columns:
-        """Return these columns of a block."""
-        return self._get_many([block], fields)[0]
-
-    def _get_many(self, blocks: list[int], fields: tuple[str, ...]) -> list[_Columns]:
-        def decode(keys: list[tuple[int, tuple[str, ...]]]) -> list[tuple[_Columns, int]]:
-            found = self._table.read_blocks([block for block, _ in keys], fields)
-            return [(columns, nbytes_of(columns)) for columns in found]
-
-        return self._cache.get_many([(block, fields) for block in blocks], decode)
+    def get_many(self, blocks: Sequence[int], fields: tuple[str, ...]) -> list[_Columns]:
+        """Return these columns of each block."""
+        return self._cache.get_many(
+            [(block, fields) for block in blocks],
+            lambda keys: [(one, nbytes_of(one)) for one in self._table.read_blocks([key[0] for key in keys], fields)],
+        )
 
 
-def _rows_of(column: Column, rows: NDArray[np.int64], may_share: bool) -> Any:
-    """Return these rows; a view of consecutive rows of an array if the result may share memory with the column."""
-    first, last = int(rows[0]), int(rows[-1])
-    if may_share and isinstance(column, np.ndarray) and len(rows) == last - first + 1 and (np.diff(rows) == 1).all():
-        return column[first : last + 1]
+def _rows_of(column: Column, rows: NDArray[np.int64], *, may_share: bool) -> Any:
+    """Return these rows; if the result may share memory, a view of consecutive rows that are most of an array."""
+    if may_share and isinstance(column, np.ndarray) and 2 * len(rows) > len(column) and (np.diff(rows) == 1).all():
+        return column[rows[0] : rows[-1] + 1]
     return take_column(column, rows)
 
 

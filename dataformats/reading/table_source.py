@@ -199,7 +199,7 @@ class TableSource(DecodingSource):
     def fetch(self, indices: ArrayLike, fields: Fields = None) -> None:
         if self._blocks is not None:
             for block in np.unique(self._blocks.blocks_of(as_indices(indices, self._n))).tolist():
-                self._blocks.get(block, tuple(self.mask(fields)))
+                self._blocks.get_many([block], tuple(self.mask(fields)))
 
     def steps(self) -> Iterator[range]:
         """Yield ranges that cover all records, each within one block."""

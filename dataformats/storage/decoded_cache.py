@@ -40,56 +40,44 @@ class DecodedCache(Generic[Key, Value]):
         self._pending: dict[Key, Future[Value]] = {}
         self._n_bytes = 0
 
-    def get(self, key: Key, decode: Callable[[], tuple[Value, int]]) -> Value:
-        """Return the value of a key.
-
-        Args:
-            key: Identifies the value.
-            decode: Returns the value and its bytes; called if it is not kept. It must get no other value of the cache.
-        """
-        return self.get_many([key], lambda _: [decode()])[0]
-
     def get_many(self, keys: Sequence[Key], decode: Callable[[list[Key]], Sequence[tuple[Value, int]]]) -> list[Value]:
-        """Return the values of different keys.
+        """Return the values of keys.
 
         Args:
-            keys: Identify the values.
-            decode: Returns the value and its bytes of each key that is not kept, as `decode` of `get`.
+            keys: Identify the values; each is there once.
+            decode: Returns value and bytes of keys that are not kept. It must get no other value of the cache.
         """
         found: dict[Key, Value] = {}
-        mine: dict[Key, Future[Value]] = {}
-        others: dict[Key, Future[Value]] = {}
         with self._lock:
             for key in keys:
-                if (kept := self._kept.get(key)) is not None:
+                if key in self._kept:
                     self._kept.move_to_end(key)
-                    found[key] = kept[0]
-                elif key in self._pending:
-                    others[key] = self._pending[key]
-                else:
-                    mine[key] = self._pending[key] = Future()
+                    found[key] = self._kept[key][0]
+            mine = {key: Future[Value]() for key in keys if key not in found and key not in self._pending}
+            self._pending |= mine
+            futures = {key: self._pending[key] for key in keys if key not in found}
         if mine:
-            found |= self._decode(mine, decode)  # before the wait: another thread may wait for these
-        return [found[key] if key in found else others[key].result() for key in keys]
+            self._decode(mine, decode)  # before the wait: another thread may wait for these
+        return [found[key] if key in found else futures[key].result() for key in keys]
 
     def _decode(
         self, futures: dict[Key, Future[Value]], decode: Callable[[list[Key]], Sequence[tuple[Value, int]]]
-    ) -> dict[Key, Value]:
+    ) -> None:
         try:
-            decoded = dict(zip(futures, decode(list(futures)), strict=True))
+            decoded = decode(list(futures))
         except BaseException as error:
             with self._lock:
-                for key, future in futures.items():
+                for key in futures:
                     self._pending.pop(key, None)
-                    future.set_exception(error)
+            for future in futures.values():
+                future.set_exception(error)
             raise
         with self._lock:
-            for key, (value, n_bytes) in decoded.items():
+            for key, (value, n_bytes) in zip(futures, decoded, strict=True):
                 self._pending.pop(key, None)
                 self._kept[key] = value, n_bytes
                 self._n_bytes += n_bytes
             while self._n_bytes > self.limit_bytes and len(self._kept) > 1:
                 self._n_bytes -= self._kept.popitem(last=False)[1][1]
-        for key, future in futures.items():
-            future.set_result(decoded[key][0])
-        return {key: value for key, (value, _) in decoded.items()}
+        for future, (value, _) in zip(futures.values(), decoded, strict=True):
+            future.set_result(value)

@@ -172,7 +172,7 @@ def test_hdf5_rows_are_read_in_place(chunk: int | None, tmp_path: Path) -> None:
     assert dataformats.verify(tmp_path).ok
 
 
-def test_hdf5_values_that_only_h5py_decodes(tmp_path: Path) -> None:
+def test_h5py_decodes_other_hdf5_values(tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
     made: dict[str, dict[str, Any]] = {
         "big": {"data": np.arange(20, dtype=">i4")},

@@ -1,4 +1,4 @@
-"""Formats with a library of their own: batches of 256 beside direct calls, as users of the library write them.
+"""Formats with an original library: batches of 256 beside direct calls, as users of the library write them.
 
 Each pass opens the files again, so that no side keeps decoded blocks. Libraries that are not installed are left out.
 """
@@ -283,7 +283,7 @@ def _cases(
     at_least: float = 0.9,
     fields: Sequence[str] | None = None,
 ) -> Iterator[Case]:
-    """Yield the case of random batches, and that of batches in order."""
+    """Yield two cases: random batches, and batches in order."""
     for order, direct in zip(("random", "in order"), passes, strict=True):
         build = partial(reading, file, f"{name}, {order}", make, rival, direct, fields)
         key = f"library-{name}-{order}".lower().replace(" ", "-").replace(",", "")

@@ -10,7 +10,7 @@ import pytest
 from dataformats.storage.decoded_cache import DecodedCache
 
 
-def test_threads_that_share_keys_decode_each_once() -> None:
+def test_threads_decode_shared_keys_once() -> None:
     cache: DecodedCache[int, int] = DecodedCache(100)
     decoded: list[int] = []
     both_began = threading.Barrier(2, timeout=20)
@@ -26,10 +26,10 @@ def test_threads_that_share_keys_decode_each_once() -> None:
     assert sorted(decoded) == [1, 2, 3, 4]
 
 
-def test_keys_that_fail_are_decoded_again() -> None:
+def test_failed_keys_are_decoded_again() -> None:
     cache: DecodedCache[int, int] = DecodedCache(2)
     with pytest.raises(ZeroDivisionError):
         cache.get_many([1, 2], lambda keys: [(key // 0, 1) for key in keys])
     assert cache.get_many([2, 1], lambda keys: [(key, 1) for key in keys]) == [2, 1]
-    assert cache.get(3, lambda: (3, 1)) == 3
+    assert cache.get_many([3], lambda keys: [(3, 1)]) == [3]
     assert cache.get_many([1, 2], lambda keys: [(-key, 1) for key in keys]) == [1, -2]

@@ -142,7 +142,7 @@ class ChunkedFile(StoredFile):
         if number in self._damaged:
             raise copy(self._damaged[number])
         try:
-            return self._cache.get((self._token, number), lambda: self._decoded(number))
+            return self._cache.get_many([(self._token, number)], lambda _: [self._decoded(number)])[0]
         except _ChunkError as error:
             self._damaged[number] = error.as_format_error()
             raise copy(self._damaged[number]) from error.__cause__  # readers add the record to theirs
