@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dataformats.backends.tables.arrays_of_rows import check_block, names_of, rows_of_block
 from dataformats.backends.tables.hdf5_fields import Hdf5Field, fields_of
-from dataformats.backends.tables.hdf5_rows import Hdf5Rows, StoredRows, stored_rows
+from dataformats.backends.tables.hdf5_rows import Hdf5Rows, stored_rows
 from dataformats.batch import Column
 from dataformats.errors import DataFormatsError, FormatError, MissingExtraError, SpecError
 from dataformats.fork_hooks import after_fork
@@ -73,16 +73,16 @@ class Hdf5Table(BlockTable):
                 self._opened[number] = _opened(self.files[number], self._names)
             return self._opened[number]
 
-    def stored_rows(self) -> list[dict[str, StoredRows]] | None:
-        """Return the rows of each file, if no field needs h5py."""
+    def in_place(self) -> Hdf5Rows | None:
+        """Return a reader of the same rows, if no field needs h5py."""
         try:
-            found = [
-                {name: rows for name, field in self._fields(number).items() if (rows := stored_rows(field, file))}
+            rows = [
+                {name: found for name, field in self._fields(number).items() if (found := stored_rows(field, file))}
                 for number, file in enumerate(self.files)
             ]
         except (OSError, RuntimeError, ValueError, TypeError, KeyError):
             return None  # the file is damaged: blocks find the records
-        return found if all(len(of_file) == len(self.spec) for of_file in found) else None
+        return Hdf5Rows(self.files, rows) if all(len(of_file) == len(self.spec) for of_file in rows) else None
 
     def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
         number, first, end = self._blocks[block]
@@ -149,8 +149,7 @@ class Hdf5Backend(Backend):
             **_: Empty.
         """
         table = Hdf5Table(files, names_of(fields), options.max_record_bytes)
-        rows = table.stored_rows()
-        return table if rows is None else Hdf5Rows(files, rows)
+        return table.in_place() or table
 
 
 BACKEND = Hdf5Backend()
