@@ -24,7 +24,7 @@ class Hdf5Rows(RowsReader):
 
     def __init__(self, files: Sequence[StoredFile], fields: Sequence[Mapping[str, StoredRows]]) -> None:
         super().__init__(files, [{name: field[0] for name, field in of_file.items()} for of_file in fields])
-        self._chunks = {}
+        self._chunks: dict[str, tuple[NDArray[np.int64], ...]] = {}
         for name in fields[0]:
             _, chunk_rows, shifts = zip(*(of_file[name] for of_file in fields), strict=True)
             starts = np.cumsum([0, *map(len, shifts)])
