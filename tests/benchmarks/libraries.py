@@ -174,7 +174,7 @@ def write_litdata(path: Path, n: int) -> None:
 
 
 def litdata_iteration(path: Path, steps: Steps) -> Batches:
-    items = iter(peer("litdata").StreamingDataset(str(path)))
+    items = (item for item in peer("litdata").StreamingDataset(str(path)))  # `iter` of the dataset begins anew
     return (_stacked(list(islice(items, len(rows)))) for rows in steps)
 
 
