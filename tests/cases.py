@@ -199,6 +199,7 @@ FORMATS = [
         "array_record",
         ".array_record",
         survives_kill=False,
+        survives_fork=False,
         pending_may_be_lost=True,
         fingerprints_records=False,
         shard_names=tuple(f"train-{number:05d}-of-00003.array_record" for number in range(3)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import functools
 import importlib
 import os
 import tempfile
@@ -20,41 +19,32 @@ from dataformats.interfaces import StoredFile
 from dataformats.storage.descriptors import max_open_files, open_patiently
 from dataformats.storage.files import LocalFile
 
-__all__ = ["BLOCK_BYTES", "LibraryFiles", "array_record", "has_threads"]
+__all__ = ["BLOCK_BYTES", "LibraryFiles", "array_record"]
 
 BLOCK_BYTES = 2**16
 _RANDOM = "readahead_buffer_size:0,max_parallelism:0"  # no thread reads ahead
 _COPY_BYTES = 8 * 2**20
-
-
-@functools.cache
-def _loaded() -> tuple[Any, int]:
-    """Return the module, and the process that has its threads."""
-    try:
-        module = importlib.import_module("array_record.python.array_record_module")
-    except ImportError as error:
-        raise MissingExtraError("the format array_record", extra="arrayrecord") from error
-    # Readers of a forked child crash if this process made a writer before its first reader (array_record 0.8.6).
-    module.ArrayRecordReader(os.devnull, _RANDOM)
-    return module, os.getpid()
+_PROCESS: dict[str, int] = {}  # that uses the library
 
 
 def array_record() -> Any:
-    """Return the module of the library.
+    """Return the module of the library. After a fork, it crashes in a process in which several threads read.
 
     Raises:
         MissingExtraError: It is not installed.
+        RuntimeError: This process was forked after the library was used.
     """
-    return _loaded()[0]
-
-
-def has_threads() -> bool:
-    """True if the threads of the library live in this process: a forked child has none of them."""
-    return _loaded()[1] == os.getpid()
+    try:
+        library = importlib.import_module("array_record.python.array_record_module")
+    except ImportError as error:
+        raise MissingExtraError("the format array_record", extra="arrayrecord") from error
+    if _PROCESS.setdefault("id", os.getpid()) != os.getpid():
+        raise RuntimeError("array_record cannot be used after a fork. Start processes by spawn: start_method='spawn'")
+    return library
 
 
 class LibraryFiles:
-    """Opens files by the library. Thread-safe, usable after a fork.
+    """Opens files by the library. Thread-safe.
 
     The library reads by names. So a file that is not on the local disk is copied at its first use, into a temporary
     file that has no name and ends with this object.
@@ -83,6 +73,7 @@ class LibraryFiles:
         file = self._files[number]
         if isinstance(file, LocalFile):
             file.check_unchanged()
+        array_record()  # refuses forked processes
         with self._lock:
             kept = self._idle.get(number)
             found = kept.pop() if kept else None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.backends.array_record.library import LibraryFiles, has_threads
+from dataformats.backends.array_record.library import LibraryFiles
 from dataformats.batch import Blobs
 from dataformats.errors import CorruptRecordError, FormatError
 from dataformats.fork_hooks import cached_property
@@ -98,7 +98,7 @@ class ArrayRecordReader(Reader):
         """
         with self._library.reader(number) as reader:
             try:
-                if n_bytes >= _THREADS_BYTES and has_threads():
+                if n_bytes >= _THREADS_BYTES:
                     found: list[bytes] = reader.read(records)
                     return found
                 return [_record(reader, record) for record in records]

@@ -249,10 +249,12 @@ class LocationConformance:
         path = data.write(30)
         source = data.open(path, cache=cache)
         expected = digest(data.open(path))
-        assert in_fork(lambda: digest(source)) == expected  # the parent process has not read it
+        if data.case.survives_fork:
+            assert in_fork(lambda: digest(source)) == expected  # the parent process has not read it
         assert digest(source) == expected
         assert source.fingerprint == data.open(path).fingerprint
-        assert in_fork(lambda: digest(source)) == expected
+        if data.case.survives_fork:
+            assert in_fork(lambda: digest(source)) == expected
         again = pickle.loads(pickle.dumps(source))
         assert len(pickle.dumps(source)) < 1024
         assert digest(again) == expected

@@ -11,6 +11,7 @@ import pytest
 
 from dataformats.errors import StateMismatchError
 from dataformats.testing import subprocess_entry as entry
+from dataformats.testing.case import FormatCase
 from dataformats.testing.dataset_fixture import DatasetFixture
 from dataformats.testing.subprocess_entry import digest, in_fork
 
@@ -52,6 +53,7 @@ class PickleConformance:
 
     def test_after_a_fork(self, data: DatasetFixture) -> None:
         """The same object reads in a child, and in the parent."""
+        _skip_unless_forks(data.case)
         source = data.source(40)
         expected = digest(source)
         assert in_fork(lambda: digest(source)) == expected
@@ -64,6 +66,8 @@ class ProcessDurability:
     @pytest.mark.parametrize("method", _METHODS)
     def test_other_processes(self, data: DatasetFixture, method: str) -> None:
         """A source that was used before reads the same in a process started in any way."""
+        if method == "fork":
+            _skip_unless_forks(data.case)
         source = data.source(40)
         expected = (digest(source), source.fingerprint)
         pickled = pickle.dumps(source)
@@ -72,6 +76,7 @@ class ProcessDurability:
 
     def test_processes_build_one_index_together(self, data: DatasetFixture) -> None:
         """Processes that make the same index at the same time all read the right records."""
+        _skip_unless_forks(data.case)
         path = data.write(300)
         context = multiprocessing.get_context("fork")
         with warnings.catch_warnings():
@@ -117,6 +122,11 @@ class ProcessDurability:
         with data.create(straight, **options) as writer:
             writer.extend(data.records(range(40)))
         data.check(data.open(straight), range(40))
+
+
+def _skip_unless_forks(case: FormatCase) -> None:
+    if not case.survives_fork:
+        pytest.skip("the library of the format refuses to work in a forked process")
 
 
 def _leftovers(folder: Path) -> list[str]:

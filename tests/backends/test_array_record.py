@@ -199,17 +199,34 @@ def _loaded(src: Any, out: Any) -> None:
     out.put([list(src.read([i, 0])["value"]) for i in range(20)])
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_processes_read_an_opened_source(tmp_path: Path, method: str) -> None:
+def test_a_spawned_process_reads_an_opened_source(tmp_path: Path) -> None:
     src = dataformats.open(golden(tmp_path, "groups"))
     assert src[3] == b""  # the library has its threads now
-    context: Any = multiprocessing.get_context(method)
+    context = multiprocessing.get_context("spawn")
     out = context.Queue()
     process = context.Process(target=_loaded, args=(src, out))
     process.start()
     assert out.get(timeout=60) == [[record(i), record(0)] for i in range(20)]
     process.join(60)
     assert process.exitcode == 0
+
+
+def _refused(src: Any, out: Any) -> None:
+    try:
+        src.read([1])
+    except RuntimeError as error:
+        out.put(str(error))
+
+
+def test_a_forked_process_gets_an_error(tmp_path: Path) -> None:
+    src = dataformats.open(golden(tmp_path, "groups"))
+    assert src[3] == b""
+    context: Any = multiprocessing.get_context("fork")
+    out = context.Queue()
+    process = context.Process(target=_refused, args=(src, out))
+    process.start()
+    assert "array_record cannot be used after a fork" in out.get(timeout=60)
+    process.join(60)
 
 
 def test_error_of_the_system_keeps_its_number(tmp_path: Path) -> None:
@@ -219,10 +236,7 @@ def test_error_of_the_system_keeps_its_number(tmp_path: Path) -> None:
 
 
 def test_missing_library_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dataformats.backends.array_record import library
-
     path = golden(tmp_path, "default")
-    library._loaded.cache_clear()
     monkeypatch.setitem(sys.modules, "array_record.python.array_record_module", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'dataformats\[arrayrecord\]'"):
         len(dataformats.open(path))
