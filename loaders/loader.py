@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,11 +28,12 @@ from dataformats.loaders.pack import Pack
 from dataformats.loaders.plan import Place, Plan, Shuffle
 from dataformats.loaders.prefetch_session import PrefetchSession, StartMethod
 from dataformats.loaders.prefetcher import BatchTask, BuiltBatch
-from dataformats.loaders.quarantine import Quarantined, quarantine_entry, quarantined_indices
+from dataformats.loaders.quarantine import Quarantined, quarantine_entry
 from dataformats.loaders.ranks import nodes_of, resolve
 from dataformats.loaders.read_ahead import ReadAhead
 from dataformats.loaders.record_read import block_cache_for, shuffle_for
 from dataformats.loaders.rng import Randomness
+from dataformats.loaders.skip_list import SkipEntry, SkipList
 from dataformats.loaders.skips import MAX_POSITION, Skips
 from dataformats.loaders.state import State, state_mismatch, validate
 from dataformats.loaders.stats import LoaderStats, Totals
@@ -94,7 +96,10 @@ class Loader:
         collate: Makes the columns of a batch from a list of records; see `dataformats.pad` and `dataformats.pack`.
         on_corrupt: `"raise"` the error of a damaged record, `"omit"` the record, or omit it and list it in
             `loader.quarantined` (`"quarantine"`).
-        quarantine: The list of an earlier run, `(path, index, reason)` each; these records are left out unread.
+        skip: Records and positions that the run leaves out: the path of a skip list, or entries as `skip_list` takes
+            them, the same on every rank. A record is delivered in no epoch, and leaves a hole in its batch: all other
+            records keep their step, rank and row order. Positions are taken out as by the method `skip`.
+        new_skip: True: a loaded state may have another skip list, or none. `skip` applies from its position on.
         to: `"numpy"`, `"torch"` or `"jax"`.
         device: The device of the tensors with `to="torch"`; a device or a sharding with `to="jax"`. Copies overlap with
             the computation.
@@ -150,7 +155,8 @@ class Loader:
         batch_transform: Callable[..., Any] | None = None,
         collate: Callable[[list[Any]], Any] | None = None,
         on_corrupt: DamagePolicy = "raise",
-        quarantine: Iterable[Iterable[Any]] = (),
+        skip: str | os.PathLike[str] | SkipList | Iterable[SkipEntry] = (),
+        new_skip: bool = False,
         to: Literal["numpy", "torch", "jax"] = "numpy",
         device: Any = None,
         block_records: int | None = None,
@@ -178,7 +184,8 @@ class Loader:
         self._knows_groups = groups is not None
         self._plan = self._make_plan(shuffle_for(shuffle, self._sources, **sizes), seed)
         self._batch_size, self._drop_last, self._resume = batch_size, drop_last, resume
-        self._skips = Skips()
+        self._skip_list, self._new_skip = self._skip_list_of(skip), new_skip
+        self._skips = self._skip_list.add_to(Skips(), 0)
         self._begin_steps(StepSizes(), 0, 0)
         start, finish = conversions(to, device)
         # Threads begin to convert the batches that they build; batches of processes are converted in the caller's.
@@ -191,7 +198,7 @@ class Loader:
             Randomness(seed),
             on_corrupt,
             batch_size if pad_last else 0,
-            quarantined_indices(quarantine, self._sources),
+            self._skip_list.records,
             start if starts_in_worker else None,
             dict(decode),
         )
@@ -248,7 +255,7 @@ class Loader:
 
     @property
     def quarantined(self) -> list[Quarantined]:
-        """Damaged records that `on_corrupt="quarantine"` found on this rank; for `quarantine=` of the next run."""
+        """Damaged records that `on_corrupt="quarantine"` found on this rank; see `skip_list`."""
         return list(self._quarantined.values())
 
     def __len__(self) -> int:
@@ -356,6 +363,28 @@ class Loader:
         self._skips = self._skips.add(start, stop)
         self.__dict__.pop("_steps", None)  # the next use makes them anew
         self._session.is_stale = True
+
+    def skip_list(self, entries: Iterable[SkipEntry]) -> SkipList:
+        """Return a list of records and positions of these data, to save for `skip=` of the next start.
+
+        Args:
+            entries: Each is the index of a record, a pair `(start, stop)` of positions, or a record that `trace`
+                returned or `quarantined` has.
+
+        Raises:
+            ValueError, TypeError: An entry is wrong.
+            StateMismatchError: The data have no such record.
+        """
+        return self._skip_list_of(SkipList.of(entries, self._fingerprint))
+
+    def _skip_list_of(self, skip: str | os.PathLike[str] | SkipList | Iterable[SkipEntry]) -> SkipList:
+        if isinstance(skip, (str, os.PathLike)):
+            skip = SkipList.load(skip)
+        elif not isinstance(skip, SkipList):
+            entries = list(skip)
+            return self.skip_list(entries) if entries else SkipList.of((), "")  # a fingerprint reads records
+        skip.check(self._fingerprint, [len(source) for source in self._sources])
+        return skip
 
     def _move(self, position: int) -> None:
         """Continue at another position; an iteration over an epoch then ends with the epoch of that position."""
@@ -472,7 +501,15 @@ class Loader:
         Raises:
             StateMismatchError: It is damaged, or its data, seed or shuffle differ; says which, and what to do.
         """
-        loaded = validate(state, self._state(), strict=strict, any_order=self._any_order, any_sizes=self._any_sizes)
+        loaded = validate(
+            state,
+            self._state(),
+            strict=strict,
+            any_order=self._any_order,
+            any_sizes=self._any_sizes,
+            any_skip_list=self._new_skip,
+        )
+        skips = self._skip_list.add_to(loaded.skips, loaded.position)
         plan = replace(self._plan, shuffle=Shuffle.from_json(loaded.shuffle))
         if self._mixture is not None:
             try:
@@ -480,9 +517,9 @@ class Loader:
             except ValueError as error:
                 raise state_mismatch("weights", str(error), loaded.weights) from error
         if "_steps" in self.__dict__:
-            replace(self._steps, n=plan.n, skips=loaded.skips)  # checks them
+            replace(self._steps, n=plan.n, skips=skips)  # checks them
         # All that may raise is above: a state is loaded completely or not at all.
-        self._skips, self._knows_groups = loaded.skips, self._knows_groups or strict
+        self._skips, self._knows_groups = skips, self._knows_groups or strict
         self.__dict__.pop("_steps", None)  # the next use makes them anew
         if plan != self._plan:
             self._session.close()  # its workers have the old plan
@@ -509,6 +546,7 @@ class Loader:
             self.epoch,
             self._step_sizes if is_known else earlier,
             self._step_records if self._is_counted else None,
+            self._skip_list.digest,
         )
 
     @property

@@ -43,6 +43,7 @@ class State:
         epoch: The epoch of the position.
         step_sizes: Records per step over time; empty if they are unknown, as in the state of a sampler.
         step_records: Records per step over all ranks, if a trainer counts the batches; otherwise `None`.
+        skip_list: `SkipList.digest` of the records and positions that the run leaves out; `None` without a list.
     """
 
     position: int
@@ -56,6 +57,7 @@ class State:
     epoch: int = 0
     step_sizes: StepSizes = field(default_factory=StepSizes)
     step_records: int | None = None
+    skip_list: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return a dict of JSON values; its `check` detects truncation and edits.
@@ -82,6 +84,8 @@ class State:
             state["step_sizes"] = [list(size) for size in self.step_sizes]
         if self.step_records is not None:
             state["step_records"] = int(self.step_records)
+        if self.skip_list is not None:
+            state["skip_list"] = self.skip_list
         state["skips"] = [list(ends) for ends in self.skips.ranges]
         state["check"] = _check(state)
         return state
@@ -115,6 +119,7 @@ def validate(
     strict: bool = True,
     any_order: bool = False,
     any_sizes: Collection[str] = (),
+    any_skip_list: bool = False,
     plans: Collection[int] = (1,),
 ) -> State:
     """Return the state with which a loader continues.
@@ -126,6 +131,7 @@ def validate(
             weights stay the loader's own if the number of components differs.
         any_order: True: the order may differ, and the loader continues with the order of the result.
         any_sizes: The numbers of a window order, of `WINDOW_SIZES`, that may differ.
+        any_skip_list: True: the skip list may differ, and the loader continues with its own.
         plans: The plan versions that this release knows.
 
     Returns:
@@ -137,7 +143,8 @@ def validate(
     theirs = State.from_json(state)
     if strict:
         shuffle = theirs.shuffle if any_order else _with_sizes(mine.shuffle, theirs.shuffle, any_sizes)
-        _check_fit(theirs, replace(mine, shuffle=shuffle), plans)
+        skip_list = theirs.skip_list if any_skip_list else mine.skip_list
+        _check_fit(theirs, replace(mine, shuffle=shuffle, skip_list=skip_list), plans)
         return theirs
     fits = _components(theirs) == _components(mine)
     weights = theirs.weights if fits else mine.weights
@@ -155,6 +162,7 @@ def _check_fit(theirs: State, mine: State, plans: Collection[int]) -> None:
         ("fingerprint", theirs.fingerprint, mine.fingerprint, _other_data(theirs)),
         ("seed", theirs.seed, mine.seed, _other_order(f"seed={theirs.seed}")),
         ("shuffle", theirs.shuffle, mine.shuffle, _other_order(_shuffle_call(theirs.shuffle))),
+        ("skip list", theirs.skip_list or "none", mine.skip_list or "none", _OTHER_SKIP_LIST),
     ):
         if expected != found:
             raise StateMismatchError(what, expected=expected, found=found, remedy=remedy)
@@ -190,6 +198,10 @@ def _other_order(argument: str) -> str:
 _OTHER_COMPONENTS = (
     "A run keeps the components it began with. Begin with all of them, with a weight of 0 for those needed later; or "
     "load with strict=False to continue at the same position of other data"
+)
+_OTHER_SKIP_LIST = (
+    "Pass the list of the run as skip=; or pass new_skip=True, and the run continues with the list of this loader from "
+    "the position of the state on"
 )
 _STRICT_FALSE = (
     "load with strict=False to continue at the same position of another order: in this epoch some records then come "
@@ -228,7 +240,7 @@ def _check_version(state: Mapping[Any, Any]) -> None:
 
 def _check_keys(state: Mapping[Any, Any]) -> None:
     wanted = {"version", "check", *_PARTS, *_OF_STEP_SIZES}
-    missing = sorted(wanted - {"weights", "step_records", *_OF_STEP_SIZES} - state.keys())
+    missing = sorted(wanted - {"weights", "step_records", "skip_list", *_OF_STEP_SIZES} - state.keys())
     extra = sorted(map(str, state.keys() - wanted))
     if missing or extra:
         expected = ", ".join(missing or sorted(wanted))
@@ -317,5 +329,6 @@ _PARTS: dict[str, Callable[[Any], Any]] = {
     "epoch": as_int,
     "step_sizes": lambda value: StepSizes.from_json(map(_list, _list(value))),
     "step_records": as_int,
+    "skip_list": _text,
 }
 _OF_STEP_SIZES = {"step_sizes", "step", "epoch", "batch_size", "world_size"}

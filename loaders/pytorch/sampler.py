@@ -103,12 +103,16 @@ class PlanSampler(torch.utils.data.Sampler[int]):
         """Make the next iteration continue from a state of a sampler or a `Loader`.
 
         Raises:
-            StateMismatchError: It is damaged, or its data, seed or shuffle differ, or it leaves out positions.
+            StateMismatchError: It is damaged, its data, seed or shuffle differ, or it leaves out positions or records.
         """
-        loaded = validate(state, self._state(0), any_order=self._any_order, any_sizes=self._any_sizes)
+        loaded = validate(
+            state, self._state(0), any_order=self._any_order, any_sizes=self._any_sizes, any_skip_list=True
+        )
+        remedy = "A sampler leaves out no positions and no records: continue with a Loader"
         if loaded.skips.ranges:
-            remedy = "A sampler leaves out no positions: continue with a Loader"
             raise StateMismatchError("number of skips", expected=0, found=len(loaded.skips.ranges), remedy=remedy)
+        if loaded.skip_list:
+            raise StateMismatchError("skip list", expected="none", found=loaded.skip_list, remedy=remedy)
         self._plan = replace(self._plan, shuffle=Shuffle.from_json(loaded.shuffle))
         self._begin, self._running = loaded.position, None
 

@@ -451,7 +451,7 @@ def test_damaged_images_are_skipped_and_others_keep_their_crops(damaged: Any, so
     assert sorted(entry.index for entry in loader.quarantined) == [7, 11]
     assert len(found) == N - 2
     assert same(found, {p: expected[p] for p in found})
-    assert len(epoch(Loader(damaged, 5, quarantine=loader.quarantined, decode=DECODE))) == N - 2
+    assert len(epoch(Loader(damaged, 5, skip=loader.quarantined, decode=DECODE))) == N - 2
 
 
 def test_oversized_images_are_refused_before_they_are_decoded(tmp_path: Path) -> None:

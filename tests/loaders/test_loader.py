@@ -25,7 +25,6 @@ from dataformats import Loader
 from dataformats.errors import FormatError, SpecError, StateMismatchError, WorkerError
 from dataformats.loaders.prefetch_threads import ThreadPrefetcher
 from dataformats.loaders.prefetcher import BuildBatch, FixedTask
-from dataformats.loaders.quarantine import Quarantined
 
 SPEC = {"index": "int64", "image": "uint8[4,3]", "name": "utf8"}
 
@@ -378,8 +377,7 @@ def test_on_corrupt(damaged: Any) -> None:
     list(loader)
     assert sorted(found.index for found in loader.quarantined) == [7, 8, 30]
     assert all("a.tfrecord" in found.path and found.reason for found in loader.quarantined)
-    found = json.loads(json.dumps(loader.quarantined))
-    again = Loader(damaged, 8, quarantine=found)
+    again = Loader(damaged, 8, skip=loader.quarantined, new_skip=True)
     again.load_state_dict(Loader(damaged, 8).state_dict())
     assert sorted(indices(again)) == [i for i in range(40) if i not in (7, 8, 30)]
 
@@ -392,14 +390,6 @@ def test_a_loader_continues_after_an_error(damaged: Any) -> None:
     loader.skip(7, 9)
     loader.skip(30, 31)
     assert indices(loader) == [i for i in range(40) if i not in (7, 8, 30)]
-
-
-def test_a_quarantine_of_other_data_raises(damaged: Any) -> None:
-    for entry in (Quarantined("b.tfrecord", 3, ""), Quarantined("", 400, "")):
-        with pytest.raises(StateMismatchError, match="quarantine"):
-            Loader(damaged, 8, quarantine=[entry])
-    with pytest.raises(TypeError, match="quarantine"):
-        Loader(damaged, 8, quarantine=["a.tfrecord"])
 
 
 # ---- threads
@@ -746,8 +736,8 @@ def test_a_batch_of_damaged_records_keeps_its_columns(damaged: Any) -> None:
         {"collate": labels},
     ]
     for option in options:
-        for quarantine in ((), [("", 7, ""), ("", 8, "")]):
-            loader = Loader(damaged, 1, on_corrupt="omit", shuffle=False, quarantine=quarantine, **option)
+        for skip in ((), [7, 8]):
+            loader = Loader(damaged, 1, on_corrupt="omit", shuffle=False, skip=skip, **option)
             batches = list(loader)
             assert [len(batch["index"]) for batch in batches] == [i not in (7, 8, 30) for i in range(40)]
         loader = Loader(damaged, 2, rank=3, world_size=5, on_corrupt="omit", shuffle=False, pad_last=True, **option)

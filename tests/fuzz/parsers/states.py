@@ -1,16 +1,17 @@
-"""Parsers of the files that a training run saves: states and quarantine lists."""
+"""Parsers of the files that a training run saves: states and skip lists."""
 
 from __future__ import annotations
 
 import functools
 import json
+import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from random import Random
 
 from dataformats import Loader, mix
-from dataformats.loaders import quarantine, skips, state
-from dataformats.loaders.adapters import as_readable
+from dataformats.loaders import skip_list, skips, state
 from tests.fuzz.parsers.engine import Files, Target
 from tests.fuzz.parsers.mutation import change_bytes, change_json
 
@@ -55,28 +56,29 @@ def _sealed_state(random: Random, data: bytes, others: Sequence[bytes]) -> bytes
         return changed
 
 
-def _quarantine(files: Files) -> None:
-    try:
-        entries = json.loads(files["quarantine.json"])
-    except (ValueError, RecursionError):
-        return
-    if isinstance(entries, list) and all(isinstance(entry, list) for entry in entries):
-        quarantine.quarantined_indices(entries, [as_readable([1, 2, 3]), as_readable([4])])
+def _skip_list(files: Files) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "skip.json"
+        path.write_bytes(files["skip.json"])
+        found = skip_list.SkipList.load(path)
+        found.save(path)
+        assert skip_list.SkipList.load(path).digest == found.digest
+        found.check("a", [30, 10])
 
 
-def _quarantine_seeds() -> list[Files]:
-    lists: Sequence[object] = ([], [["a", 2, "why"]], [["a", 2, "why", 0], ["", 0, "", 1]])
-    return [{"quarantine.json": json.dumps(entries).encode()} for entries in lists]
+def _skip_list_seeds() -> list[Files]:
+    lists = ([], [[7, 2]], [[], [3]])
+    found = [{"version": 1, "fingerprint": "a", "records": one, "positions": [[3, 9]]} for one in lists]
+    return [{"skip.json": json.dumps(content).encode()} for content in found]
 
 
 TARGETS: Sequence[Target] = (
     Target("state", _state, _state_seeds, (state, skips), {".json": (_sealed_state, _sealed_state, change_bytes)}),
     Target(
-        "quarantine",
-        _quarantine,
-        _quarantine_seeds,
-        (quarantine,),
-        {".json": (change_json, change_bytes)},
-        (TypeError,),  # documented: not an entry
+        "skip_list",
+        _skip_list,
+        _skip_list_seeds,
+        (skip_list, skips),
+        {".json": (change_json, change_json, change_bytes)},
     ),
 )
