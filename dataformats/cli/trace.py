@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,11 +22,10 @@ from dataformats.cli.options import (
     split_names,
 )
 from dataformats.cli.output import print_json
+from dataformats.cli.saved_state import loader_at, read_state
 from dataformats.cli.shown_records import Failures, ShownRecords, number_records, opened_records, print_records
-from dataformats.errors import StateMismatchError
 
 if TYPE_CHECKING:
-    from dataformats.interfaces.record_source import RecordSource
     from dataformats.loaders.loader import Loader
     from dataformats.loaders.trace import TracedRecord
 
@@ -43,7 +41,10 @@ Step = Annotated[
 Position = Annotated[int | None, typer.Option("--position", min=0, metavar="N", help="The step that has a position.")]
 Last = Annotated[int | None, typer.Option("--last", min=1, metavar="N", help="The last N steps before the state.")]
 JsonLines = Annotated[bool, typer.Option("--jsonl", help="Print a JSON document for each record.")]
-_COMPONENTS = "Trace a mixture in Python: Loader.trace(step) after load_state_dict(state)"
+SkipListPath = Annotated[
+    Path | None,
+    typer.Option("--skip-list", metavar="FILE", help="Add the records to a skip list, for Loader(skip=FILE)."),
+]
 
 
 def trace(
@@ -60,6 +61,7 @@ def trace(
     as_json: AsJson = False,
     json_lines: JsonLines = False,
     images: Images = False,
+    skip_list: SkipListPath = None,
 ) -> None:
     """Show the records of a training step.
 
@@ -69,8 +71,10 @@ def trace(
     """
     options, failures = open_arguments(format, payload, spec, checksums=checksums), Failures()
     with opened_records(one_or_all(data), options, split_names(fields)) as records:
-        loader = _loader(state, records.source)
+        loader = loader_at(read_state(state, "STATE"), records.source)
         steps = _steps(loader, step, position, last)
+        if skip_list is not None:
+            _extend(skip_list, loader, steps)
         if as_json:
             found = [_as_json(traced, record) for traced, record in _read(loader, records, steps, failures)]
             print_json({"records": found})
@@ -83,27 +87,12 @@ def trace(
     failures.end()
 
 
-def _loader(path: str, source: RecordSource) -> Loader:
-    """Return a loader at the state in a file."""
-    from dataformats.loaders.loader import Loader
-    from dataformats.loaders.state import State
-    from dataformats.loaders.step_sizes import StepSize
+def _extend(path: Path, loader: Loader, steps: range) -> None:
+    """Add the records of these steps to the skip list in a file, or make it."""
+    from dataformats.loaders.skip_list import SkipList
 
-    try:
-        state = json.loads(sys.stdin.read() if path == "-" else Path(path).read_text("utf-8"))
-    except ValueError as error:
-        raise typer.BadParameter(f"expected a JSON document, found {error}", param_hint="STATE") from error
-    parsed = State.from_json(state)
-    if parsed.weights is not None:
-        raise StateMismatchError(
-            "number of components", expected=1, found=len(parsed.weights[0][1]), remedy=_COMPONENTS
-        )
-    size = parsed.step_sizes[-1] if parsed.step_sizes else StepSize(0, 0, 1, 1, False)
-    loader = Loader(
-        source, size.batch_size, seed=parsed.seed, world_size=size.world_size, drop_last=size.drop_last, workers=0
-    )
-    loader.load_state_dict(state)
-    return loader
+    found = loader.skip_list(one for step in steps for one in loader.trace(step))
+    (SkipList.load(path) | found if path.exists() else found).save(path)
 
 
 def _steps(loader: Loader, step: str | None, position: int | None, last: int | None) -> range:

@@ -22,6 +22,7 @@ from dataformats.viewer.dataset import ViewedDataset, in_words
 from dataformats.viewer.field_scan import FieldScan
 from dataformats.viewer.filters import Filters
 from dataformats.viewer.guard import Guard
+from dataformats.viewer.run import ViewedRun
 
 __all__ = ["viewer_app"]
 
@@ -35,9 +36,9 @@ _SANDBOX = "default-src 'none'; sandbox"
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 
-def viewer_app(dataset: ViewedDataset, token: str) -> Guard:
-    """Return the ASGI application that shows a dataset to requests with this token."""
-    answers = _Answers(dataset)
+def viewer_app(dataset: ViewedDataset, token: str, run: ViewedRun | None = None) -> Guard:
+    """Return the ASGI application that shows a dataset, and the steps of a run, to requests with this token."""
+    answers = _Answers(dataset, run)
     routes = [
         Route("/", _file),
         Route("/static/{name}", _file),
@@ -48,6 +49,7 @@ def viewer_app(dataset: ViewedDataset, token: str) -> Guard:
         Route("/api/filter", _json(answers.matches)),
         Route("/api/filter", _json(answers.filter), methods=["POST"]),
         Route("/api/filter", _json(answers.cancel_filter), methods=["DELETE"]),
+        Route("/api/step", _json(answers.step)),
         Route("/api/open", _json(answers.open_again), methods=["POST"]),
         Route("/thumbnail/{record}/{field}", _bytes(answers.thumbnail)),
         Route("/value/{record}/{field}", _bytes(answers.value)),
@@ -61,7 +63,8 @@ class _Answers:
     Requests name records by index and fields by position: no text of a request is a path.
     """
 
-    def __init__(self, dataset: ViewedDataset) -> None:
+    def __init__(self, dataset: ViewedDataset, run: ViewedRun | None) -> None:
+        self._run = run
         self._decoding = threading.Semaphore(_DECODERS)
         self._show(dataset)
 
@@ -80,7 +83,14 @@ class _Answers:
 
     def dataset(self, query: _RequestParameters) -> Any:
         self._dataset.wait(_WAIT)
-        return self._dataset.facts() if query.text("facts") else self._dataset.state
+        if query.text("facts"):
+            return self._dataset.facts() | {"has_run": self._run is not None}
+        return self._dataset.state
+
+    def step(self, query: _RequestParameters) -> Any:
+        if self._run is None:
+            raise LookupError("no run is shown: pass --state")
+        return self._run.step(self._dataset.source, query.number("step") if query.text("step") else None)
 
     def records(self, query: _RequestParameters) -> Any:
         self._dataset.wait(_WAIT)

@@ -13,17 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dataformats.viewer.dataset import ViewedDataset
+    from dataformats.viewer.run import ViewedRun
 
 __all__ = ["serve"]
 
 
-def serve(dataset: ViewedDataset, port: int, ready: Callable[[str], None]) -> None:
+def serve(dataset: ViewedDataset, port: int, ready: Callable[[str], None], run: ViewedRun | None = None) -> None:
     """Serve a dataset to this machine until Ctrl-C.
 
     Args:
         dataset: The dataset to show.
         port: 0 takes any free one.
         ready: Called with the address, which has a token, when the server listens.
+        run: The training run whose steps are shown.
 
     Raises:
         OSError: The port is taken.
@@ -45,7 +47,7 @@ def serve(dataset: ViewedDataset, port: int, ready: Callable[[str], None]) -> No
         token = secrets.token_urlsafe(24)
         ready(f"http://127.0.0.1:{listener.getsockname()[1]}/{token}/")
         config = uvicorn.Config(
-            viewer_app(dataset, token),
+            viewer_app(dataset, token, run),
             access_log=False,
             log_level="warning",
             lifespan="off",

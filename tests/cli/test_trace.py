@@ -94,3 +94,21 @@ def test_wrong_states_are_usage_errors(run: Run, tmp_path: Path) -> None:
             DIGITS,
         ).err
     )
+
+
+def test_skip_list_gets_the_records_of_more_and_more_steps(run: Run, tmp_path: Path) -> None:
+    path, source = tmp_path / "skip.json", dataformats.open(DIGITS)
+    loader = dataformats.Loader(source, 4, seed=7, world_size=2)
+    expected: set[int] = set()
+    for step in ("3", "5:7"):
+        assert run("trace", STATE, "--data", DIGITS, "--step", step, "--skip-list", str(path)).out
+        expected |= {one.index for number in ((3,) if step == "3" else (5, 6)) for one in loader.trace(number)}
+        assert json.loads(path.read_text())["records"] == [sorted(expected)]
+    again = dataformats.Loader(source, 8, seed=7, skip=path, new_skip=True)
+    again.load_state_dict(json.loads(Path(STATE).read_text()))
+    assert again.skip_list(sorted(expected)).digest == again.state_dict()["skip_list"]
+    (tmp_path / "state.json").write_text(json.dumps(again.state_dict()))
+    assert run("trace", str(tmp_path / "state.json"), "--data", DIGITS, "--step", "19").out
+    path.write_text("{}")
+    found = run("trace", STATE, "--data", DIGITS, "--skip-list", str(path))
+    assert "expected a skip list of version 1" in found.err

@@ -25,6 +25,7 @@ from dataformats.viewer.app import viewer_app
 from dataformats.viewer.dataset import ViewedDataset
 from dataformats.viewer.field_scan import FieldScan
 from dataformats.viewer.filters import Filters
+from dataformats.viewer.run import ViewedRun
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 PHOTOS = GOLDEN / "real" / "photos.tfrecord"
@@ -44,10 +45,10 @@ class Answer:
 class Browser:
     """Sends requests to the application, as a server would."""
 
-    def __init__(self, path: Path, ready: bool = True) -> None:
+    def __init__(self, path: Path, ready: bool = True, run: ViewedRun | None = None) -> None:
         self.dataset = ViewedDataset(str(path))
         assert not ready or self.dataset.wait(30)
-        self._app = viewer_app(self.dataset, TOKEN)
+        self._app = viewer_app(self.dataset, TOKEN, run)
 
     def __call__(
         self, path: str, method: str = "GET", host: str | list[str] = "127.0.0.1:8080", **headers: str
@@ -352,3 +353,27 @@ def test_changed_file_is_reported_and_reopened(tmp_path: Path, monkeypatch: pyte
     assert browser("/secret/api/dataset?facts=1").json["changed"] is None
     os.utime(copy, ns=(1, 1))
     assert browser("/secret/api/dataset").json["changed"] == str(copy)
+
+
+def test_steps_of_a_run_have_ranks_and_positions(photos: Browser) -> None:
+    loader = dataformats.Loader(dataformats.open(PHOTOS), 2, world_size=2, seed=5)
+    loader.advance(2)
+    browser = Browser(PHOTOS, run=ViewedRun(loader.state_dict(), None))
+    assert browser("/secret/api/dataset?facts=1").json["has_run"] is True
+    for query, number in (("", 1), ("?step=0", 0), ("?step=4", 4)):
+        step = browser(f"/secret/api/step{query}").json
+        assert step["step"] == number
+        assert step["records"] == [[one.rank, one.position, one.index] for one in loader.trace(number)]
+    assert step["fingerprint"] == loader.state_dict()["fingerprint"]
+    browser("/secret/api/open", "POST")
+    assert browser("/secret/api/step").json["step"] == 1
+    assert Browser(PHOTOS, run=ViewedRun(loader.state_dict(), 3))("/secret/api/step").json["step"] == 3
+
+    assert photos("/secret/api/dataset?facts=1").json["has_run"] is False
+    assert photos("/secret/api/step").status == 422
+    other = Browser(DAMAGED, run=ViewedRun(loader.state_dict(), None))("/secret/api/step")
+    assert "fingerprint differs" in other.json["error"]["text"]
+    assert (
+        "not an unchanged result"
+        in Browser(PHOTOS, run=ViewedRun({"version": 1}, 0))("/secret/api/step").json["error"]["text"]
+    )

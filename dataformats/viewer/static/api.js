@@ -28,6 +28,7 @@ export const runStatistics = (run, fields) => ask("api/statistics", { run: run ?
 export const startFilter = (condition) => ask("api/filter", { condition }, post);
 export const stopFilter = (filter) => ask("api/filter", { filter }, { method: "DELETE" });
 export const matches = (filter, first, count) => ask("api/filter", { filter, first, count });
+export const step = (number) => ask("api/step", { step: number });
 
 const item = (place) => (place.item === undefined ? "" : `&item=${place.item}`);
 

@@ -6,6 +6,7 @@ import { byId, bytes, element } from "./dom.js";
 import { KEYS, onKey } from "./keys.js";
 import { failed, notice } from "./notices.js";
 import { clear, filterBy, load, showList } from "./page.js";
+import { showStep } from "./run.js";
 import { SOON, recall, state } from "./state.js";
 import { refresh } from "./statistics.js";
 import { recallTheme } from "./theme.js";
@@ -92,6 +93,7 @@ async function begin() {
   await heard(state.facts);
   if (place.filter) await filterBy(place.filter);
   else await load();
+  if (state.facts.has_run) showStep(""); // waits for the index, whose progress is shown meanwhile
   if (place.record !== null) await openRecord(place.record);
   await refresh();
   attend();

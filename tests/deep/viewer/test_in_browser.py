@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import dataformats
 from tests.deep.viewer.datasets import N_FIELDS, SCRIPT, damage, write_hostile, write_kinds
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: make .venv/deep")
@@ -233,6 +234,35 @@ def test_a_hostile_dataset(page: Any, serve: Callable[..., Server], tmp_path: Pa
     waits_for(page, ".scan", "Statistics of all")
     waits_for(page, ".facts", f"{N_FIELDS:,}")
     assert page.evaluate("window.hacked") is None
+
+
+def test_steps_of_a_run_give_a_skip_list(page: Any, serve: Callable[..., Server], tmp_path: Path) -> None:
+    source = dataformats.open(str(REAL / "digits-*.tfrecord"))
+    loader = dataformats.Loader(source, 4, seed=7, world_size=2)
+    state = str(REAL / "state.json")
+    opened(page, serve(str(REAL / "digits-*.tfrecord"), *DIGITS, "--state", state, "--step", "12"))
+    for button, step in (("", 12), ("Next step", 13), ("Previous step", 12)):
+        if button:
+            page.click(f"button[aria-label='{button}']")
+        waits_for(page, "#run", f"Step {step}")
+        waits_for(page, "#place", f"of step {step}")
+        until(page, f"document.querySelectorAll('#main [data-record]').length === {len(loader.trace(step))}")
+        assert records(page) == [one.index for one in loader.trace(step)]
+    waits_for(page, "#run code", "loader.skip(96, 104)")
+    page.select_option("#run select", "1")
+    waits_for(page, "#place", "of step 12, rank 1")
+    waits_for(page, "#run code", "loader.skip(100, 104)")
+    bad = [one.index for one in loader.trace(12) if one.rank == 1][:2]
+    until(page, f"+document.querySelector('#main [data-record]').dataset.record === {bad[0]}")
+    for record in (*bad, bad[1], bad[1]):  # the last one is removed, and added again
+        page.click(f"tr[data-record='{record}']")
+        waits_for(page, "#detail h2", f"Record {record:,}")
+        page.click("text=Skip record")
+    with page.expect_download() as started:
+        page.click("text=Download skip list of 2 records")
+    started.value.save_as(tmp_path / "skip.json")
+    second = dataformats.Loader(source, 4, seed=7, skip=tmp_path / "skip.json")
+    assert second.state_dict()["skip_list"] == loader.skip_list(bad).digest
 
 
 def test_the_address_needs_token_and_host(serve: Callable[..., Server]) -> None:

@@ -1,0 +1,66 @@
+// The panel of a training run: the records of a step, rank by rank, and the skip list for the next start.
+
+import * as api from "./api.js";
+import { byId, counted, element, grouped } from "./dom.js";
+import { failed, notice } from "./notices.js";
+import { showList } from "./page.js";
+import { state } from "./state.js";
+
+const skipped = new Set(); // records of the skip list
+let rank = "all"; // whose records are shown
+
+/** Show the records of a step; "" is the first one to show. */
+export async function showStep(number) {
+  try {
+    showRanks(await api.step(number));
+    notice("step", null);
+  } catch (error) {
+    failed(error, "step");
+  }
+}
+
+function showRanks(step) {
+  const ranks = ["all", ...new Set(step.records.map(([one]) => String(one)))];
+  if (!ranks.includes(rank)) rank = "all";
+  const shown = step.records.filter(([one]) => rank === "all" || rank === String(one));
+  showPanel(step, ranks, shown.map(([, position]) => position));
+  showList(`of step ${grouped(step.step)}${rank === "all" ? "" : `, rank ${rank}`}`, shown.map(([, , record]) => record));
+}
+
+function showPanel(step, ranks, positions) {
+  const button = (text, label, click, disabled = false) => element("button", { class: "quiet", text, title: label, "aria-label": label, disabled, on: { click } });
+  const select = element("select", { "aria-label": "Rank", on: { change: (event) => { rank = event.target.value; showRanks(step); } } },
+    ranks.map((one) => element("option", { value: one, selected: one === rank, text: one === "all" ? "all ranks" : `rank ${one}` })));
+  const panel = byId("run");
+  panel.replaceChildren(
+    button("‹", "Previous step", () => showStep(step.step - 1), step.step === 0),
+    element("span", { text: `Step ${grouped(step.step)}` }),
+    button("›", "Next step", () => showStep(step.step + 1)),
+    select,
+    element("code", { text: skipCalls(positions) }),
+    button("Skip record", "Add the record of the current row to the skip list, or remove it", () => {
+      const { record } = state.rows[state.at];
+      if (!skipped.delete(record)) skipped.add(record);
+      showPanel(step, ranks, positions);
+    }),
+    skipped.size ? download(step) : null,
+  );
+  panel.hidden = false;
+}
+
+/** Return the calls of Python that take these positions out of the run. */
+function skipCalls(positions) {
+  const ranges = [];
+  for (const position of [...positions].sort((a, b) => a - b)) {
+    if (ranges.at(-1)?.[1] === position) ranges.at(-1)[1] += 1;
+    else ranges.push([position, position + 1]);
+  }
+  return ranges.map(([start, stop]) => `loader.skip(${start}, ${stop})`).join("; ");
+}
+
+function download({ fingerprint }) {
+  const records = [...skipped].sort((a, b) => a - b);
+  const list = JSON.stringify({ version: 1, fingerprint, records: [records], positions: [] });
+  const text = `Download skip list of ${counted(records.length, "record")}`;
+  return element("a", { download: "skip.json", href: `data:application/json,${encodeURIComponent(list)}`, title: records.join(", "), text });
+}
