@@ -4,6 +4,9 @@ A trial draws data (local, in memory behind a URL, or on S3), an order, and for 
 and their kind. Every rank is a process; ranks of one node share blocks. They save a state after each step, and at a
 random one all are killed. The next attempt continues from the last state that all ranks had saved. Two epochs must
 come in the order of one rank that was never killed, with each record once.
+
+With `--skip-lists`, attempts begin with a new skip list now and then: its records and positions must be missing from
+there on, and no others.
 """
 
 from __future__ import annotations
@@ -15,10 +18,11 @@ import os
 import random
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,7 +42,7 @@ Place = tuple[str, dict[str, Any]]  # URL, and its `storage_options`
 
 @dataclass
 class Tally:
-    """The numbers of all trials; `missing`, `repeated`, `displaced` and `wrong` must be 0."""
+    """The numbers of all trials; `missing`, `repeated`, `displaced`, `unskipped` and `wrong` must be 0."""
 
     trials: int = 0
     attempts: int = 0
@@ -47,8 +51,32 @@ class Tally:
     missing: int = 0
     repeated: int = 0
     displaced: int = 0
+    unskipped: int = 0
+    lists: int = 0
     wrong: int = 0
     failed: list[str] = field(default_factory=list)
+
+
+class Listed(NamedTuple):
+    """A skip list as an attempt knows it.
+
+    Attributes:
+        position: Where it begins to apply.
+        records: Its records.
+        positions: All positions that the run leaves out from there on, those of earlier lists included.
+        path: Its file; "" without a list.
+        digest: Its digest.
+    """
+
+    position: int
+    records: frozenset[int]
+    positions: frozenset[int]
+    path: str
+    digest: str | None
+
+    def has(self, position: int, number: int) -> bool:
+        """Return True if the run leaves out a position, or the record there."""
+        return position in self.positions or number in self.records
 
 
 def body(number: int) -> bytes:
@@ -74,11 +102,18 @@ def places(folder: Path, server: S3Folder) -> list[Place]:
     return found
 
 
-def _train(place: Place, order: dict[str, Any], attempt: dict[str, Any], rank: int, state: Any, log: str) -> None:
+def _train(
+    place: Place, order: dict[str, Any], attempt: dict[str, Any], rank: int, state: Any, log: str, listed: Listed
+) -> None:
     """Load to the end as one rank; save the state and the records of each step."""
     os.environ["LOCAL_WORLD_SIZE"] = str(attempt["world_size"])  # as torchrun does
     source = dataformats.open(place[0], storage_options=place[1] or None, spec=SPEC)
-    with dataformats.Loader(source, **order, **attempt, rank=rank) as loader, open(log, "ab", buffering=0) as file:
+    new_skip = state is not None and state.get("skip_list") != listed.digest
+    skips: dict[str, Any] = {"skip": listed.path or (), "new_skip": new_skip}
+    with (
+        dataformats.Loader(source, **order, **attempt, **skips, rank=rank) as loader,
+        open(log, "ab", buffering=0) as file,
+    ):
         if state is not None:
             loader.load_state_dict(state)
         while loader.state_dict()["position"] < EPOCHS * N:
@@ -110,17 +145,36 @@ def order_of(rng: random.Random) -> dict[str, Any]:
     return {"seed": rng.randrange(99), "shuffle": shuffle, **(sizes if shuffle == "window" else {})}
 
 
-def trial(seed: int, choices: list[Place], folder: Path, tally: Tally) -> None:
+def _new_list(rng: random.Random, place: Place, last: Listed, position: int, path: Path) -> Listed:
+    """Write a skip list; return how it applies from a position on."""
+    records = rng.sample(range(N), rng.choice([0, 1, 30, 300]))
+    starts = [rng.randrange(EPOCHS * N) for _ in range(rng.randint(0, 3))]
+    ranges = [(start, start + rng.randint(1, 200)) for start in starts]
+    source = dataformats.open(place[0], storage_options=place[1] or None, spec=SPEC)
+    found = dataformats.Loader(source, 1).skip_list([*records, *ranges])
+    found.save(path)
+    positions = {position for start, stop in ranges for position in range(start, stop)}
+    return Listed(position, frozenset(records), last.positions | positions, str(path), found.digest)
+
+
+def trial(seed: int, choices: list[Place], folder: Path, tally: Tally, *, has_lists: bool = False) -> None:
     """Run one trial, and add its numbers."""
+    of_lists = random.Random(-1 - seed)
+    rules = [Listed(0, frozenset(), frozenset(), "", None)]  # by ascending position
     rng = random.Random(seed)
     place, order = rng.choice(choices), order_of(rng)
     state: Any = None
     found: dict[int, int] = {}
-    repeated = wrong = kills = 0
+    counts, kills = Counter[str](), 0
     for number, attempt in enumerate(attempts(rng, place[0].startswith("memory:"))):
+        listed = rules[-1]
+        if has_lists and of_lists.random() < 0.6:
+            position = 0 if state is None else state["position"]
+            listed = _new_list(of_lists, place, listed, position, folder / f"{seed}-{number}.json")
+            tally.lists += 1
         logs = [folder / f"{seed}-{number}-{rank}" for rank in range(attempt["world_size"])]
         runs = [
-            FORK.Process(target=_train, args=(place, order, attempt, rank, state, str(log)))
+            FORK.Process(target=_train, args=(place, order, attempt, rank, state, str(log), listed))
             for rank, log in enumerate(logs)
         ]
         for run in runs:
@@ -136,33 +190,47 @@ def trial(seed: int, choices: list[Place], folder: Path, tally: Tally) -> None:
         steps = list(zip(*map(_steps, logs), strict=False))  # those that all ranks saved
         if any(one[0] != step[0][0] for step in steps for one in step):
             tally.failed.append(f"seed {seed}: the states of ranks differ")
-        for step in steps:
-            for _, rows, n_wrong in step:
-                repeated += sum(int(position) in found for position in rows)
-                wrong += n_wrong
-                found.update((int(position), value) for position, value in rows.items())
+        counts += _receive(steps, found)
+        if steps and listed is not rules[-1]:  # the state names the list from now on
+            rules.append(listed)
         state = steps[-1][0][0] if steps else state
         for log in logs:
             log.unlink(missing_ok=True)
-        if state is not None and state["position"] >= EPOCHS * N:
+        if not is_killed or (state is not None and state["position"] >= EPOCHS * N):
             break
     source = dataformats.open(place[0], storage_options=place[1] or None, spec=SPEC)
     expected = _whole(source, order, state)
-    displaced = sum(found.get(position) != value for position, value in enumerate(expected))
+    counts += _differences(found, expected, rules)
+    if counts:
+        tally.failed.append(f"seed {seed}: {place[0]} {order}: {dict(counts)}")
+    counts.update(trials=1, kills=kills, records=len(found))
+    for name, count in counts.items():
+        setattr(tally, name, getattr(tally, name) + count)
+
+
+def _receive(steps: list[Any], found: dict[int, int]) -> Counter[str]:
+    """Note position and number of each record of these steps; count the repeated and the wrong ones."""
+    counts = Counter[str]()
+    for step in steps:
+        for _, rows, wrong in step:
+            counts += Counter(repeated=sum(int(position) in found for position in rows), wrong=wrong)
+            found.update((int(position), value) for position, value in rows.items())
+    return counts
+
+
+def _differences(found: dict[int, int], expected: list[int], rules: list[Listed]) -> Counter[str]:
+    """Compare the numbers at all positions with those of a run that was never killed, less its skip lists."""
+    counts = Counter[str]()
+    for position, value in enumerate(expected):
+        rule = next(one for one in reversed(rules) if one.position <= position)
+        if rule.has(position, value):
+            counts += Counter(unskipped=int(position in found))
+        else:
+            counts += Counter(missing=int(position not in found), displaced=int(found.get(position, value) != value))
     for epoch in range(EPOCHS):
         numbers = [found[position] for position in range(epoch * N, (epoch + 1) * N) if position in found]
-        tally.missing += N - len(set(numbers))
-        repeated += len(numbers) - len(set(numbers))
-    if repeated or wrong or displaced:
-        tally.failed.append(
-            f"seed {seed}: {place[0]} {order}: {repeated} repeated, {wrong} wrong, {displaced} displaced"
-        )
-    tally.trials += 1
-    tally.kills += kills
-    tally.records += len(found)
-    tally.repeated += repeated
-    tally.wrong += wrong
-    tally.displaced += displaced
+        counts += Counter(repeated=len(numbers) - len(set(numbers)))
+    return counts
 
 
 def _wait(runs: list[Any], log: Path, n_steps: int | None, delay_s: float) -> bool:
@@ -199,6 +267,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.deep.processes.resume_kills")
     parser.add_argument("--trials", type=int, default=300)
     parser.add_argument("--seed", type=int, nargs="+", default=[0], help="the first of as many seeds; or all seeds")
+    parser.add_argument("--skip-lists", action="store_true", help="attempts begin with new skip lists")
     options = parser.parse_args()
     tally = Tally()
     with tempfile.TemporaryDirectory() as name:
@@ -207,11 +276,11 @@ def main() -> None:
             choices = places(Path(name), server)
             (first, *others) = options.seed
             for seed in options.seed if others else range(first, first + options.trials):
-                trial(seed, choices, Path(name), tally)
+                trial(seed, choices, Path(name), tally, has_lists=options.skip_lists)
         finally:
             server.close()
     print(f"\n{tally}")
-    raise SystemExit(bool(tally.failed or tally.missing))
+    raise SystemExit(bool(tally.failed))
 
 
 if __name__ == "__main__":

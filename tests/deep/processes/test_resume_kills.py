@@ -10,15 +10,18 @@ from tests.deep.processes.resume_kills import Tally, places, trial
 from tests.deep.remote.servers import S3Folder
 
 
-def test_killed_ranks_resume_exactly(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_lists", [False, True], ids=["all", "skip_lists"])
+def test_killed_ranks_resume_exactly(tmp_path: Path, has_lists: bool) -> None:
     pytest.importorskip("s3fs", reason="the extra s3 is not installed")
     server, tally = S3Folder(tmp_path), Tally()
     try:
         choices = places(tmp_path, server)
         for seed in range(12):
-            trial(seed, choices, tmp_path, tally)
+            trial(seed, choices, tmp_path, tally, has_lists=has_lists)
     finally:
         server.close()
     assert tally.failed == []
     assert (tally.trials, tally.missing, tally.repeated, tally.displaced, tally.wrong) == (12, 0, 0, 0, 0)
+    assert tally.unskipped == 0
+    assert (tally.lists >= 12) == has_lists
     assert tally.kills >= 12
