@@ -283,7 +283,8 @@ class Loader:
     def trace(self, step: int | None = None, *, position: int | None = None) -> list[TracedRecord]:
         """Return the records of one step of the run on all ranks, past or future: those behind a spike of the loss.
 
-        Steps before a resume have the batch size and the ranks of then, which the state has. No record is read.
+        Steps before a resume have the batch size and the ranks of then, which the state has. No record is read. Records
+        that a skip list names are among them: their positions belong to the step.
 
         Args:
             step: The number of a step, from 0: `loader.step` before the batch was received.

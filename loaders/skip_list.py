@@ -40,7 +40,7 @@ class SkipList:
     Attributes:
         fingerprint: The fingerprint of the data.
         records: Component to the indices of its records, int64[n], ascending; 0 without a mixture.
-        positions: The positions.
+        skips: The positions.
 
     Example:
         >>> import dataformats, pathlib, tempfile
@@ -57,7 +57,7 @@ class SkipList:
 
     fingerprint: str
     records: Mapping[int, NDArray[np.int64]]
-    positions: Skips
+    skips: Skips
 
     @classmethod
     def of(cls, entries: Iterable[SkipEntry], fingerprint: str) -> SkipList:
@@ -72,11 +72,11 @@ class SkipList:
             TypeError: A position is not an integer.
         """
         records: dict[int, list[int]] = {}
-        ranges: list[Sequence[Any]] = []
+        ranges: list[tuple[Any, Any]] = []
         for entry in entries:
             if isinstance(entry, (TracedRecord, Quarantined)):
                 records.setdefault(entry.component, []).append(_index(entry.index))
-            elif isinstance(entry, (tuple, list)) and len(entry) == 2:
+            elif isinstance(entry, tuple) and len(entry) == 2:
                 ranges.append(entry)
             else:
                 records.setdefault(0, []).append(_index(entry))
@@ -100,7 +100,7 @@ class SkipList:
             return cls(str(found["fingerprint"]), _arrays(records), Skips.of(ranges))
         except (LookupError, TypeError, ValueError, RecursionError) as error:
             expected = f"a skip list of version {SKIP_LIST_VERSION}: JSON with {', '.join(_KEYS)}"
-            raise FormatError(path=path, expected=expected, found=str(error)) from error
+            raise FormatError(path=os.fspath(path), expected=expected, found=str(error)) from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the list to a file, in place of an older one."""
@@ -129,19 +129,19 @@ class SkipList:
     @cached_property
     def digest(self) -> str | None:
         """Identifies the list, 16 hex digits; `None` if it is empty."""
-        is_empty = not self.records and not self.positions
+        is_empty = not self.records and not self.skips
         return None if is_empty else hashlib.blake2b(self._text, digest_size=8).hexdigest()
 
     def add_to(self, skips: Skips, position: int) -> Skips:
         """Return these skips and the positions of the list from `position` on: earlier ones were consumed."""
-        left = [(max(first, position), stop) for first, stop in self.positions.ranges if stop > position]
+        left = [(max(first, position), stop) for first, stop in self.skips.ranges if stop > position]
         return Skips.of((*skips.ranges, *left)) if left else skips
 
     @cached_property
     def _text(self) -> bytes:
         n_components = max(self.records, default=-1) + 1
         records = [self._of(component) for component in range(n_components)]
-        content = (SKIP_LIST_VERSION, self.fingerprint, records, self.positions.ranges)
+        content = (SKIP_LIST_VERSION, self.fingerprint, records, self.skips.ranges)
         return json.dumps(dict(zip(_KEYS, content, strict=True))).encode()
 
     def __or__(self, other: SkipList) -> SkipList:
@@ -153,13 +153,13 @@ class SkipList:
         if self.fingerprint != other.fingerprint:
             other.check(self.fingerprint, ())
         both = {number: [*self._of(number), *other._of(number)] for number in {**self.records, **other.records}}
-        return SkipList(self.fingerprint, _arrays(both), Skips.of((*self.positions.ranges, *other.positions.ranges)))
+        return SkipList(self.fingerprint, _arrays(both), Skips.of((*self.skips.ranges, *other.skips.ranges)))
 
     def _of(self, component: int) -> list[int]:
         return self.records[component].tolist() if component in self.records else []
 
     def __repr__(self) -> str:
-        n_positions = sum(stop - first for first, stop in self.positions.ranges)
+        n_positions = sum(stop - first for first, stop in self.skips.ranges)
         return f"SkipList({sum(map(len, self.records.values())):,} records, {n_positions:,} positions)"
 
 

@@ -57,11 +57,8 @@ class Skips:
         return bool(self.ranges)
 
     def count(self, first: int, stop: int) -> int:
-        """Return the number of positions of `[first, stop)` that are left out."""
-        if not self.ranges or stop <= first:
-            return 0
-        firsts, lasts = self._clipped(first, stop)
-        return int((lasts - firsts).sum())
+        """Return the number of positions of `[first, stop)` that are left out, in O(log(ranges)) time."""
+        return self._before(stop) - self._before(first) if self.ranges and stop > first else 0
 
     def positions(self, first: int, stop: int, n: int) -> NDArray[np.int64]:
         """Return the first `n` positions of `[first, stop)` that are not left out, ascending: int64[<= n].
@@ -71,30 +68,32 @@ class Skips:
         n = max(0, min(n, stop - first - self.count(first, stop)))
         # np.arange releases the GIL even for short arrays, which may cost a thread switch; a short sum does not.
         wanted = _FEW[:n] if n <= len(_FEW) else np.arange(n)
-        return wanted + first if not self.ranges or not n else self._numbered(first, stop, wanted)
+        return wanted + first if not self.ranges or not n else self._numbered(first, wanted)
 
     def nth(self, first: int, n: int) -> int:
         """Return the `n`-th position, from 0, that is not left out, counted from `first` on; it must exist."""
-        return first + n if not self.ranges else int(self._numbered(first, MAX_POSITION, np.array([n]))[0])
+        return first + n if not self.ranges else int(self._numbered(first, np.array([n]))[0])
 
-    def _numbered(self, first: int, stop: int, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the positions with these numbers among the positions in `[first, stop)` that are not left out."""
-        firsts, lasts = self._clipped(first, stop)
-        skipped = np.concatenate([[0], np.cumsum(lasts - firsts)])
-        # How many positions remain before each range: position number k comes after all ranges with at most k before.
-        remaining = firsts - first - skipped[:-1]
-        places: NDArray[np.int64] = wanted + first + skipped[np.searchsorted(remaining, wanted, side="right")]
+    def _before(self, position: int) -> int:
+        """Return the number of positions before this one that are left out."""
+        firsts, lasts, skipped, _ = self._tables
+        n = int(firsts.searchsorted(position))
+        return int(skipped[n]) - max(0, int(lasts[n - 1]) - position) if n else 0
+
+    def _numbered(self, first: int, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the positions with these numbers among the positions from `first` on that are not left out."""
+        _, _, skipped, remaining = self._tables
+        # Position number k, counted from 0, comes after all ranges with at most k remaining positions before them.
+        numbers = wanted + (first - self._before(first))
+        places: NDArray[np.int64] = numbers + skipped[remaining.searchsorted(numbers, side="right")]
         return places
 
     @cached_property
-    def _ends(self) -> NDArray[np.int64]:
-        """int64[ranges, 2]."""
-        return np.array(self.ranges, np.int64).reshape(-1, 2)
-
-    def _clipped(self, first: int, stop: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the first and last positions of the ranges, clipped to `[first, stop)`."""
-        ends = self._ends[(self._ends[:, 1] > first) & (self._ends[:, 0] < stop)]
-        return np.maximum(ends[:, 0], first), np.minimum(ends[:, 1], stop)
+    def _tables(self) -> tuple[NDArray[np.int64], ...]:
+        """First and last position of each range; and how many positions before it are left out, and how many remain."""
+        firsts, lasts = np.array(self.ranges, np.int64).reshape(-1, 2).T.copy()
+        skipped = np.concatenate([[0], np.cumsum(lasts - firsts)])
+        return firsts, lasts, skipped, firsts - skipped[:-1]
 
 
 def _range(first: Any, last: Any) -> tuple[int, int]:

@@ -96,7 +96,7 @@ def test_records_of_a_mixture_have_a_component() -> None:
 
 def test_file_has_the_documented_content(tmp_path: Path) -> None:
     path, source = tmp_path / "skip.json", loader()
-    found = source.skip_list([41, np.int64(3), (5, 9), Quarantined("a", 7, "damaged"), *source.trace(0)[:1]])
+    found = source.skip_list([41, 3, (5, 9), Quarantined("a", 7, "damaged"), *source.trace(0)[:1]])
     found.save(path)
     records = sorted({41, 3, 7, source.trace(0)[0].index})
     assert json.loads(path.read_text()) == {
@@ -161,6 +161,7 @@ def test_lists_are_joined() -> None:
     assert joined.digest == source.skip_list([1, 3, (5, 12)]).digest
     assert repr(joined) == "SkipList(2 records, 7 positions)"
     assert source.skip_list([]).digest is None
+    assert loader(np.array([3])).state_dict()["skip_list"] == source.skip_list([3]).digest
 
 
 # ---- resuming

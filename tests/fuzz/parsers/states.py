@@ -67,7 +67,7 @@ def _skip_list(files: Files) -> None:
 
 
 def _skip_list_seeds() -> list[Files]:
-    lists = ([], [[7, 2]], [[], [3]])
+    lists: Sequence[object] = ([], [[7, 2]], [[], [3]])
     found = [{"version": 1, "fingerprint": "a", "records": one, "positions": [[3, 9]]} for one in lists]
     return [{"skip.json": json.dumps(content).encode()} for content in found]
 
