@@ -198,7 +198,7 @@ class Loader:
             Randomness(seed),
             on_corrupt,
             batch_size if pad_last else 0,
-            self._skip_list.records,
+            {number: indices for number, indices in enumerate(self._skip_list.records) if len(indices)},
             start if starts_in_worker else None,
             dict(decode),
         )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +19,18 @@ from dataformats.errors import FormatError, StateMismatchError
 from dataformats.fork_hooks import cached_property
 from dataformats.integer_arguments import as_int, checked_int
 from dataformats.loaders.quarantine import Quarantined
-from dataformats.loaders.skips import Skips
+from dataformats.loaders.skips import MAX_POSITION, Skips
 from dataformats.loaders.trace import TracedRecord
 from dataformats.storage.atomic import write_bytes
 
-__all__ = ["SKIP_LIST_VERSION", "SkipEntry", "SkipList"]
-
-SKIP_LIST_VERSION = 1
-"""Version of the file; a release reads all versions up to its own."""
+__all__ = ["SkipEntry", "SkipList"]
 
 SkipEntry = int | tuple[int, int] | TracedRecord | Quarantined
 """The index of a record, a pair (start, stop) of positions, or a record that a loader traced or quarantined."""
 
+_VERSION = 1  # of the file
 _KEYS = ("version", "fingerprint", "records", "positions")
+_index = partial(checked_int, "index of a record to skip", minimum=0)
 _REMEDY = "Pass a list of these data, or make one: loader.skip_list(loader.trace(step))"
 
 
@@ -39,7 +40,7 @@ class SkipList:
 
     Attributes:
         fingerprint: The fingerprint of the data.
-        records: Component to the indices of its records, int64[n], ascending; 0 without a mixture.
+        records: The indices of the records of each component, int64[n], ascending.
         skips: The positions.
 
     Example:
@@ -56,7 +57,7 @@ class SkipList:
     """
 
     fingerprint: str
-    records: Mapping[int, NDArray[np.int64]]
+    records: tuple[NDArray[np.int64], ...]
     skips: Skips
 
     @classmethod
@@ -75,12 +76,13 @@ class SkipList:
         ranges: list[tuple[Any, Any]] = []
         for entry in entries:
             if isinstance(entry, (TracedRecord, Quarantined)):
-                records.setdefault(entry.component, []).append(_index(entry.index))
+                records.setdefault(_index(entry.component), []).append(_index(entry.index))
             elif isinstance(entry, tuple) and len(entry) == 2:
                 ranges.append(entry)
             else:
                 records.setdefault(0, []).append(_index(entry))
-        return cls(fingerprint, _arrays(records), Skips.of(ranges))
+        n_components = max(records, default=-1) + 1
+        return cls(fingerprint, _arrays(records.get(number, ()) for number in range(n_components)), Skips.of(ranges))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SkipList:
@@ -93,13 +95,13 @@ class SkipList:
         data = Path(path).read_bytes()
         try:
             found = json.loads(data)
-            if found["version"] != SKIP_LIST_VERSION:
+            if found["version"] != _VERSION:
                 raise ValueError(f"version {found['version']}")
-            records = {number: [*map(_index, indices)] for number, indices in enumerate(found["records"])}
+            records = _arrays([*map(_index, indices)] for indices in found["records"])
             ranges = [(as_int(first), as_int(stop)) for first, stop in found["positions"]]
-            return cls(str(found["fingerprint"]), _arrays(records), Skips.of(ranges))
+            return cls(str(found["fingerprint"]), records, Skips.of(ranges))
         except (LookupError, TypeError, ValueError, RecursionError) as error:
-            expected = f"a skip list of version {SKIP_LIST_VERSION}: JSON with {', '.join(_KEYS)}"
+            expected = f"a skip list of version {_VERSION}: JSON with {', '.join(_KEYS)}"
             raise FormatError(path=os.fspath(path), expected=expected, found=str(error)) from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -116,20 +118,20 @@ class SkipList:
         Raises:
             StateMismatchError: The list belongs to other data.
         """
-        facts: list[tuple[str, object, object]] = [("fingerprint", self.fingerprint, fingerprint)]
-        for component, indices in self.records.items():
+        if self.fingerprint != fingerprint:
+            raise StateMismatchError(
+                "fingerprint of the skip list", expected=self.fingerprint, found=fingerprint, remedy=_REMEDY
+            )
+        for component, indices in enumerate(self.records):
             length = lengths[component] if component < len(lengths) else 0
-            if indices[-1] >= length:
-                wanted = f"record {indices[-1]} of component {component}"
-                facts.append(("record", wanted, f"{length} records"))
-        for name, expected, found in facts:
-            if expected != found:
-                raise StateMismatchError(f"{name} of the skip list", expected=expected, found=found, remedy=_REMEDY)
+            if len(indices) and indices[-1] >= length:
+                record = f"record {indices[-1]} of component {component}"
+                raise StateMismatchError("skip list", expected=record, found=f"{length} records", remedy=_REMEDY)
 
     @cached_property
     def digest(self) -> str | None:
         """Identifies the list, 16 hex digits; `None` if it is empty."""
-        is_empty = not self.records and not self.skips
+        is_empty = not any(map(len, self.records)) and not self.skips
         return None if is_empty else hashlib.blake2b(self._text, digest_size=8).hexdigest()
 
     def add_to(self, skips: Skips, position: int) -> Skips:
@@ -139,9 +141,8 @@ class SkipList:
 
     @cached_property
     def _text(self) -> bytes:
-        n_components = max(self.records, default=-1) + 1
-        records = [self._of(component) for component in range(n_components)]
-        content = (SKIP_LIST_VERSION, self.fingerprint, records, self.skips.ranges)
+        records = [indices.tolist() for indices in self.records]
+        content = (_VERSION, self.fingerprint, records, self.skips.ranges)
         return json.dumps(dict(zip(_KEYS, content, strict=True))).encode()
 
     def __or__(self, other: SkipList) -> SkipList:
@@ -152,26 +153,14 @@ class SkipList:
         """
         if self.fingerprint != other.fingerprint:
             other.check(self.fingerprint, ())
-        both = {number: [*self._of(number), *other._of(number)] for number in {**self.records, **other.records}}
-        return SkipList(self.fingerprint, _arrays(both), Skips.of((*self.skips.ranges, *other.skips.ranges)))
-
-    def _of(self, component: int) -> list[int]:
-        return self.records[component].tolist() if component in self.records else []
+        both = itertools.zip_longest(self.records, other.records, fillvalue=np.zeros(0, np.int64))
+        records = tuple(np.union1d(*indices) for indices in both)
+        return SkipList(self.fingerprint, records, Skips.of((*self.skips.ranges, *other.skips.ranges)))
 
     def __repr__(self) -> str:
-        n_positions = sum(stop - first for first, stop in self.skips.ranges)
-        return f"SkipList({sum(map(len, self.records.values())):,} records, {n_positions:,} positions)"
+        n_positions = self.skips.count(0, MAX_POSITION)
+        return f"SkipList({sum(map(len, self.records)):,} records, {n_positions:,} positions)"
 
 
-def _index(entry: Any) -> int:
-    try:
-        return checked_int("skip", entry, 0)
-    except ValueError as error:
-        raise ValueError(
-            f"{error}. An entry is the index of a record, a pair (start, stop) of positions, or a record of "
-            "loader.trace or loader.quarantined"
-        ) from None
-
-
-def _arrays(records: Mapping[int, list[int]]) -> dict[int, NDArray[np.int64]]:
-    return {component: np.unique(np.array(indices, np.int64)) for component, indices in records.items() if indices}
+def _arrays(records: Iterable[Sequence[int]]) -> tuple[NDArray[np.int64], ...]:
+    return tuple(np.unique(np.array(indices, np.int64)) for indices in records)

@@ -147,9 +147,11 @@ def test_other_files_are_refused(content: str, tmp_path: Path) -> None:
         loader(path)
 
 
-@pytest.mark.parametrize("entry", ["a.tfrecord", 1.5, -1, None, (1, 2, 3), Quarantined("", -1, "")])
+@pytest.mark.parametrize(
+    "entry", ["a.tfrecord", 1.5, -1, None, (1, 2, 3), Quarantined("", -1, ""), Quarantined("", 1, "", -1)]
+)
 def test_other_entries_are_refused(entry: Any) -> None:
-    with pytest.raises(ValueError, match="the index of a record, a pair"):
+    with pytest.raises(ValueError, match="index of a record to skip: expected a whole number"):
         loader([entry])
     with pytest.raises(TypeError, match="two integers"):
         loader([(1, 2.5)])
@@ -159,6 +161,9 @@ def test_lists_are_joined() -> None:
     source = loader()
     joined = source.skip_list([3, (5, 9)]) | source.skip_list([1, 3, (8, 12)])
     assert joined.digest == source.skip_list([1, 3, (5, 12)]).digest
+    mixture = dataformats.Loader(dataformats.mix({"a": range(9), "b": range(9)}, {"a": 1, "b": 1}), 4)
+    of_b, of_a = mixture.skip_list([Quarantined("", 3, "", 1)]), mixture.skip_list([4])
+    assert (of_a | of_b).digest == (of_b | of_a).digest == mixture.skip_list([Quarantined("", 3, "", 1), 4]).digest
     assert repr(joined) == "SkipList(2 records, 7 positions)"
     assert source.skip_list([]).digest is None
     assert loader(np.array([3])).state_dict()["skip_list"] == source.skip_list([3]).digest

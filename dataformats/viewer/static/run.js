@@ -39,8 +39,8 @@ function showPanel(step, ranks, positions) {
     select,
     element("code", { text: skipCalls(positions) }),
     button("Skip record", "Add the record of the current row to the skip list, or remove it", () => {
-      const { record } = state.rows[state.at];
-      if (!skipped.delete(record)) skipped.add(record);
+      const record = state.rows[state.at]?.record;
+      if (record !== undefined && !skipped.delete(record)) skipped.add(record);
       showPanel(step, ranks, positions);
     }),
     skipped.size ? download(step) : null,
