@@ -28,7 +28,7 @@ __all__ = ["SkipEntry", "SkipList"]
 SkipEntry = int | tuple[int, int] | TracedRecord | Quarantined
 """The index of a record, a pair (start, stop) of positions, or a record that a loader traced or quarantined."""
 
-_VERSION = 1  # of the file
+_VERSION = 1
 _KEYS = ("version", "fingerprint", "records", "positions")
 _index = partial(checked_int, "index of a record to skip", minimum=0)
 _REMEDY = "Pass a list of these data, or make one: loader.skip_list(loader.trace(step))"
