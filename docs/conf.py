@@ -23,7 +23,7 @@ nitpicky = True
 # Types of other projects and type variables lead nowhere: the build asks no network for inventories.
 nitpick_ignore_regex = [
     ("py:.*", r"(?!dataformats\.).*"),
-    ("py:class", r"dataformats\.(registry|indexing\.indexed_reader|indexing\.lookup|reading\.conditions|compat\.tfrecord\.iterator_utils)\.\w+"),
+    ("py:class", r"dataformats\.(registry|indexing\.indexed_reader|indexing\.lookup|reading\.conditions|compat\.tfrecord\.iterator_utils|loaders\.skips)\.\w+"),
 ]
 suppress_warnings = ["ref.python"]  # the names of originals occur in several drop-in modules
 

@@ -109,6 +109,10 @@ class State:
         check = found.to_json()["check"]
         if state["check"] != check:
             raise StateMismatchError("state checksum", expected=check, found=state["check"], remedy=_TAKE_AGAIN)
+        if found.step_sizes and found.step_sizes[0].position > found.position:
+            raise state_mismatch(
+                "step_sizes", f"sizes from {found.position} on or before", found.step_sizes[0].position
+            )
         return found
 
 

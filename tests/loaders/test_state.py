@@ -14,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dataformats
+from dataformats.errors import StateMismatchError
 from dataformats.loaders.skips import Skips
 from dataformats.loaders.state import State, validate
+from dataformats.loaders.step_sizes import StepSize, StepSizes
 
 PLAIN = State(1234, 7, "0123456789abcdef0123456789abcdef", "global", 1)
 RICH = State(
@@ -34,6 +36,12 @@ JSON_VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
     max_leaves=6,
 )
+
+
+def test_sizes_of_steps_begin_before_the_position() -> None:
+    state = replace(PLAIN, step_sizes=StepSizes([StepSize(2000, 0, 4, 1, False)])).to_json()
+    with pytest.raises(StateMismatchError, match="step_sizes of the state"):
+        State.from_json(state)
 
 
 @STATES
