@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 import sys
 import threading
@@ -12,17 +13,41 @@ from collections.abc import Callable
 from importlib import _bootstrap
 from typing import Any, TypeVar
 
-__all__ = ["after_fork", "cached_property"]
+from dataformats.errors import MissingExtraError
+
+__all__ = ["after_fork", "cached_property", "import_unforked"]
 
 T = TypeVar("T")
 
 _ACTIONS: weakref.WeakKeyDictionary[object, str] = weakref.WeakKeyDictionary()
+_IMPORTED_IN: dict[str, int] = {}  # module to the id of the process that imported it
 _PATIENCE_S = 10.0
 _POLL_S = 0.001
 
 # A thread that imports holds the lock of the module. In a child Python resets the global lock, but not these.
 # They have no public name: tests/storage/test_fork_hooks.py fails under a Python that keeps them elsewhere.
 _MODULE_LOCKS: dict[str, Callable[[], Any]] = vars(_bootstrap).get("_module_locks", {})
+
+
+def import_unforked(module: str, name: str, extra: str) -> Any:
+    """Return the module of a library whose threads a forked process lacks, so that calls there crash or hang.
+
+    Args:
+        module: The module.
+        name: What errors call the library.
+        extra: The extra that installs it.
+
+    Raises:
+        MissingExtraError: It is not installed.
+        RuntimeError: This process was forked after its parent called this function for the module.
+    """
+    try:
+        library = importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(name, extra=extra) from error
+    if _IMPORTED_IN.setdefault(module, os.getpid()) != os.getpid():
+        raise RuntimeError(f"{name} cannot be used after a fork. Start processes by spawn: start_method='spawn'")
+    return library
 
 
 def after_fork(thing: object, method: str) -> None:

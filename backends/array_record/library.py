@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import importlib
 import os
 import tempfile
 import threading
@@ -13,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from dataformats.errors import FormatError, MissingExtraError
-from dataformats.fork_hooks import after_fork
+from dataformats.errors import FormatError
+from dataformats.fork_hooks import after_fork, import_unforked
 from dataformats.interfaces import StoredFile
 from dataformats.storage.descriptors import max_open_files, open_patiently
 from dataformats.storage.files import LocalFile
@@ -24,23 +23,11 @@ __all__ = ["BLOCK_BYTES", "LibraryFiles", "array_record"]
 BLOCK_BYTES = 2**16
 _RANDOM = "readahead_buffer_size:0,max_parallelism:0"  # no thread reads ahead
 _COPY_BYTES = 8 * 2**20
-_PROCESS: dict[str, int] = {}  # that uses the library
 
 
 def array_record() -> Any:
-    """Return the module of the library. After a fork, it crashes in a process in which several threads read.
-
-    Raises:
-        MissingExtraError: It is not installed.
-        RuntimeError: This process was forked after the library was used.
-    """
-    try:
-        library = importlib.import_module("array_record.python.array_record_module")
-    except ImportError as error:
-        raise MissingExtraError("the format array_record", extra="arrayrecord") from error
-    if _PROCESS.setdefault("id", os.getpid()) != os.getpid():
-        raise RuntimeError("array_record cannot be used after a fork. Start processes by spawn: start_method='spawn'")
-    return library
+    """Return the module of the library, which crashes in a forked process in which several threads read."""
+    return import_unforked("array_record.python.array_record_module", "array_record", "arrayrecord")
 
 
 class LibraryFiles:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from dataformats.batch import Column, take_column
 from dataformats.columns.arrow_columns import column_of_arrow, spec_of_arrow
 from dataformats.columns.numbers import offsets_of
-from dataformats.errors import DataFormatsError, FormatError, MissingExtraError, SpecError
+from dataformats.errors import DataFormatsError, FormatError, SpecError
+from dataformats.fork_hooks import import_unforked
 from dataformats.interfaces import Backend, Folder, ReaderOptions, RowTable, SniffResult, StoredFile
 from dataformats.spec import Spec
 from dataformats.storage.files import LocalFile
@@ -23,7 +24,6 @@ __all__ = ["BACKEND", "LanceBackend"]
 
 _MAGIC = b"LANC"  # the end of a manifest: lance's protos/table.proto
 _ERRORS = (OSError, ValueError, RuntimeError)
-_PROCESS: dict[str, int] = {}  # the id of the process that imported pylance
 _VERSIONS = "_versions"
 _MANIFEST = ".manifest"
 _DIGITS = 20  # names of the second scheme count down from 2^64 - 1
@@ -77,18 +77,7 @@ def _root(manifest: StoredFile) -> str:
 
 
 def _library() -> Any:
-    """Return pylance. Its threads do not live on in a forked process, where a call would wait for them forever.
-
-    Raises:
-        RuntimeError: This process was forked after pylance was imported.
-    """
-    try:
-        library = importlib.import_module("lance")
-    except ImportError as error:
-        raise MissingExtraError("Lance", extra="lance") from error
-    if _PROCESS.setdefault("id", os.getpid()) != os.getpid():
-        raise RuntimeError("Lance cannot be read after a fork. Start processes by spawn: start_method='spawn'")
-    return library
+    return import_unforked("lance", "Lance", "lance")
 
 
 def _opened(manifest: StoredFile) -> Any:

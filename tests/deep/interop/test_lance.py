@@ -66,7 +66,7 @@ def test_a_forked_process_gets_an_error(path: Path) -> None:
     queue = context.Queue()
     process = context.Process(target=read_in_child, args=(dataformats.open(path), queue))
     process.start()
-    assert "Lance cannot be read after a fork" in queue.get(timeout=60)
+    assert "Lance cannot be used after a fork" in queue.get(timeout=60)
     process.join()
 
 
