@@ -191,8 +191,8 @@ FORMATS = [
         fingerprints_records=False,
         indexed=True,
         shard_names=tuple(f"train-{number:06d}.tar" for number in range(3)),
-        flip_every=31,
-        cut_every=7,
+        flip_every=97,
+        cut_every=23,
     ),
     FormatCase(
         "array_record",

@@ -12,7 +12,7 @@ import pytest
 import dataformats
 
 N = 397
-TRIALS = 300
+TRIALS = 100
 
 
 @pytest.fixture(scope="module")
