@@ -1,4 +1,4 @@
-"""Show real TFRecords, convert them through all five formats and back, compare, and train with an interruption.
+"""Show real TFRecords, convert them through five formats and back, compare, and train with an interruption.
 
 Run it with `make demo`, or `python examples/demo.py` if the package is installed. It exits 1 if a converted dataset
 differs from the original, if the classifier has not learned the digits, or if an interrupted and resumed run has

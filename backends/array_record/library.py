@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dataformats.errors import FormatError
-from dataformats.fork_hooks import after_fork, import_unforked
+from dataformats.fork_hooks import import_unforked
 from dataformats.interfaces import StoredFile
 from dataformats.storage.descriptors import max_open_files, open_patiently
 from dataformats.storage.files import LocalFile
@@ -44,10 +44,6 @@ class LibraryFiles:
         self._files = files
         self._idle: OrderedDict[int, list[Any]] = OrderedDict()
         self._copies: dict[int, int] = {}
-        self._unlock()
-        after_fork(self, "_unlock")
-
-    def _unlock(self) -> None:
         self._lock, self._copying = threading.Lock(), threading.Lock()
 
     @contextmanager

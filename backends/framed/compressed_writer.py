@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dataformats.backends.framed.writer import FramedWriter
-from dataformats.interfaces import FilePlace
+from dataformats.errors import SpecError
+from dataformats.interfaces import FilePlace, Reader
 from dataformats.storage import atomic
 from dataformats.storage.compressed.decompressor import WBITS
 from dataformats.storage.files import LocalFile
 from dataformats.writing.appending_writer import LARGE_BYTES
 
-__all__ = ["CompressedWriter"]
+__all__ = ["CompressedWriter", "options_of_reader"]
 
 _LEVEL = 6
 _HELD_BACK_BYTES = 8 * 2**20  # zlib holds back at most 16,384 copies of 258 bytes, and 64 KB that it has not searched
@@ -120,3 +121,17 @@ class CompressedWriter(FramedWriter):
         if self._fresh is not None:
             atomic.remove(self._fresh)
             self._fresh = None
+
+
+def options_of_reader(reader: Reader, *, named: bool) -> dict[str, Any]:
+    """Return the compression for further shards; the name of a single file shows it. See `options_like` of a backend.
+
+    Raises:
+        SpecError: The files differ in it.
+    """
+    if named:
+        return {}
+    found = {file.compression for file in reader.files}
+    if len(found) > 1:
+        raise SpecError(f"the files differ in compression: {' and '.join(sorted(found))}")
+    return {"compression": found.pop() if found else "none"}

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from dataformats.backends.framed.compressed_writer import options_of_reader
 from dataformats.backends.lines.compression import Compression, compression_of_name, decompressed, head_of
 from dataformats.backends.lines.line_index import LineIndexStore
 from dataformats.backends.lines.line_scan import BOM
@@ -83,12 +84,7 @@ class _LinesBackend(BlobBackend, ResumesFinishedFiles):
 
     def options_like(self, reader: Reader, *, named: bool) -> dict[str, Any]:
         """Return the compression for shards; the name of a single file shows it."""
-        if named:
-            return {}
-        found = {file.compression for file in reader.files}
-        if len(found) > 1:
-            raise SpecError(f"the files differ in compression: {' and '.join(sorted(found))}")
-        return {"compression": found.pop() if found else "none"}
+        return options_of_reader(reader, named=named)
 
     def extension_problem(self, path: Path, *, compression: str | None = "auto", **_: Any) -> str | None:
         """Only plain files whose last line has an end, and without a byte order mark, can be extended."""

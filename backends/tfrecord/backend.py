@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from dataformats.backends.framed.compressed_writer import options_of_reader
 from dataformats.backends.tfrecord.compression import PREFIX_BYTES, Compression, chosen_compression, compression_of
 from dataformats.backends.tfrecord.payload import payload_of
 from dataformats.backends.tfrecord.reader import TFRecordReader
 from dataformats.backends.tfrecord.salvage import salvage
 from dataformats.backends.tfrecord.sniff import sniff_frames
 from dataformats.backends.tfrecord.writer import TFRecordWriter
-from dataformats.errors import SpecError
 from dataformats.interfaces import (
     BlobBackend,
     FilePlace,
@@ -25,7 +25,6 @@ from dataformats.interfaces import (
     SupportsRepair,
 )
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 from dataformats.storage.files import LocalFile
 
 __all__ = ["TFRecordBackend"]
@@ -97,12 +96,7 @@ class TFRecordBackend(BlobBackend, ResumesFinishedFiles, SupportsRepair):
 
     def options_like(self, reader: Reader, *, named: bool) -> dict[str, Any]:
         """Return the compression for shards; the name of a single file shows it."""
-        if named:
-            return {}
-        found = {file.compression if isinstance(file, DecompressedFile) else "none" for file in reader.files}
-        if len(found) > 1:
-            raise SpecError(f"the files differ in compression: {' and '.join(sorted(found))}")
-        return {"compression": found.pop() if found else "none"}
+        return options_of_reader(reader, named=named)
 
     def extension_problem(self, path: Path, *, compression: str | None = "auto", **_: Any) -> str | None:
         """Only plain files can be extended: compressed data cannot be cut behind a record."""

@@ -22,7 +22,7 @@ from dataformats.cli.options import (
     split_names,
 )
 from dataformats.cli.output import print_json
-from dataformats.cli.saved_state import loader_at, read_state
+from dataformats.cli.saved_state import read_state
 from dataformats.cli.shown_records import Failures, ShownRecords, number_records, opened_records, print_records
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ def trace(
     The state of a Loader, from any checkpoint of the run at that step or later, gives the order. Only these records are
     read. A damaged record is reported on standard error, and the exit code is 1.
     """
+    from dataformats.loaders.saved_state import loader_at
+
     options, failures = open_arguments(format, payload, spec, checksums=checksums), Failures()
     with opened_records(one_or_all(data), options, split_names(fields)) as records:
         loader = loader_at(read_state(state, "STATE"), records.source)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dataformats.cli.saved_state import loader_at
 from dataformats.interfaces.record_source import RecordSource
+from dataformats.loaders.saved_state import loader_at
 
 if TYPE_CHECKING:
     from dataformats.display.cells import Cell

@@ -29,7 +29,7 @@ import numpy as np
 import dataformats
 from tests.deep.remote.servers import S3Folder
 
-__all__ = ["Tally", "places", "trial"]
+__all__ = ["main"]
 
 N, EPOCHS, SHARD = 1000, 2, 130
 SPEC = {"number": "int64", "body": "bytes"}
