@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { byId, counted, element, grouped } from "./dom.js";
 import { failed, notice } from "./notices.js";
 import { showList } from "./page.js";
-import { state } from "./state.js";
+import { changes, state } from "./state.js";
 
 const skipped = new Set(); // records of the skip list
 let rank = "all"; // whose records are shown
@@ -42,11 +42,18 @@ function showPanel(step, ranks, positions) {
       const record = state.rows[state.at]?.record;
       if (record !== undefined && !skipped.delete(record)) skipped.add(record);
       showPanel(step, ranks, positions);
+      markSkipped();
     }),
-    skipped.size ? download(step) : null,
+    ...(skipped.size ? [download(step)] : []),
   );
   panel.hidden = false;
 }
+
+function markSkipped() {
+  for (const row of document.querySelectorAll("#main [data-record]")) row.classList.toggle("skipped", skipped.has(Number(row.dataset.record)));
+}
+
+changes.addEventListener("rows", () => queueMicrotask(markSkipped)); // the views draw the rows first
 
 /** Return the calls of Python that take these positions out of the run. */
 function skipCalls(positions) {

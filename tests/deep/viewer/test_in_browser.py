@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 import dataformats
+from tests.deep.docs.test_docs import DOCS, blocks_of
 from tests.deep.viewer.datasets import N_FIELDS, SCRIPT, damage, write_hostile, write_kinds
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: make .venv/deep")
@@ -263,6 +265,35 @@ def test_steps_of_a_run_give_a_skip_list(page: Any, serve: Callable[..., Server]
     started.value.save_as(tmp_path / "skip.json")
     second = dataformats.Loader(source, 4, seed=7, skip=tmp_path / "skip.json")
     assert second.state_dict()["skip_list"] == loader.skip_list(bad).digest
+
+
+def test_tutorial_skips_the_bad_record(
+    page: Any, serve: Callable[..., Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes the pictures of the tutorial if `DATAFORMATS_SCREENSHOTS` names a folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "golden").symlink_to(REAL.parent)
+    blocks = [text for kind, text in blocks_of(DOCS / "tutorials" / "bad_records.md") if kind == "python"]
+    exec("".join(blocks), {"__name__": "tutorial"})
+    page.set_viewport_size({"width": 1000, "height": 720})
+    opened(page, serve(str(tmp_path / "train.tfrecord"), "--state", str(tmp_path / "state.json"), "--step", "19"))
+    until(page, "document.querySelector(\"[data-record='301']\")")
+    page.locator("[data-record='301']").scroll_into_view_if_needed()
+    assert "null" not in page.inner_text("#run")
+    picture(page, "step")
+    page.click("[data-record='301']")
+    waits_for(page, "#detail h2", "Record 301")
+    page.click("text=Skip record")
+    waits_for(page, "#run", "Download skip list of 1 record")
+    assert page.eval_on_selector_all(".skipped", "rows => rows.map((row) => row.dataset.record)") == ["301"]
+    picture(page, "skip")
+
+
+def picture(page: Any, name: str) -> None:
+    if folder := os.environ.get("DATAFORMATS_SCREENSHOTS"):
+        page.wait_for_timeout(500)  # images are loaded one by one
+        page.screenshot(path=Path(folder) / f"bad_records_{name}.png")
 
 
 def test_the_address_needs_token_and_host(serve: Callable[..., Server]) -> None:
