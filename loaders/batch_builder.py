@@ -73,6 +73,7 @@ class BatchBuilder:
             raise ValueError(f"on_corrupt: expected 'raise', 'omit' or 'quarantine', found {self.on_corrupt!r}")
 
     def __call__(self, task: BatchTask, progress: Progress) -> BuiltBatch:
+        start = time.perf_counter()
         has_functions = bool(self.functions)
         cpu = time.thread_time() if has_functions else 0.0  # a system call: only if needed
         timings = Timings()
@@ -81,20 +82,21 @@ class BatchBuilder:
             n = len(positions)
             if not n:  # an empty batch borrows a record
                 positions, records = self._read_spare(task.spare, timings, progress)
-            begin = time.perf_counter()
             if has_functions:
                 with self.randomness.torch_draws():  # what the caller's functions draw depends on the position
-                    batch = self._build(records, positions, n, progress)
-                timings.transform += time.perf_counter() - begin
+                    batch = self._build(records, positions, n, timings, progress)
                 timings.process = time.thread_time() - cpu
             else:
-                batch = self._build(records, positions, n, progress)
-                timings.decode += time.perf_counter() - begin
+                batch = self._build(records, positions, n, timings, progress)
         except StopIteration as error:  # would end the caller's loop over the loader
             raise RuntimeError("transform, collate, batch_transform or the source raised StopIteration") from error
         n_bytes = nbytes_of(batch)
+        end = time.perf_counter()
         if self.convert is not None:
             batch = self.convert(batch)
+            converted = time.perf_counter()
+            timings.transfer, end = converted - end, converted
+        timings.total = end - start
         return BuiltBatch(batch, n, n_bytes, failed, timings, task.after)
 
     def describe(self, position: int) -> str:
@@ -114,12 +116,14 @@ class BatchBuilder:
             present = self._outside_holes(component, indices)
             component = None if component is None else component[present]
             positions, indices = positions[present], indices[present]
-        begin, waited = time.perf_counter(), IO_WAIT.seconds
+        begin, waited, decoded = time.perf_counter(), IO_WAIT.seconds, timings.decode
         on_corrupt: OnCorrupt = "raise" if self.on_corrupt == "raise" else "omit"
-        decode = partial(self._decode, positions, on_corrupt) if self.decode else None
+        decode = partial(self._decode, positions, on_corrupt, timings=timings) if self.decode else None
         try:
             if self.ahead is not None and len(positions):
                 self.ahead.reach(positions)
+                if self.ahead.cache is not None:  # it waited for requests, not for decoded blocks
+                    IO_WAIT.seconds += time.perf_counter() - begin
             with reading_through(None if self.ahead is None else self.ahead.cache):
                 records, rows, failed = read_records(self.sources, component, indices, on_corrupt, decode)
         except FormatError as error:
@@ -129,20 +133,32 @@ class BatchBuilder:
                 "pass on_corrupt='omit' to leave damaged records out",
             )
             raise
-        waited = IO_WAIT.seconds - waited
+        spent, waited = time.perf_counter() - begin, IO_WAIT.seconds - waited
+        if not waited and not any(self.plan.blocks):  # a source that is no file: all of its work is reading
+            waited = spent - (timings.decode - decoded)
         timings.read += waited
-        timings.decode += time.perf_counter() - begin - waited
+        timings.decode = decoded + spent - waited
         if rows is None:
             return positions, records, []
         return positions[rows], records, [(int(positions[row]), error) for row, error in failed]
 
     def _decode(
-        self, positions: Numbers, on_corrupt: OnCorrupt, source: Readable, batch: RecordBatch, rows: Numbers
+        self,
+        positions: Numbers,
+        on_corrupt: OnCorrupt,
+        source: Readable,
+        batch: RecordBatch,
+        rows: Numbers,
+        *,
+        timings: Timings,
     ) -> RecordBatch:
         def generator(_: FieldOperation, row: int) -> np.random.Generator:
             return self.randomness.of_operation(int(positions[rows[row]]))
 
-        return decode_fields(source, batch, self.decode, generator, on_corrupt)
+        begin = time.perf_counter()
+        decoded = decode_fields(source, batch, self.decode, generator, on_corrupt)
+        timings.decode += time.perf_counter() - begin
+        return decoded
 
     def _outside_holes(self, component: Numbers | None, indices: Numbers) -> NDArray[np.bool_]:
         if component is None:
@@ -174,20 +190,27 @@ class BatchBuilder:
 
     # ---- building
 
-    def _build(self, records: RecordBatch, positions: Numbers, n: int, progress: Progress) -> Any:
+    def _build(self, records: RecordBatch, positions: Numbers, n: int, timings: Timings, progress: Progress) -> Any:
         """Return the batch of `n` records; if `n` is 0, `records` is the one it borrows for its fields and dtypes."""
-        columns = self._collate(records, positions, progress)
+        begin = time.perf_counter()
+        columns = self._collate(records, positions, timings, progress)
         padding = np.zeros(len(positions), bool)
         if n < self.pad_to and len(positions):
             rows = np.arange(self.pad_to) % len(positions)
             padding = np.arange(self.pad_to) >= n
             columns, positions = _repeat_rows(columns, rows), positions[rows]
+        collated = time.perf_counter()
         batch = self._transform_batch(columns, positions, padding)
+        end = time.perf_counter()
+        if self.functions.batch_transform is None:
+            collated = end
+        timings.collate = collated - begin - timings.transform
+        timings.transform += end - collated
         if not n and not padding.any():
             return _without_rows(batch)
         return batch
 
-    def _collate(self, records: RecordBatch, positions: Numbers, progress: Progress) -> Any:
+    def _collate(self, records: RecordBatch, positions: Numbers, timings: Timings, progress: Progress) -> Any:
         transform, collate = self.functions.transform, self.functions.collate
         if transform is None and collate is None:
             values: Any = records.columns.get(VALUE) if records.single else None
@@ -196,9 +219,11 @@ class BatchBuilder:
             return stack_columns(records.columns, records.indices)
         if transform is None and not records.single and isinstance(collate, ColumnCollate):
             return collate.of_columns(records.columns, records.indices)
+        begin = time.perf_counter()
         items = list(records)
         if transform is not None:
             items = self._transform_records(items, positions, progress)
+            timings.transform += time.perf_counter() - begin
         if collate is None:
             return stack_records(items, records.indices, records.columns)
         self.randomness.of_collate(_first(positions))  # seeds what torch draws there

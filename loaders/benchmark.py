@@ -19,6 +19,7 @@ from dataformats.converting import convert
 from dataformats.errors import FormatError
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.interfaces.stored_file import StoredFile
+from dataformats.loaders.advice import IN_MEMORY, IN_WINDOWS, LIMITS, fits_in_memory
 from dataformats.loaders.loader import Loader
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import open as open_source
@@ -29,7 +30,6 @@ __all__ = ["Advice", "Benchmark", "Rate", "benchmark"]
 _WORKERS = (0, 1, 2, 4)
 _RANDOM = 256  # records of a random batch
 _BLOCK = 2**20
-_MEMORY_BYTES = 2**30  # more data are not held in memory for a measurement
 _SAMPLE = 20_000  # records that are converted for a measurement, at most
 _PARTS = 3  # a measurement has three parts, and the rate is their median
 _WORTH = 1.1  # a smaller gain may be noise
@@ -119,12 +119,10 @@ def benchmark(
         best = max(_WORKERS, key=lambda workers: loaders[workers].bytes_per_s)
         base = loaders[2].bytes_per_s
         gains = {f"workers={best}": loaders[best].bytes_per_s / base}
-        gains['shuffle="window"'] = timer.loader("", workers=2, shuffle="window").bytes_per_s / base
-        if source.nbytes <= _MEMORY_BYTES and "cache" not in options:
+        gains[IN_WINDOWS] = timer.loader("", workers=2, shuffle="window").bytes_per_s / base
+        if fits_in_memory(source) and "cache" not in options:
             with open_source(path, **options, cache="memory") as held:
-                gains['open(..., cache="memory")'] = (
-                    _Timer(held, timer.batch_size, seconds).loader("", workers=2).bytes_per_s / base
-                )
+                gains[IN_MEMORY] = _Timer(held, timer.batch_size, seconds).loader("", workers=2).bytes_per_s / base
         if _is_compressed(source):
             gains["convert it to files that are not compressed"] = timer.gain_of_conversion()
         advice = [Advice(change, gain) for change, gain in gains.items() if gain >= _WORTH]
@@ -196,13 +194,8 @@ class _Timer:
         for _ in loader.forever():
             if time.perf_counter() - begin >= self._seconds:
                 break
-        stats = loader.stats()
-        spent = max(stats.waited_s, stats.read_s + stats.decoded_s)
-        return {
-            "read": stats.read_s / spent,
-            "decode": stats.decoded_s / spent,
-            "batch": (spent - stats.read_s - stats.decoded_s) / spent,
-        }
+        shares = loader.stats().shares
+        return {name: shares[name] for name in ("read", "decode")} | {"batch": 1 - shares["read"] - shares["decode"]}
 
     def gain_of_conversion(self) -> float:
         """Return how much faster a loader is on the first records if they are written without compression."""
@@ -257,5 +250,4 @@ def _is_compressed(source: RecordSource) -> bool:
 def _limit(loader: Rate, storage: Rate, shares: Mapping[str, float], *, is_remote: bool) -> str:
     if storage.records_per_s is None and loader.bytes_per_s >= _NEAR * storage.bytes_per_s:
         return "the network" if is_remote else "the disk"
-    texts = {"read": "reading, with checksums and decompression", "decode": "decoding", "batch": "building batches"}
-    return texts[max(shares, key=lambda name: shares[name])]
+    return (LIMITS | {"batch": LIMITS["collate"]})[max(shares, key=lambda name: shares[name])]

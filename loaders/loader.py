@@ -20,6 +20,7 @@ from dataformats.fork_hooks import cached_property
 from dataformats.integer_arguments import checked_int
 from dataformats.interfaces import Decode
 from dataformats.loaders.adapters import as_readable
+from dataformats.loaders.advice import LoaderSetup
 from dataformats.loaders.batch import Batch, conversions
 from dataformats.loaders.batch_builder import BatchBuilder, DamagePolicy
 from dataformats.loaders.blocks import Blocks
@@ -36,7 +37,7 @@ from dataformats.loaders.rng import Randomness
 from dataformats.loaders.skip_list import SkipEntry, SkipList
 from dataformats.loaders.skips import MAX_POSITION, Skips
 from dataformats.loaders.state import State, state_mismatch, validate
-from dataformats.loaders.stats import LoaderStats, Totals
+from dataformats.loaders.stats import LoaderStats, MinuteReport, Totals
 from dataformats.loaders.step_sizes import StepSize, StepSizes
 from dataformats.loaders.steps import Steps
 from dataformats.loaders.trace import TracedRecord, trace
@@ -111,6 +112,8 @@ class Loader:
         prefetch_bytes: No batch is begun while waiting batches have this many bytes.
         start_method: How worker processes start: `"spawn"`, `"forkserver"` or `"fork"`; `None` takes a safe one.
         hang_timeout_s: Seconds without progress after which a worker is given up with a `WorkerError`; `None`: never.
+        report: `report(stats)`, called once a minute with the `LoaderStats` of that minute, in the caller's thread
+            between two batches. Its exceptions are raised there, and no batch is lost.
 
     Raises:
         ValueError: An argument is outside its range, the source is empty, or no full step fits an epoch. If it depends
@@ -165,6 +168,7 @@ class Loader:
         prefetch_bytes: int = 2**30,
         start_method: StartMethod | None = None,
         hang_timeout_s: float | None = 60.0,
+        report: Callable[[LoaderStats], object] | None = None,
     ) -> None:
         batch_size = checked_int("batch_size", batch_size, 1)
         seed = checked_int("seed", seed, 0)
@@ -217,7 +221,9 @@ class Loader:
         self._is_counted = False  # True if Lightning keeps the number of batches of an epoch
         self._loaded_step_records: int | None = None
         self._quarantined: dict[tuple[int, int], Quarantined] = {}
-        self._totals = Totals(worker_type, workers)
+        self._totals = Totals()
+        self._report = None if report is None else MinuteReport(report)
+        self._setup = partial(LoaderSetup, self._sources, workers, worker_type, workers * prefetch)
         self._received = time.perf_counter()
         self._cursor: Callable[[], _LoaderIterator | None] = _no_cursor  # weak: a loader that is dropped ends at once
         self._last_epoch: int | None = None  # the last epoch of the tasks under way; `None`: they are endless
@@ -411,6 +417,8 @@ class Loader:
             self._position = max(self._position, (cursor.epoch + 1) * self._plan.n)
             cursor.epoch = _ENDED
             raise StopIteration
+        if self._report is not None:
+            self._report.look(self._totals, lambda: self._setup(self._plan.shuffle.kind))
         begin = time.perf_counter()
         _ = self._rank  # completes the builder
         try:
@@ -419,8 +427,11 @@ class Loader:
             self._steps.at(self._position)  # raises: the run has no position left
             raise
         batch = built.batch
-        for convert in self._conversions:
-            batch = convert(batch)
+        if self._conversions:
+            arrived = time.perf_counter()
+            for convert in self._conversions:
+                batch = convert(batch)
+            built.timings.add_transfer(time.perf_counter() - arrived)
         self._commit(built, begin)
         return batch
 
@@ -571,8 +582,8 @@ class Loader:
         return Plan.of_one(n, shuffle, seed, blocks=Blocks.of(self._sources[0]))
 
     def stats(self) -> LoaderStats:
-        """Return how the time was spent, and a hint if the loader limits the speed."""
-        return self._totals.stats()
+        """Return how the time was spent since the start, and a hint if the loader limits the speed."""
+        return self._totals.stats(self._setup(self._plan.shuffle.kind))
 
     # ---- the end
 

@@ -90,7 +90,7 @@ class ThreadPrefetcher:
             job = self._jobs[0] if self._jobs else self._append_job(None)
             if job is None:
                 raise StopIteration
-            is_done = job.is_done
+            is_done, n_ready = job.is_done, sum([one.is_done for one in self._jobs])
             if not is_done:
                 self._awaited = job
         if not is_done:
@@ -103,6 +103,7 @@ class ThreadPrefetcher:
         if job.error is not None:
             raise job.error
         assert job.built is not None
+        job.built.n_ready = n_ready
         return job.built
 
     def _wait_for(self, job: _BatchTask) -> None:

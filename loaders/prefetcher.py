@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -49,13 +49,19 @@ class Timings:
     Attributes:
         read: Waiting for storage, including checksums.
         decode: Decoding bytes to columns.
-        transform: The caller's functions: `transform`, `batch_transform`, `collate`.
-        process: CPU time of the thread that built the batch; 0 without such functions.
+        transform: `transform` and `batch_transform`.
+        collate: Making the columns of the batch, by `collate` or without it.
+        transfer: Conversion to tensors, and copies to a device.
+        total: All of these, and the rest.
+        process: CPU time of the thread that built the batch; 0 without functions of the caller.
     """
 
     read: float = 0.0
     decode: float = 0.0
     transform: float = 0.0
+    collate: float = 0.0
+    transfer: float = 0.0
+    total: float = 0.0
     process: float = 0.0
 
     def add(self, other: Timings) -> None:
@@ -63,7 +69,18 @@ class Timings:
         self.read += other.read
         self.decode += other.decode
         self.transform += other.transform
+        self.collate += other.collate
+        self.transfer += other.transfer
+        self.total += other.total
         self.process += other.process
+
+    def add_transfer(self, seconds: float) -> None:
+        """Add a conversion after the batch was built."""
+        self.transfer += seconds
+        self.total += seconds
+
+    def __sub__(self, earlier: Timings) -> Timings:
+        return Timings(*(getattr(self, one.name) - getattr(earlier, one.name) for one in fields(self)))
 
 
 @dataclass(slots=True)
@@ -77,6 +94,7 @@ class BuiltBatch:
         failed: Records that were left out: (position, error).
         timings: Seconds that it took.
         after: `BatchTask.after` of its task.
+        n_ready: How many batches were ready when the caller asked for this one.
     """
 
     batch: Any
@@ -85,6 +103,7 @@ class BuiltBatch:
     failed: Sequence[tuple[int, Exception]] = ()
     timings: Timings = field(default_factory=Timings)
     after: int = 0
+    n_ready: int = 0
 
 
 class Progress(Protocol):

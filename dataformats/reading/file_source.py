@@ -145,6 +145,11 @@ class FileSource(DecodingSource):
         return self._backend
 
     @property
+    def cache(self) -> str | Sequence[str] | None:
+        """Which files are held in memory or on the local disk: see `open`."""
+        return self._arguments.cache
+
+    @property
     def nbytes(self) -> int:
         return self._reader.nbytes
 

@@ -96,6 +96,9 @@ class ProcessPrefetcher:
         if pool is None or self._tasks is None or not pool.is_owner:
             raise WorkerError("not started in this process, or failed earlier. Call start() first")
         try:
+            while self._receive(pool, 0.0):  # each call takes one message of a worker
+                pass
+            n_ready = len(self._arrivals)
             arrival = self._next_arrival(pool)
             result: BuiltBatch | RemoteError | None = None if arrival is None else pool.load(arrival)
             self._send_tasks(pool)
@@ -107,6 +110,7 @@ class ProcessPrefetcher:
         if isinstance(result, RemoteError):
             self._discard_tasks(pool)
             raise result.exception(arrival.worker)
+        result.n_ready = n_ready
         return result
 
     def close(self) -> None:
@@ -162,7 +166,6 @@ class ProcessPrefetcher:
 
     def _next_arrival(self, pool: WorkerPool) -> Arrival | None:
         """Return the next batch in order, waiting for it, or `None` if no task is left."""
-        self._receive(pool, 0.0)
         if self._next not in self._arrivals and not self._wait(pool):
             return None
         del self._sent[self._next]
