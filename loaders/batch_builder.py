@@ -199,13 +199,8 @@ class BatchBuilder:
             rows = np.arange(self.pad_to) % len(positions)
             padding = np.arange(self.pad_to) >= n
             columns, positions = _repeat_rows(columns, rows), positions[rows]
-        collated = time.perf_counter()
-        batch = self._transform_batch(columns, positions, padding)
-        end = time.perf_counter()
-        if self.functions.batch_transform is None:
-            collated = end
-        timings.collate = collated - begin - timings.transform
-        timings.transform += end - collated
+        batch = self._transform_batch(columns, positions, padding, timings)
+        timings.collate = time.perf_counter() - begin - timings.transform
         if not n and not padding.any():
             return _without_rows(batch)
         return batch
@@ -244,14 +239,16 @@ class BatchBuilder:
                 raise
         return items
 
-    def _transform_batch(self, columns: Any, positions: Numbers, padding: NDArray[np.bool_]) -> Any:
+    def _transform_batch(self, columns: Any, positions: Numbers, padding: NDArray[np.bool_], timings: Timings) -> Any:
         if not isinstance(columns, (dict, Mapping)):  # dict first: the check against it is fast
             return columns
         batch = Batch(columns, positions, padding)
         if self.functions.batch_transform is None:
             return batch
+        begin = time.perf_counter()
         rng = self.randomness.of_batch(_first(positions))
         result = check_returned("batch_transform", self.functions.on_batch(batch, rng))
+        timings.transform += time.perf_counter() - begin
         if isinstance(result, Mapping) and not isinstance(result, Batch):
             return Batch(result, positions, padding)
         return result
