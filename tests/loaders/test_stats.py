@@ -13,6 +13,7 @@ import pytest
 import dataformats
 from dataformats.interfaces import FieldOperation
 from dataformats.loaders import stats as module
+from dataformats.loaders.adapters import as_readable
 from dataformats.loaders.advice import IN_MEMORY, IN_WINDOWS, ON_DISK, LoaderSetup
 from dataformats.loaders.prefetcher import BuiltBatch, Timings
 from dataformats.loaders.stats import LoaderStats, Totals
@@ -70,7 +71,7 @@ def loader_of(stage: str, workers: int, **more: Any) -> dataformats.Loader:
     if stage == "batch_transform":
         several = lambda batch: slow(slow(slow(slow(batch))))  # noqa: E731
         return dataformats.Loader(plain, 4, workers=workers, batch_transform=several, **more)
-    functions = {"transform": slow, "collate": slow_collate}
+    functions: dict[str, Any] = {"transform": slow, "collate": slow_collate}
     return dataformats.Loader(plain, 4, workers=workers, **{stage: functions[stage]}, **more)
 
 
@@ -142,6 +143,7 @@ def test_conversion_is_a_transfer(monkeypatch: pytest.MonkeyPatch) -> None:
 DIGITS = dataformats.open(REAL / "digits-*.tfrecord")
 READING = {"read": 0.8, "decode": 0.1, "transform": 0.0, "collate": 0.1, "transfer": 0.0}
 NUMBERS = list(range(10))
+ITEMS = as_readable(NUMBERS)
 
 
 def remote_digits() -> Any:
@@ -173,7 +175,7 @@ def test_local_files_are_held_in_memory_or_read_in_windows(
 def test_files_in_memory_get_more_workers() -> None:
     held = dataformats.open(REAL / "photos.tfrecord", cache="memory")
     assert LoaderSetup((held,), 8, "thread", 4, "window").best_change(READING, 0.0) == "workers=16"
-    assert LoaderSetup((NUMBERS,), 8, "thread", 4, "global").best_change(READING, 0.0) == "workers=16"
+    assert LoaderSetup((ITEMS,), 8, "thread", 4, "global").best_change(READING, 0.0) == "workers=16"
 
 
 def test_remote_files_are_read_in_windows_and_then_cached(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +189,7 @@ def test_remote_files_are_read_in_windows_and_then_cached(monkeypatch: pytest.Mo
 @pytest.mark.parametrize("stage", ["decode", "transform", "collate", "transfer"])
 def test_busy_processors_need_less_work(stage: str) -> None:
     shares = dict.fromkeys(STAGES, 0.0) | {stage: 1.0}
-    change = LoaderSetup((NUMBERS,), 8, "process", 16, "none").best_change(shares, 0.95)
+    change = LoaderSetup((ITEMS,), 8, "process", 16, "none").best_change(shares, 0.95)
     assert "workers" not in change
     assert any(word in change for word in ("smaller", "less"))
 
@@ -195,7 +197,7 @@ def test_busy_processors_need_less_work(stage: str) -> None:
 @pytest.mark.parametrize(("cpu", "change"), [(0.3, 'worker_type="process"'), (0.01, "workers=8"), (0.9, "workers=8")])
 def test_threads_that_share_an_interpreter_become_processes(cpu: float, change: str) -> None:
     shares = dict.fromkeys(STAGES, 0.0) | {"transform": 1.0}
-    assert LoaderSetup((NUMBERS,), 4, "thread", 8, "none").best_change(shares, cpu).startswith(change)
+    assert LoaderSetup((ITEMS,), 4, "thread", 8, "none").best_change(shares, cpu).startswith(change)
 
 
 # ---- the report of each minute
@@ -258,7 +260,7 @@ def test_totals_of_two_moments_subtract() -> None:
     before = totals - Totals()
     totals.add(BuiltBatch({}, 3, 24, [], Timings(0.5, 0, 0.25, 0, 0, 1, 0), 7, 1), 0.5, 2.0)
     assert totals - before == Totals(1, 3, 24, 0, 2.0, 0.5, 0.0, 1, Timings(0.5, 0, 0.25, 0, 0, 1, 0))
-    setup = LoaderSetup((NUMBERS,), 2, "thread", 4, "none")
+    setup = LoaderSetup((ITEMS,), 2, "thread", 4, "none")
     minute = (totals - before).stats(setup)
     assert (minute.waiting, minute.queue, minute.spent_s) == (0.25, 0.25, 2.0)
     assert minute.shares == {"read": 0.5, "decode": 0, "transform": 0.25, "collate": 0, "transfer": 0}

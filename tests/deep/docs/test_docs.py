@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -32,16 +33,29 @@ PAGES = sorted(DOCS.rglob("*.md"))
 BLOCK = re.compile(r"^```(python|sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)
 NAMES = {"bytes": BYTES, "FloatList": FLOATS, "Int64List": INTEGERS, "DoubleList": DOUBLES, "Int32List": INT32S}
+LOGS = {
+    "from torch.utils.tensorboard import SummaryWriter": "tensorboard",
+    "import lightning": "lightning",
+    "import wandb": "wandb",
+}
 TYPE = re.compile(r"`([^`]+)`")
 
 pytestmark = pytest.mark.skipif(not DOCS.exists(), reason="reads the pages of a checkout, and these tests are outside")
 
 
 def blocks_of(page: Path) -> list[tuple[str, str]]:
-    """Return the blocks that run, each with its language; a `text` block only if it shows output of `sh`."""
-    blocks = BLOCK.findall(page.read_text("utf-8"))
+    """Return the blocks that run, each with its language; a `text` block only if it shows output of `sh`.
+
+    A block that imports a library for logs runs if that is installed.
+    """
+    blocks = [block for block in BLOCK.findall(page.read_text("utf-8")) if not lacks_library(block[1])]
     before = ["", *(language for language, _ in blocks)]
     return [block for block, last in zip(blocks, before, strict=False) if block[0] != "text" or last == "sh"]
+
+
+def lacks_library(text: str) -> bool:
+    """Return True if a block imports a library for logs that is not installed."""
+    return any(f"{line}\n" in text and importlib.util.find_spec(library) is None for line, library in LOGS.items())
 
 
 def programs() -> list[tuple[Path, list[tuple[str, str]]]]:
