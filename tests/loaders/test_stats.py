@@ -195,7 +195,7 @@ def test_busy_processors_need_less_work(stage: str) -> None:
 
 
 @pytest.mark.parametrize(("cpu", "change"), [(0.3, 'worker_type="process"'), (0.01, "workers=8"), (0.9, "workers=8")])
-def test_threads_that_share_an_interpreter_become_processes(cpu: float, change: str) -> None:
+def test_threads_of_a_busy_interpreter_become_processes(cpu: float, change: str) -> None:
     shares = dict.fromkeys(STAGES, 0.0) | {"transform": 1.0}
     assert LoaderSetup((ITEMS,), 4, "thread", 8, "none").best_change(shares, cpu).startswith(change)
 

@@ -115,8 +115,11 @@ def test_blocks_of_pages_print_their_stated_output(page: Path, blocks: list[tupl
     assert [matches(*pair) for pair in zip(lines, expected, strict=True)] == [True] * len(expected), done.stdout
 
 
-# Runs commands by the interpreter of the tests, one per line; returns the output of the last one.
+# Ignores warnings about Lightning's own code. Runs commands by the interpreter of the tests, one per line; returns the
+# output of the last one.
 PRELUDE = """
+import warnings
+warnings.filterwarnings("ignore", module="lightning")
 def _shell(text):
     import shlex, subprocess, sys
     for line in text.replace("\\\\\\n", "").splitlines():
