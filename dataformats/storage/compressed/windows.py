@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.errors import FormatError
-from dataformats.interfaces import Extents
+from dataformats.interfaces import Extents, KernelCheck
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.kernels import buffers
+from dataformats.kernels import FrameCheck, buffers
+from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 
 __all__ = ["Windows", "decompress_around"]
 
@@ -53,7 +54,8 @@ def decompress_around(files: Sequence[StoredFile], extents: Extents, max_bytes: 
         here = slice(None) if len(numbers) == 1 else extents.file == number
         begin, size = offset[here], length[here] + (extents.head + extents.tail)
         first, last = int(begin.min()), int((begin + size).max())
-        window = _decompressed(files[number], first, last, _SPREAD * int(size.sum()))
+        is_checked = isinstance(extents.check, KernelCheck) and extents.check.kernel == FrameCheck.TFRECORD
+        window = _decompressed(files[number], first, last, _SPREAD * int(size.sum()), is_checked=is_checked)
         if window is None:
             return None
         addresses[number], sizes[number] = window.ctypes.data, len(window)
@@ -64,11 +66,15 @@ def decompress_around(files: Sequence[StoredFile], extents: Extents, max_bytes: 
     return Windows(moved, (addresses, sizes, np.full(len(files), -1, np.int64)), windows)
 
 
-def _decompressed(file: StoredFile, first: int, last: int, max_bytes: int) -> NDArray[np.uint8] | None:
+def _decompressed(
+    file: StoredFile, first: int, last: int, max_bytes: int, *, is_checked: bool
+) -> NDArray[np.uint8] | None:
     if not file.is_compressed or not 0 <= first <= last <= file.size or last - first > max_bytes:
         return None
     window = buffers.empty(last - first)
+    read = file.read_in_order if is_checked and isinstance(file, DecompressedFile) else file.read_into
     try:
-        return window if file.read_into(first, window.data) == len(window) else None
+        n = read(first, window.data)
     except FormatError:
         return None
+    return window if n == len(window) else None
