@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from dataformats.batch import Ragged
 from dataformats.errors import SpecError
 from dataformats.integer_arguments import checked_int
 from dataformats.loaders.collate import row_name
+from dataformats.loaders.segments import Segments, place_documents
 from dataformats.loaders.sequence_fields import Indices, SequenceFields, Split, check_text, field_names, fill_value
 
 __all__ = ["Pack", "pack"]
@@ -117,19 +117,32 @@ class Pack:
         return SequenceFields(self.fields, "pack")
 
     def _packed(self, split: Split, indices: Indices) -> dict[str, Any]:
-        self._check_lengths(split.sequences, indices)
-        segments = _segments(split.sequences[self.fields[0]].lengths, self.length, truncate=self.truncate)
-        n_rows = self._count(int(segments.rows.max(initial=-1)) + 1)
-        added = self._added(segments, (n_rows, self.length))
-        if taken := [name for name in added if name in split.others or name in split.sequences]:
+        self.check_lengths(split.sequences, indices)
+        lengths = split.sequences[self.fields[0]].lengths
+        segments = place_documents(np.minimum(lengths, self.length) if self.truncate else lengths, self.length)
+        if taken := [name for name in self.added if name in split.names]:
             raise SpecError(
                 "pack gives a column the name of this field", field=taken[0], remedy="Rename it in transform="
             )
-        columns: dict[str, Any] = {}
-        for name in split.names:
-            sequence = split.sequences.get(name)
-            columns[name] = split.others[name] if sequence is None else self._rows(name, sequence, segments, n_rows)
-        return columns | added
+        rows = self.rows_of(split.sequences, segments, self._count(int(segments.rows.max(initial=-1)) + 1))
+        columns = {name: rows[name] if name in rows else split.others[name] for name in split.names}
+        return columns | rows
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """The names of the columns that no field has."""
+        return ("segment_ids", "positions", *([] if self.document_column is None else [self.document_column]))
+
+    def rows_of(self, sequences: Mapping[str, Ragged], segments: Segments, n_rows: int) -> dict[str, NDArray[Any]]:
+        """Return the fields in rows, `(n_rows, length, ...)` each, and the added columns, int32[n_rows, length].
+
+        Args:
+            sequences: Field to the tokens of each document.
+            segments: Parts of these documents, with their rows in `[0, n_rows)`.
+            n_rows: The number of rows.
+        """
+        columns = {name: self._rows(name, sequence, segments, n_rows) for name, sequence in sequences.items()}
+        return {**columns, **self._added(segments, (n_rows, self.length))}
 
     def _count(self, n_needed: int) -> int:
         """Return the number of rows of a batch whose documents need `n_needed`."""
@@ -141,8 +154,9 @@ class Pack:
             )
         return n_needed if self.rows is None else self.rows
 
-    def _check_lengths(self, sequences: Mapping[str, Ragged], indices: Indices) -> None:
-        first, *others = self.fields
+    def check_lengths(self, sequences: Mapping[str, Ragged], indices: Indices) -> None:
+        """Raise `SpecError` unless the fields of each document are equally long."""
+        first, *others = sequences
         lengths = sequences[first].lengths
         for name in others:
             wrong = np.flatnonzero(sequences[name].lengths != lengths)
@@ -155,7 +169,7 @@ class Pack:
                     remedy="Pack only fields that are equally long in each document",
                 )
 
-    def _rows(self, name: str, sequence: Ragged, segments: _Segments, n_rows: int) -> NDArray[Any]:
+    def _rows(self, name: str, sequence: Ragged, segments: Segments, n_rows: int) -> NDArray[Any]:
         values: Any = sequence.values
         rows = np.full((n_rows, self.length, *values.shape[1:]), fill_value(name, self.value, sequence), values.dtype)
         flat = rows.reshape(n_rows * self.length, *values.shape[1:])
@@ -164,7 +178,7 @@ class Pack:
             flat[at : at + length] = values[start : start + length]
         return rows
 
-    def _added(self, segments: _Segments, shape: tuple[int, int]) -> dict[str, NDArray[np.int32]]:
+    def _added(self, segments: Segments, shape: tuple[int, int]) -> dict[str, NDArray[np.int32]]:
         """Return `segment_ids`, `positions`, and the column of documents if it is wanted."""
         ids, positions = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
         added = {"segment_ids": ids, "positions": positions}
@@ -181,61 +195,3 @@ class Pack:
             if self.document_column is not None:
                 columns[2][at : at + length] = document
         return added
-
-
-# ---- which segment goes where
-
-
-class _Segments(NamedTuple):
-    """Parts of documents, and their places.
-
-    Attributes:
-        documents: int64[s], the document of each.
-        begins: int64[s], its first token there.
-        lengths: int64[s].
-        rows: int64[s], its row.
-        columns: int64[s], its first column there.
-        numbers: int64[s], its number in the row, from 1.
-    """
-
-    documents: NDArray[np.int64]
-    begins: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    columns: NDArray[np.int64]
-    numbers: NDArray[np.int64]
-
-    def places(self, length: int) -> list[int]:
-        """Return the place of each in the rows of `length` tokens, one after the other."""
-        places: list[int] = (self.rows * length + self.columns).tolist()
-        return places
-
-
-def _segments(lengths: NDArray[np.int64], length: int, *, truncate: bool) -> _Segments:
-    """Return the segments of documents of these lengths, with their places."""
-    lengths = np.minimum(lengths, length) if truncate else lengths
-    n_parts = -(-lengths // length)
-    documents = np.repeat(np.arange(len(lengths)), n_parts)
-    begins = (np.arange(len(documents)) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)) * length
-    parts = np.minimum(lengths[documents] - begins, length)
-    order = np.argsort(-parts, kind="stable")
-    return _Segments(documents[order], begins[order], parts[order], *_best_fit(parts[order].tolist(), length))
-
-
-def _best_fit(lengths: list[int], row_length: int) -> NDArray[np.int64]:
-    """Return rows, columns and numbers, int64[3, s]: each segment goes into the fullest row that has room for it."""
-    places: list[tuple[int, int, int]] = []
-    free: list[tuple[int, int]] = []  # free columns and number of each row that is not full
-    counts: list[int] = []
-    for length in lengths:
-        fullest = bisect_left(free, (length, 0))
-        if fullest < len(free):
-            space, row = free.pop(fullest)
-        else:
-            space, row = row_length, len(counts)
-            counts.append(0)
-        counts[row] += 1
-        places.append((row, row_length - space, counts[row]))
-        if space > length:
-            insort(free, (space - length, row))
-    return np.array(places, np.int64).reshape(-1, 3).T

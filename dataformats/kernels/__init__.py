@@ -24,6 +24,7 @@ from dataformats.kernels.batch import (
     reads_batches,
     thread_pool_open,
 )
+from dataformats.kernels.best_fit import best_fit
 from dataformats.kernels.checksums import crc32, crc32_extents, crc32c, crc32c_extents, mask, masked_crc32c
 from dataformats.kernels.dispatch import describe, implementation
 from dataformats.kernels.gather import bytes_list, gather, join_bytes
@@ -47,6 +48,7 @@ __all__ = [
     "UNSOUND",
     "FrameCheck",
     "Out",
+    "best_fit",
     "bilinear",
     "bytes_list",
     "crc32",

@@ -74,7 +74,7 @@ int take_thread_pool(PyObject *object, thread_pool **pool);
 
 /* The functions of the module: one table a file. */
 extern PyMethodDef batch_methods[], bytes_methods[], checksum_methods[], engine_methods[], gather_methods[], image_methods[], layout_methods[],
-    permutation_methods[], scan_methods[], thread_pool_methods[], wire_methods[], wire_columns_methods[],
+    pack_methods[], permutation_methods[], scan_methods[], thread_pool_methods[], wire_methods[], wire_columns_methods[],
     wire_write_methods[];
 
 #endif

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from dataformats.kernels.reference.best_fit import best_fit
 from dataformats.kernels.reference.checksums import crc32, crc32_extents, crc32c, crc32c_extents
 from dataformats.kernels.reference.gather import bytes_list, gather, join_bytes
 from dataformats.kernels.reference.images import bilinear, png_unfilter, resample
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from dataformats.kernels.reference.checksums import BytesLike as BytesLike
 
 __all__ = [
+    "best_fit",
     "bilinear",
     "bytes_list",
     "crc32",
