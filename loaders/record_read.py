@@ -154,7 +154,7 @@ def block_cache_for(sources: Sequence[Readable], shuffle: Shuffle, world_size: i
     record is a request.
     """
     every = (part for source in sources if isinstance(source, RecordSource) for part in source.joined if part.nbytes)
-    files = [source for source in every if source.block_starts is None]  # the others keep decoded blocks
+    files = [source for source in every if not source.keeps_blocks]
     if shuffle.kind == "global" or not any(is_url(path) for source in files for path in source.paths):
         return None
     n_files = sum(source.files_per_record for source in files)  # that a batch reads from

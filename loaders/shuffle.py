@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dataformats.kernels import permute, permute_back
 from dataformats.loaders.blocks import Blocks, Line, line_of
 
-__all__ = ["WINDOW_SIZES", "Epoch", "Shuffle", "group_rows"]
+__all__ = ["WINDOW_SIZES", "Epoch", "Shuffle", "group_rows", "key_of"]
 
 _Numbers = NDArray[np.int64]
 _PERSON = b"dataformats plan"
@@ -96,7 +96,7 @@ class Epoch(NamedTuple):
         if shuffle.kind == "none":
             return places
         if shuffle.kind == "global":
-            return permute(places, self.n, _key(*self.name, "records"))
+            return permute(places, self.n, key_of(*self.name, "records"))
         return self._in_windows(places, shuffle)
 
     def windows(self, places: _Numbers, shuffle: Shuffle) -> list[range]:
@@ -125,7 +125,7 @@ class Epoch(NamedTuple):
         return stream * each + np.minimum(stream, longer)
 
     def _line(self, blocks: Blocks, shuffle: Shuffle) -> Line:
-        return line_of(blocks, _key(*self.name, "blocks"), shuffle.block_records * shuffle.window_blocks)
+        return line_of(blocks, key_of(*self.name, "blocks"), shuffle.block_records * shuffle.window_blocks)
 
     def _in_windows(self, places: _Numbers, shuffle: Shuffle) -> _Numbers:
         """Permute blocks into a line. Each stream has a part of the line, and permutes the records of each window.
@@ -138,7 +138,7 @@ class Epoch(NamedTuple):
         for rows in group_rows(stream, begin):
             window = int(stream[rows][0]), int(begin[rows][0])
             size = int(end[rows][0]) - window[1]
-            inside[rows] = permute(inside[rows], size, _key(*self.name, "window", *window))
+            inside[rows] = permute(inside[rows], size, key_of(*self.name, "window", *window))
         line = self._first_of(stream, shuffle) + begin + inside
         if self.blocks is not None:
             blocks, starts, _ = self._line(self.blocks, shuffle)
@@ -147,7 +147,7 @@ class Epoch(NamedTuple):
         block = min(shuffle.block_records, self.n)
         n_blocks = -(-self.n // block)
         lacking = n_blocks * block - self.n
-        blocks_key = _key(*self.name, "blocks")
+        blocks_key = key_of(*self.name, "blocks")
         short = int(permute_back([n_blocks - 1], n_blocks, blocks_key)[0])
         slot, record = np.divmod(line + lacking * (line >= (short + 1) * block - lacking), block)
         return np.add(permute(slot, n_blocks, blocks_key) * block, record, dtype=np.int64)
@@ -165,7 +165,7 @@ def group_rows(*columns: _Numbers) -> Iterator[slice | NDArray[np.intp]]:
 
 
 @lru_cache(4096)
-def _key(*name: int | str) -> tuple[int, int]:
+def key_of(*name: int | str) -> tuple[int, int]:
     """Return the key of one permutation: a hash of all that it depends on.
 
     A hash and not a sum, because epoch 1 of seed 0 must be unrelated to epoch 0 of seed 1.

@@ -165,6 +165,11 @@ class RecordSource(ABC):
         return (self,)
 
     @property
+    def keeps_blocks(self) -> bool:
+        """True if it keeps the blocks that it decodes, so that a block cache for its remote files gains nothing."""
+        return self.block_starts is not None
+
+    @property
     def block_starts(self) -> NDArray[np.int64] | None:
         """The first record of each block that is decoded at once: int64[n_blocks], from 0 on; `None` without blocks.
 
@@ -175,6 +180,25 @@ class RecordSource(ABC):
     def nbytes_of(self, records: range | NDArray[np.int64]) -> float:
         """Return the stored bytes of these records, as far as known without reading them."""
         return len(records) * self.mean_record_bytes
+
+    def lengths_of(self, indices: ArrayLike, field: str) -> NDArray[np.int64]:
+        """Return how many items a field of sequences has in each of these records; 0 if a record lacks it.
+
+        By default the field is read; sources of files whose indexes have the lengths read nothing.
+
+        Args:
+            indices: int[n], each in `[0, len)`.
+            field: A field whose type has dims.
+
+        Raises:
+            FormatError: A record is damaged.
+            SpecError: A record does not fit the spec.
+        """
+        import numpy as np
+
+        column = self.read(indices, [field]).columns[field]
+        items = [] if isinstance(column, Ragged) else [0 if item is None else len(item) for item in column]
+        return column.lengths if isinstance(column, Ragged) else np.array(items, np.int64)
 
     @property
     def single(self) -> bool:

@@ -95,6 +95,13 @@ class _Concatenated(DecodingSource):
             found.update(zip(rows.tolist(), places, strict=True))
         return [found[row] for row in range(len(numbers))]
 
+    def lengths_of(self, indices: ArrayLike, field: str) -> NDArray[np.int64]:
+        numbers, owners = self._owners(indices)
+        lengths = np.empty(len(numbers), np.int64)
+        for part, here in owners:
+            lengths[here] = self._parts[part].lengths_of(numbers[here] - self._starts[part], field)
+        return lengths
+
     def with_spec(self, spec: SpecLike) -> DecodingSource:
         return _Concatenated([part.with_spec(spec) for part in self._parts])
 

@@ -102,6 +102,10 @@ class _Joined(DecodingSource):
     def nbytes_of(self, records: range | NDArray[np.int64]) -> float:
         return sum(part.nbytes_of(records) for part in self._parts)
 
+    def lengths_of(self, indices: ArrayLike, field: str) -> NDArray[np.int64]:
+        place = self._places[field]
+        return self._parts[place.part].lengths_of(indices, place.name)
+
     def __len__(self) -> int:
         return len(self._parts[0])
 

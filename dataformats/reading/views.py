@@ -191,6 +191,9 @@ class SelectView(_View):
     def fetch(self, indices: ArrayLike, fields: Fields = None) -> None:
         self._parent.fetch(indices, self.mask(fields))
 
+    def lengths_of(self, indices: ArrayLike, field: str) -> NDArray[np.int64]:
+        return self._parent.lengths_of(indices, field)
+
     def read_record(self, index: int, fields: Fields = None) -> Any:
         return self._parent.read_record(index, self._fields if fields is None else self.mask(fields))
 
@@ -230,6 +233,9 @@ class TakeView(_View):
 
     def nbytes_of(self, records: range | NDArray[np.int64]) -> float:
         return self._parent.nbytes_of(self._to_parent(records)[1])
+
+    def lengths_of(self, indices: ArrayLike, field: str) -> NDArray[np.int64]:
+        return self._parent.lengths_of(self._to_parent(indices)[1], field)
 
     def origin(self, index: int) -> tuple[str, int] | None:
         return self._parent.origin(int(self._order[index]))
