@@ -46,7 +46,7 @@ def packed(
     truncate: bool = False,
     document_column: str | None = None,
 ) -> PackedSource:
-    """Return a source of rows of `length` tokens: each token of each document lies in exactly one row.
+    r"""Return a source of rows of `length` tokens: each token of each document lies in exactly one row.
 
     Record i is row i, with the columns of `pack`: each field `(length, ...)` in its dtype, `segment_ids` int32[length]
     and `positions` int32[length]. The documents of each window are placed by best fit, from their lengths alone. A
@@ -56,17 +56,16 @@ def packed(
     row in every epoch, as if they had been packed before; the order of the rows changes with the epoch.
 
     The rows are planned at once, and kept in the index cache until the data change. Lengths come from the index of the
-    files if it has them (Megatron, Granular, Syrah, safetensors, NumPy arrays); else one pass reads the first field.
+    files if it has them, as with Megatron and Syrah; else one pass reads the first field.
 
     Args:
         source: The documents.
         *fields: Names of fields that hold sequences of numbers, or of arrays of one shape. In each document, all of
             them are equally long. Other fields are left out.
         length: The length of every row, in `[1, 2**31)`.
-        window: Documents that are placed together. Larger windows waste no less, and spread a row further.
-        seed: `None`: a window is consecutive documents, so that a row is read from one part of the data, which object
-            stores, Parquet and other formats of blocks need. A number: windows of all documents in a shuffled order, for
-            data sorted by topic or length.
+        window: How many documents are placed together.
+        seed: `None`: windows of consecutive documents, so that a row lies in one part of the data, as object stores and
+            formats of blocks need. A number: windows of the documents in a shuffled order, for data that are sorted.
         value: The padding value; the fields' dtypes must hold it.
         truncate: Cut documents at `length` tokens, instead of splitting them.
         document_column: The name of a column int64[length] to add: the index of each token's document in `source`, or
@@ -80,7 +79,7 @@ def packed(
 
     Example:
         >>> import dataformats
-        >>> documents = dataformats.open(b'{"tokens": [7, 8, 9]}\\n{"tokens": [5]}\\n{"tokens": [3, 4]}', "jsonl")
+        >>> documents = dataformats.open(b'{"tokens": [7, 8, 9]}\n{"tokens": [5]}\n{"tokens": [3, 4]}', "jsonl")
         >>> documents = documents.with_spec({"tokens": "int64[]"})
         >>> rows = dataformats.packed(documents, "tokens", length=4)
         >>> rows.read([0, 1])["tokens"]
@@ -188,7 +187,7 @@ class PackedSource(RecordSource):
     @property
     def efficiency(self) -> float:
         """The share of all places in rows that hold tokens, in (0, 1]; the rest is padding."""
-        return self.n_tokens / (len(self) * self._pack.length)
+        return float(self.n_tokens / (len(self) * self._pack.length))
 
     # ---- description
 
@@ -227,7 +226,7 @@ class PackedSource(RecordSource):
 
     @property
     def mean_record_bytes(self) -> float:
-        return self.source.mean_record_bytes * self.n_documents / len(self)
+        return float(self.source.mean_record_bytes * self.n_documents / len(self))
 
     @property
     def keeps_blocks(self) -> bool:
@@ -362,7 +361,7 @@ def _lengths_of(source: RecordSource, field: str) -> NDArray[Any]:
 
 
 def _sizes(lengths: _Numbers, row_length: int) -> tuple[int, int, int, int]:
-    """Return the number of segments of some documents, of empty documents, of tokens, and of the longest one's parts."""
+    """Return how many segments, empty documents and tokens there are, and parts of the longest document."""
     n_parts = -(-lengths // row_length)
     return int(n_parts.sum()), int(np.count_nonzero(lengths == 0)), int(lengths.sum()), int(n_parts.max())
 

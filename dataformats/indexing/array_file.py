@@ -1,8 +1,8 @@
-"""Arrays that take a while to compute, kept in one file of the cache folder: mapped into memory, checked when used.
+"""Arrays that take a while to compute, kept in a file of the cache folder: mapped into memory, checked when used.
 
-A file is `DFARRAY1`, the length (uint32) and the CRC32 (uint32) of a JSON header, the header, the CRC32 (uint32) of each
-piece, and the arrays. The checksum of a piece is compared when a process first takes an item of it, so opening a file
-takes no longer if it is large. All integers are little-endian.
+A file is `DFARRAY1`, the length (uint32) and the CRC32 (uint32) of a JSON header, the header, the CRC32 (uint32) of
+each piece, and the arrays. The checksum of a piece is compared when a process first takes an item of it, so a large
+file opens as fast as a small one. All integers are little-endian.
 """
 
 from __future__ import annotations

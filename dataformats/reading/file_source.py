@@ -420,14 +420,14 @@ class FileSource(DecodingSource):
     def lengths_of(self, indices: ArrayLike, field: str) -> NDArray[np.int64]:
         records = as_numbers(indices)
         stored = Type("bytes") if self._reader.spec is None else self._reader.stored_type_for(field, self.spec[field])
-        is_plain = stored.dtype is not None and stored.dims[:1] == (None,) and stored.item.fixed
+        is_plain = stored.dims[:1] == (None,) and stored.item.fixed
         located = self._locate(records, indices, {field: True})[field] if is_plain else None
-        if located is None or located.extents.fetch is not None or located.extents.problems:
+        if stored.dtype is None or located is None or located.extents.fetch is not None or located.extents.problems:
             return super().lengths_of(records, field)
         ends = np.cumsum(np.append(0, located.extents.length))  # of blobs: a record may have any number of them
         counts = np.ones(len(records), np.int64) if located.counts is None else located.counts
-        item_bytes = stored.dtype.itemsize * math.prod(stored.dims[1:])
-        return np.diff(ends[np.cumsum(np.append(0, counts))]) // item_bytes
+        n_bytes: NDArray[np.int64] = np.diff(ends[np.cumsum(np.append(0, counts))])
+        return n_bytes // (stored.dtype.itemsize * math.prod(size or 1 for size in stored.dims[1:]))
 
     def _compare_indexes(self, paths: Sequence[str]) -> None:
         self._blobs.compare_indexes(paths)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
-import zlib
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,17 +11,13 @@ from numpy.typing import NDArray
 from dataformats.batch import Ragged, concat_columns
 from dataformats.batch.to_arrow import pyarrow, to_arrow
 from dataformats.errors import SpecError
-from dataformats.indexing.index_cache import cache_folder
+from dataformats.indexing.array_file import ArrayFile, facts_of_files
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.scan import describe_record, digest_of
 from dataformats.reading.views import TakeView
 from dataformats.spec import SpecLike
-from dataformats.storage.atomic import write_chunks
-from dataformats.storage.paths import is_local
 
 __all__ = ["KeyField", "MatchedView", "match_keys"]
-
-_MAGIC = b"DFJOIN01"
 
 KeyField = tuple[RecordSource, str]
 """A source, and the field of its keys."""
@@ -68,41 +60,9 @@ def match_keys(wanted: KeyField, given: KeyField) -> NDArray[np.int64]:
         MissingExtraError: pyarrow is not installed.
         SpecError: A key is missing in `given`, or repeated, or no integer or text.
     """
-    path, most = _cache_path(wanted, given), len(given[0])
-    kind = np.dtype("<u4" if most < 2**32 else "<i8")
-    found = _load(path, kind, len(wanted[0]), most)
-    if found is None:
-        found = _matched(_Keys(*wanted), _Keys(*given))
-        data = found.astype(kind).tobytes()
-        with suppress(OSError):  # then the keys are read again
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_chunks(path, [_MAGIC, zlib.crc32(data).to_bytes(4, "little"), data], sync_to_disk=False)
-    return found
-
-
-def _cache_path(*fields: KeyField) -> Path:
-    facts = []
-    for source, name in fields:
-        facts += [source.fingerprint, name]
-        for path in filter(is_local, source.paths):
-            with suppress(OSError):
-                info = os.stat(path)
-                facts.append(f"{info.st_size} {info.st_mtime_ns}")
-    return cache_folder() / "joins" / f"{digest_of([repr(facts)])}.join"
-
-
-def _load(path: Path, kind: np.dtype[Any], n: int, most: int) -> NDArray[np.int64] | None:
-    """Return a match from the cache; `None` if it is missing or damaged."""
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    begin = len(_MAGIC) + 4
-    is_whole = len(data) == begin + n * kind.itemsize and data.startswith(_MAGIC)
-    if not is_whole or data[len(_MAGIC) : begin] != zlib.crc32(memoryview(data)[begin:]).to_bytes(4, "little"):
-        return None
-    found = np.frombuffer(data, kind, offset=begin).astype(np.int64)
-    return found if not n or int(found.max()) < most else None
+    facts = [(source.fingerprint, name, *facts_of_files(source.paths)) for source, name in (wanted, given)]
+    found = ArrayFile("joins", digest_of([repr(facts)]), lambda: {"records": _matched(_Keys(*wanted), _Keys(*given))})
+    return found.take("records", slice(None))
 
 
 class _Keys:

@@ -105,7 +105,7 @@ def write_bytes(path: Path, data: bytes) -> None:
     write_chunks(path, (data,))
 
 
-def write_chunks(path: Path, chunks: Iterable[bytes], *, sync_to_disk: bool = True) -> None:
+def write_chunks(path: Path, chunks: Iterable[bytes | memoryview], *, sync_to_disk: bool = True) -> None:
     """Write a file atomically, as `write_bytes` does.
 
     Args:
