@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.indexing.block_file import layout_of
+from dataformats.indexing.block_file import DTYPES, layout_of
 from dataformats.indexing.index_cache import UNUSABLE, cache_folder
 from dataformats.kernels import crc32, crc32_extents
 from dataformats.storage.atomic import write_chunks
@@ -142,6 +142,8 @@ def _load(path: Path, key: str) -> _Arrays | None:
 
 def _arrays(data: mmap.mmap, base: int, header: Mapping[str, Any]) -> _Arrays:
     """Return the arrays behind a header. Raises `ValueError` if the file is not as long as it says."""
+    if any(dtype not in DTYPES or n < 0 for _, dtype, n in header["arrays"]):
+        raise ValueError(f"expected arrays of {', '.join(DTYPES)}")
     n_pieces = {name: -(-n * np.dtype(dtype).itemsize // _PIECE) for name, dtype, n in header["arrays"]}
     table = np.frombuffer(data, "<u4", sum(n_pieces.values()), base)
     if crc32(table) != header["table"]:

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from dataformats.kernels import crc32, crc32_extents
 
-__all__ = ["ROWS", "BlockColumn", "BlockLayout", "BlockRows", "BrokenBlockError", "digest", "pack", "unpack"]
+__all__ = ["DTYPES", "ROWS", "BlockColumn", "BlockLayout", "BlockRows", "BrokenBlockError", "digest", "pack", "unpack"]
 
 ROWS = 64
 """Rows of a block, as the kernels know: a lookup reads some 400 bytes, 3 % for the sum and the checksum."""
 
-_DTYPES = ("|u1", "<u2", "<u4", "<i8")
+DTYPES = ("|u1", "<u2", "<u4", "<i8")
 _AT_ONCE = 1024  # blocks packed together
 
 NumberArray = NDArray[Any]
@@ -50,8 +50,8 @@ class BlockColumn:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
             raise TypeError(f"expected the name of a column, found {self.name!r}")
-        if self.dtype not in _DTYPES:
-            raise ValueError(f"expected a dtype of {', '.join(_DTYPES)}, found {self.dtype!r}")
+        if self.dtype not in DTYPES:
+            raise ValueError(f"expected a dtype of {', '.join(DTYPES)}, found {self.dtype!r}")
         if self.constant is not None:
             np.dtype(self.dtype).type(self.constant)  # OverflowError if it does not fit
 
@@ -116,7 +116,7 @@ def _narrowed(name: str, array: NumberArray) -> BlockColumn:
     low, high = int(array.min()), int(array.max())
     if low < 0 or high >= 2**63:
         raise ValueError(f"column {name!r} has numbers outside [0, 2**63): found {low} to {high}")
-    dtype = next(dtype for dtype in _DTYPES if high <= np.iinfo(dtype).max)
+    dtype = next(dtype for dtype in DTYPES if high <= np.iinfo(dtype).max)
     return BlockColumn(name, dtype, low if low == high else None)
 
 

@@ -1,0 +1,24 @@
+"""A few trials of killed ranks over packed rows; `python -m tests.deep.processes.packed_trials` has more."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("options", [["--trials", "60"], ["--trials", "12", "--kills"]], ids=["together", "killed"])
+def test_packed_rows_resume_exactly(options: list[str]) -> None:
+    command = [sys.executable, "-m", "tests.deep.processes.packed_trials", *options]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=500, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    counts = {name: int(count) for name, count in re.findall(r"(\w+)=(\d+)", done.stdout)}
+    assert counts["trials"] == int(options[1])
+    assert counts["attempts"] >= counts["trials"] * 2
+    assert (counts["kills"] >= counts["trials"]) == ("--kills" in options)
+    assert [counts[name] for name in ("missing", "repeated", "displaced", "wrong")] == [0] * 4
