@@ -20,6 +20,7 @@ from dataformats.storage.path_objects import ObjectFile, ObjectFolder
 from dataformats.storage.remote.errors import raise_as_os_error
 from dataformats.storage.remote.files import FsspecFile, FsspecFolder, match_files
 from dataformats.storage.remote.range_requests import retry_transient
+from dataformats.storage.remote.s3_reader import reader_of
 from dataformats.storage.remote.systems import file_system, is_copy, is_local_system, is_url
 from dataformats.storage.selected_files import OWN_SUFFIXES, GlobFolder, is_data
 from dataformats.storage.threads import concurrent_map
@@ -138,7 +139,8 @@ def _from_text(
 ) -> list[StoredFile | Folder]:
     if not is_url(text):
         return _from_local(text)
-    return _from_system(*file_system(text, storage_options or {}), text, is_folder)
+    options = storage_options or {}
+    return _from_system(*(reader_of(text, options) or file_system(text, options)), text, is_folder)
 
 
 def _from_prefix(text: str, storage_options: dict[str, Any] | None) -> StoredFile | None:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from dataformats.errors import FormatError
 
-__all__ = ["RangeRequest", "changed_error", "request_all"]
+__all__ = ["RangeRequest", "changed_error", "no_ranges_error", "request_all"]
 
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
@@ -80,6 +80,18 @@ def changed_error(url: str, expected: object, found: object) -> FormatError:
     return FormatError(what, path=url, expected=expected, found=found, remedy="Open the dataset again.")
 
 
+def no_ranges_error(request: RangeRequest, found: str) -> FormatError:
+    """Return the error for a server that sends more than the range."""
+    return FormatError(
+        "the server sent more bytes than requested: it does not support range requests",
+        path=request.url,
+        offset_bytes=request.offset,
+        expected=f"{request.length} bytes",
+        found=found,
+        remedy="Download the file, or put `simplecache::` before the URL, which downloads it once.",
+    )
+
+
 def _opaque(tag: str) -> str:
     return tag.removeprefix("W/").strip('"')
 
@@ -89,6 +101,8 @@ def request_all(fs: Any, requests: Sequence[RangeRequest]) -> list[Any]:
 
     The answers of HTTP and S3 are compared with the requests. Other file systems of fsspec hide the headers.
     """
+    if hasattr(fs, "request_all"):  # `S3Reader`
+        return list(fs.request_all(requests))
     request = _request_of(fs)
     if request is None:
         paths, starts = [one.path for one in requests], [one.offset for one in requests]

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from dataformats.errors import FormatError, TruncatedError
-from dataformats.storage.remote.checked_requests import RangeRequest, request_all
+from dataformats.errors import TruncatedError
+from dataformats.storage.remote.checked_requests import RangeRequest, no_ranges_error, request_all
 from dataformats.storage.remote.errors import as_os_error, is_transient
 
 __all__ = ["get_ranges", "retry_transient"]
@@ -70,17 +70,13 @@ def _checked(request: RangeRequest, answer: Any) -> bytes | Exception:
         raise answer
     if len(answer) == request.length:
         return bytes(answer)
-    kind: type[FormatError] = TruncatedError
-    what, remedy = "the file ends early", "If it changed, open the dataset again."
     if len(answer) > request.length:
-        kind = FormatError
-        what = "the server sent more bytes than requested: it does not support range requests"
-        remedy = "Download the file, or put `simplecache::` before the URL, which downloads it once."
-    return kind(
-        what,
+        return no_ranges_error(request, f"{len(answer)} bytes")
+    return TruncatedError(
+        "the file ends early",
         path=request.url,
         offset_bytes=request.offset,
         expected=f"{request.length} bytes",
         found=f"{len(answer)} bytes",
-        remedy=remedy,
+        remedy="If it changed, open the dataset again.",
     )

@@ -87,9 +87,8 @@ def is_local_system(fs: Any) -> bool:
 
 def is_copy(fs: Any) -> bool:
     """Return True for a file system that keeps local copies of another one, as `simplecache::` does."""
-    from fsspec.implementations.cached import CachingFileSystem
-
-    return isinstance(fs, CachingFileSystem)
+    cached = sys.modules.get("fsspec.implementations.cached")
+    return cached is not None and isinstance(fs, cached.CachingFileSystem)
 
 
 class CurrentSystem:

@@ -1,0 +1,123 @@
+"""Settings of S3 for obstore, equal to those that s3fs takes from the same options, environment and files."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+__all__ = ["S3Settings", "fits_obstore", "settings_of"]
+
+_OPTIONS = frozenset(("key", "secret", "token", "anon", "endpoint_url", "profile", "client_kwargs"))
+_CLIENT_OPTIONS = frozenset(("endpoint_url", "region_name"))
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+_FILES = {"AWS_CONFIG_FILE": "~/.aws/config", "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials"}
+_OTHER_VARIABLES = ("AWS_USE_DUALSTACK_ENDPOINT", "AWS_USE_FIPS_ENDPOINT", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
+_OTHER_SETTINGS = ("s3", "services", "endpoint_url", "ca_bundle", "use_dualstack_endpoint", "use_fips_endpoint")
+# Access points, directory buckets and the like, whose names have such endings, are no buckets at the same endpoint.
+_URL = re.compile(
+    r"s3a?://[a-z0-9][a-z0-9.-]+(?<!-s3alias)(?<!--ol-s3)(?<!--x-s3)(?<!\.mrap)(/(?!.*\?versionId=).*)?", re.S
+)
+_TTL = timedelta(minutes=10)  # botocore renews credentials that end within 15 minutes; obstore asks 5 minutes before
+
+Credentials = Callable[[], dict[str, Any]]
+
+
+class S3Settings(NamedTuple):
+    """The arguments of `obstore.store.S3Store`.
+
+    Attributes:
+        config: Endpoint, region, and the way of addressing.
+        client_options: Of its HTTP client.
+        credentials: Returns the credentials; `None` for an anonymous client.
+    """
+
+    config: dict[str, Any]
+    client_options: dict[str, Any]
+    credentials: Credentials | None
+
+
+def fits_obstore(url: str, options: Mapping[str, Any]) -> bool:
+    """Return True if a URL names objects of a bucket, and obstore knows all `storage_options`."""
+    known = options.keys() <= _OPTIONS and (options.get("client_kwargs") or {}).keys() <= _CLIENT_OPTIONS
+    pairs = bool(options.get("key")) == bool(options.get("secret")) and not (
+        options.get("token") and not options.get("key")
+    )
+    return bool(known and pairs and "::" not in url and _URL.fullmatch(url))
+
+
+def settings_of(options: Mapping[str, Any]) -> S3Settings | None:
+    """Return the settings; `None` if only s3fs knows what the environment or the files of AWS ask for.
+
+    Keys in the options or the environment need no other package if there are no such files. Else botocore looks for
+    credentials, in the files, by web identity, and at the metadata service of a machine, as s3fs lets it do.
+
+    Args:
+        options: `storage_options` that fit obstore.
+    """
+    environment, client = os.environ, options.get("client_kwargs") or {}
+    found = [options.get("endpoint_url"), client.get("endpoint_url"), *map(environment.get, _ENDPOINTS)]
+    endpoint = next((url for url in found if url), None)
+    region = client.get("region_name") or environment.get("AWS_DEFAULT_REGION")
+    if any(map(environment.get, _OTHER_VARIABLES)) or (endpoint is None and "AWS_ENDPOINT" in environment):
+        return None
+    credentials = _keys_of(options, environment)
+    if credentials is None or "profile" in options or _has_files(environment):
+        try:
+            import botocore.session
+
+            session = botocore.session.Session(profile=options.get("profile"))
+            if session.get_scoped_config().keys() & {*_OTHER_SETTINGS}:
+                return None
+            region = region or session.get_config_variable("region")
+            credentials = _keys_of(options, {}) or _credentials_of(session.get_credentials())
+        except Exception:  # such as a profile that is missing: s3fs says so
+            return None
+    anonymous = bool(options.get("anon"))
+    if credentials is None and not anonymous:
+        return None
+    # Given in full, so that variables that obstore alone reads change nothing.
+    config = {"virtual_hosted_style_request": False, "s3_express": False, "request_payer": False}
+    config |= {"skip_signature": anonymous} | ({"region": region} if region else {})
+    http: dict[str, Any] = {"connect_timeout": "5s", "read_timeout": "60s", "timeout": "1h"}
+    if endpoint is not None:
+        config["aws_endpoint_url_s3"] = endpoint
+        http["allow_http"] = endpoint.startswith("http://")
+    if environment.get("AWS_CA_BUNDLE") and not http.get("allow_http"):
+        http["root_certificate"] = Path(environment["AWS_CA_BUNDLE"]).read_bytes()
+    return S3Settings(config, http, None if anonymous else credentials)
+
+
+def _has_files(environment: Mapping[str, str]) -> bool:
+    return any(Path(environment.get(name, path)).expanduser().exists() for name, path in _FILES.items())
+
+
+def _keys_of(options: Mapping[str, Any], environment: Mapping[str, str]) -> Credentials | None:
+    """Return the keys of the options, or else of the environment, if both are there."""
+    key, secret, token = (options.get(name) for name in ("key", "secret", "token"))
+    if not key:
+        key, secret = map(environment.get, _KEYS)
+        token = environment.get("AWS_SECURITY_TOKEN") or environment.get("AWS_SESSION_TOKEN")
+    answer = {"access_key_id": key, "secret_access_key": secret, "token": token, "expires_at": None}
+    return (lambda: dict(answer)) if key and secret else None
+
+
+def _credentials_of(credentials: Any) -> Credentials | None:
+    """Return credentials that botocore renews; `None` if it found none."""
+    if credentials is None:
+        return None
+
+    def answer() -> dict[str, Any]:
+        now = credentials.get_frozen_credentials()
+        return {
+            "access_key_id": now.access_key,
+            "secret_access_key": now.secret_key,
+            "token": now.token,
+            "expires_at": datetime.now(UTC) + _TTL,
+        }
+
+    return answer
