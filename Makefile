@@ -157,8 +157,8 @@ wheel-%: .venv-wheels/stamp
 
 .venv/deep: .venv/stamp
 	@$(STAGE) deep-environment .venv/bin/python -m pip $(PIP_FLAGS) install --no-compile -c tests/constraints.txt \
-	    'pyright[nodejs]' accelerate bags build datasets distributed duckdb granular jax lightning pandas polars ray \
-	    playwright pylance s3fs tensorflow-cpu tfrecord transformers
+	    'pyright[nodejs]' accelerate bags build datasets distributed duckdb granular jax lightning obstore pandas polars \
+	    playwright pylance ray s3fs tensorflow-cpu tfrecord transformers
 	touch $@
 
 # The browser of tests/deep/viewer; without one they are skipped.

@@ -79,7 +79,7 @@ class DatasetSidecars:
         known = () if sidecar is None else (sidecar.metadata, sidecar.previous or sidecar.metadata)
         named = {metadata.get("format") for metadata in known}
         format = named.pop() if len(named) == 1 else None
-        return format if format in backends else None
+        return format if format is not None and format in backends else None
 
     def current_entries(self) -> list[StoredFile | Folder]:
         """Return the files and folders, without files in them that a writer is about to add or delete."""

@@ -140,7 +140,8 @@ def _from_text(
     if not is_url(text):
         return _from_local(text)
     options = storage_options or {}
-    return _from_system(*(reader_of(text, options) or file_system(text, options)), text, is_folder)
+    fs, name = reader_of(text, options) or file_system(text, options)
+    return _from_system(fs, name, text, is_folder)
 
 
 def _from_prefix(text: str, storage_options: dict[str, Any] | None) -> StoredFile | None:

@@ -228,7 +228,7 @@ class BlockCache:
         with self._lock:
             for key, answer in answers.items():
                 del self._pending[key]
-                if isinstance(answer, bytes) and not (self._shared is not None and key in stored):
+                if not isinstance(answer, BaseException) and not (self._shared is not None and key in stored):
                     self._blocks[key] = answer
                     self._n_bytes += len(answer)
             while self._n_bytes > self.limit_bytes:
@@ -247,6 +247,9 @@ class BlockCache:
             answers: Gets the blocks, or their errors.
             stored: Gets those that are on a disk.
         """
+        if all(self._disk(file) is None for file in set(missing.values())):
+            self._request(self._runs(missing), answers, stored)
+            return
         self._load_stored(missing, answers, stored)
         until = time.monotonic() + _PATIENCE_S
         while missing:
@@ -290,8 +293,8 @@ class BlockCache:
                     stored.add(key)
                     del missing[key]
 
-    def _cut(self, data: bytes, n: int) -> list[bytes]:
-        return [data] if n == 1 else [data[at * self.block_bytes : (at + 1) * self.block_bytes] for at in range(n)]
+    def _cut(self, data: bytes | memoryview, n: int) -> list[bytes]:
+        return [bytes(data[at * self.block_bytes : (at + 1) * self.block_bytes]) for at in range(n)]
 
     def _request(self, runs: Sequence[_Run], answers: _Answers, stored: set[_Block]) -> None:
         """Request runs of blocks, with one call for each file system, and keep them on their disks."""
@@ -315,12 +318,14 @@ class BlockCache:
         """Return the blocks in runs of neighbors; each run is one request."""
         groups: list[list[_Block]] = []
         most = max(1, _MOST_REQUEST_BYTES // self.block_bytes)
+        group: list[_Block] = []
+        behind: tuple[tuple[str, ...], int] = ((), 0)  # a window has thousands of blocks
         for key in sorted(blocks):
-            last = groups[-1][-1] if groups else None
-            if last is not None and last == (key.file, key.number - 1) and len(groups[-1]) < most:
-                groups[-1].append(key)
-            else:
-                groups.append([key])
+            if key != behind or len(group) == most:
+                group = []
+                groups.append(group)
+            group.append(key)
+            behind = (key[0], key[1] + 1)
         return [self._run(keys, blocks[keys[0]]) for keys in groups]
 
     def _run(self, keys: list[_Block], file: Any) -> _Run:

@@ -113,7 +113,7 @@ class DiskBlocks:
                 return False
         return True
 
-    def put(self, key: Sequence[str], offset: int, data: bytes) -> bool:
+    def put(self, key: Sequence[str], offset: int, data: bytes | memoryview) -> bool:
         """Keep a range of a file; return False if the disk has no room for all of it, which is no error of the read.
 
         Args:

@@ -19,13 +19,13 @@ _WAITS_S = (0.1, 0.4, 1.5, 5.0)
 """How long to wait before requests that failed are made again: on top of the retries of the file system itself."""
 
 
-def get_ranges(fs: Any, requests: Sequence[RangeRequest]) -> list[bytes | Exception]:
+def get_ranges(fs: Any, requests: Sequence[RangeRequest]) -> list[bytes | memoryview | Exception]:
     """Return the bytes of each range, or the error to raise for it.
 
     All ranges are requested at once. Those that fail because of throttling, a server error or a broken connection, or
     that come back short, are requested again, four times.
     """
-    answers: list[bytes | Exception] = [b""] * len(requests)
+    answers: list[bytes | memoryview | Exception] = [b""] * len(requests)
     waiting = list(range(len(requests)))
     for wait_s in (*_WAITS_S, None):
         answered = request_all(fs, [requests[number] for number in waiting])
@@ -58,7 +58,7 @@ def _pause(seconds: float) -> None:
     time.sleep(seconds * random.SystemRandom().uniform(0.5, 1.5))  # leaves the generator of `random` as it is
 
 
-def _checked(request: RangeRequest, answer: Any) -> bytes | Exception:
+def _checked(request: RangeRequest, answer: Any) -> bytes | memoryview | Exception:
     """Return an answer if it has the length of the request, else the error."""
     if isinstance(answer, Exception):
         error = as_os_error(answer, request.url)
@@ -69,7 +69,7 @@ def _checked(request: RangeRequest, answer: Any) -> bytes | Exception:
     if isinstance(answer, BaseException):
         raise answer
     if len(answer) == request.length:
-        return bytes(answer)
+        return answer if isinstance(answer, (bytes, memoryview)) else bytes(answer)
     if len(answer) > request.length:
         return no_ranges_error(request, f"{len(answer)} bytes")
     return TruncatedError(

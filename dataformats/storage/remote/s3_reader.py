@@ -17,7 +17,7 @@ from dataformats.errors import FormatError
 from dataformats.fork_hooks import cached_property
 from dataformats.storage.remote.checked_requests import RangeRequest, changed_error, no_ranges_error, request_all
 from dataformats.storage.remote.errors import is_transient
-from dataformats.storage.remote.s3_settings import S3Settings, fits_obstore, settings_of
+from dataformats.storage.remote.s3_settings import fits_obstore, settings_of
 from dataformats.storage.remote.systems import CurrentSystem, file_system
 from dataformats.storage.threads import ThreadPool
 
@@ -32,14 +32,18 @@ _READERS: weakref.WeakValueDictionary[str, S3Reader] = weakref.WeakValueDictiona
 _LOCK = threading.Lock()
 
 
-class _Forks:
-    """Attributes: with_obstore: True in a process that was forked from one with obstore, whose threads it lacks."""
+class _Process:
+    """This process.
 
-    with_obstore = False
+    Attributes:
+        lacks_threads: True if it was forked from one that had imported obstore, so that a call would wait forever.
+    """
+
+    lacks_threads = False
 
 
 def _note_fork() -> None:
-    _Forks.with_obstore |= "obstore" in sys.modules
+    _Process.lacks_threads |= "obstore" in sys.modules
 
 
 if hasattr(os, "register_at_fork"):
@@ -65,7 +69,7 @@ class _S3Error(OSError):
 
 def reader_of(url: str, options: Mapping[str, Any]) -> tuple[S3Reader, str] | None:
     """Return the file system that reads a URL of S3, and the path in it; `None` if fsspec must read it."""
-    if _Forks.with_obstore or not fits_obstore(url, options):
+    if _Process.lacks_threads or not fits_obstore(url, options):
         return None
     try:
         import obstore  # noqa: F401  # its threads start with the first request
@@ -118,7 +122,7 @@ class S3Reader:
 
     Args:
         options: The `storage_options`.
-        settings: What obstore makes of them.
+        settings: The arguments for obstore.
 
     Attributes:
         has_answered: True once obstore has had an answer.
@@ -127,7 +131,7 @@ class S3Reader:
 
     protocol = ("s3", "s3a")
 
-    def __init__(self, options: dict[str, Any], settings: S3Settings) -> None:
+    def __init__(self, options: dict[str, Any], settings: dict[str, Any]) -> None:
         self._options = options
         self._settings = settings
         self._stores: dict[str, Any] = {}
@@ -140,7 +144,7 @@ class S3Reader:
     @property
     def has_obstore(self) -> bool:
         """False if s3fs makes the requests: a forked child lacks the threads of obstore."""
-        return not (self.is_refused or _Forks.with_obstore)
+        return not (self.is_refused or _Process.lacks_threads)
 
     @property
     def s3fs(self) -> Any:
@@ -157,11 +161,7 @@ class S3Reader:
         if bucket not in self._stores:
             from obstore.store import S3Store
 
-            config, client, credentials = self._settings
-            once = {"max_retries": 0}  # `get_ranges` and `retry_transient` make requests again
-            self._stores[bucket] = S3Store(
-                bucket, config=config, client_options=client, retry_config=once, credential_provider=credentials
-            )
+            self._stores[bucket] = S3Store(bucket, **self._settings)
         return self._stores[bucket], key
 
     def unstrip_protocol(self, path: str) -> str:
@@ -212,8 +212,8 @@ class S3Reader:
         with _as_os_errors():
             import obstore
 
-            asked = {"offset": start} if end is None else (start, end)
-            return bytes(obstore.get(store, key, options={"range": asked}).bytes())
+            options: Any = {"range": {"offset": start} if end is None else (start, end)}
+            return bytes(obstore.get(store, key, options=options).bytes())
 
     def exists(self, path: str) -> bool:
         try:
@@ -252,7 +252,7 @@ class S3Reader:
         import obstore
         from obstore.exceptions import PreconditionError
 
-        asked: dict[str, Any] = {"range": (request.offset, request.offset + request.length)}
+        asked: Any = {"range": (request.offset, request.offset + request.length)}
         if request.condition is not None:
             asked["if_match"] = request.condition
         try:
@@ -263,7 +263,7 @@ class S3Reader:
                 about = answer.meta
                 found = {"Content-Range": f"bytes {first}-{end - 1}/{about['size']}", "ETag": about["e_tag"]}
                 request.check(found)
-                return bytes(answer.bytes())
+                return memoryview(answer.bytes())
         except PreconditionError:
             return changed_error(request.url, f"ETag {request.tag}", "Precondition Failed")
         except _S3Error as error:

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-__all__ = ["S3Settings", "fits_obstore", "settings_of"]
+__all__ = ["fits_obstore", "settings_of"]
 
 _OPTIONS = frozenset(("key", "secret", "token", "anon", "endpoint_url", "profile", "client_kwargs"))
 _CLIENT_OPTIONS = frozenset(("endpoint_url", "region_name"))
@@ -24,34 +24,19 @@ _URL = re.compile(
 )
 _TTL = timedelta(minutes=10)  # botocore renews credentials that end within 15 minutes; obstore asks 5 minutes before
 
-Credentials = Callable[[], dict[str, Any]]
-
-
-class S3Settings(NamedTuple):
-    """The arguments of `obstore.store.S3Store`.
-
-    Attributes:
-        config: Endpoint, region, and the way of addressing.
-        client_options: Of its HTTP client.
-        credentials: Returns the credentials; `None` for an anonymous client.
-    """
-
-    config: dict[str, Any]
-    client_options: dict[str, Any]
-    credentials: Credentials | None
+Credentials = Callable[[], Any]
 
 
 def fits_obstore(url: str, options: Mapping[str, Any]) -> bool:
     """Return True if a URL names objects of a bucket, and obstore knows all `storage_options`."""
     known = options.keys() <= _OPTIONS and (options.get("client_kwargs") or {}).keys() <= _CLIENT_OPTIONS
-    pairs = bool(options.get("key")) == bool(options.get("secret")) and not (
-        options.get("token") and not options.get("key")
-    )
-    return bool(known and pairs and "::" not in url and _URL.fullmatch(url))
+    keys = [bool(options.get(name)) for name in ("key", "secret", "token")]
+    paired = keys in ([True, True, True], [True, True, False], [False, False, False])
+    return bool(known and paired and "::" not in url and _URL.fullmatch(url))
 
 
-def settings_of(options: Mapping[str, Any]) -> S3Settings | None:
-    """Return the settings; `None` if only s3fs knows what the environment or the files of AWS ask for.
+def settings_of(options: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the arguments of `obstore.store.S3Store`, but for the bucket; `None` if s3fs alone has such settings.
 
     Keys in the options or the environment need no other package if there are no such files. Else botocore looks for
     credentials, in the files, by web identity, and at the metadata service of a machine, as s3fs lets it do.
@@ -81,7 +66,7 @@ def settings_of(options: Mapping[str, Any]) -> S3Settings | None:
     if credentials is None and not anonymous:
         return None
     # Given in full, so that variables that obstore alone reads change nothing.
-    config = {"virtual_hosted_style_request": False, "s3_express": False, "request_payer": False}
+    config: dict[str, Any] = {"virtual_hosted_style_request": False, "s3_express": False, "request_payer": False}
     config |= {"skip_signature": anonymous} | ({"region": region} if region else {})
     http: dict[str, Any] = {"connect_timeout": "5s", "read_timeout": "60s", "timeout": "1h"}
     if endpoint is not None:
@@ -89,7 +74,9 @@ def settings_of(options: Mapping[str, Any]) -> S3Settings | None:
         http["allow_http"] = endpoint.startswith("http://")
     if environment.get("AWS_CA_BUNDLE") and not http.get("allow_http"):
         http["root_certificate"] = Path(environment["AWS_CA_BUNDLE"]).read_bytes()
-    return S3Settings(config, http, None if anonymous else credentials)
+    once = {"max_retries": 0}  # `get_ranges` and `retry_transient` make requests again
+    settings = {"config": config, "client_options": http, "retry_config": once}
+    return settings if anonymous else settings | {"credential_provider": credentials}
 
 
 def _has_files(environment: Mapping[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""Reading behind HTTP: faults are survived or named, a fork works, a server without ranges is named."""
+"""Reading behind HTTP, and S3 by each client: faults are survived or named, a fork works, so does no range."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import dataformats
 from dataformats.storage.remote import range_requests
 from dataformats.storage.remote.versions import Versions
-from tests.deep.remote.servers import RangeServer, counting_server, plain_server
+from tests.deep.remote.servers import S3_CLIENTS, RangeServer, counting_server, plain_server
 
 pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 
@@ -30,18 +30,23 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
-def server(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RangeServer]:
+@pytest.fixture(params=["http", *S3_CLIENTS])
+def server(request: pytest.FixtureRequest, path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RangeServer]:
     monkeypatch.setattr(range_requests, "_WAITS_S", (0.01, 0.02, 0.05, 0.1))
     with RangeServer(path.read_bytes()).running() as server:
+        if request.param != "http":
+            pytest.importorskip(request.param, reason="the extra s3 is not installed")
+            server.url = "s3://bucket/x.tfrecord"
+            keys = {"endpoint_url": server.endpoint, "key": "x", "secret": "y"}
+            server.options = {"storage_options": keys | S3_CLIENTS[request.param]}
         yield server
 
 
 def opened(server: RangeServer, **options: Any) -> Any:
-    return dataformats.open(server.url, format="tfrecord", payload="bytes", **options)
+    return dataformats.open(server.url, format="tfrecord", payload="bytes", **server.options, **options)
 
 
-@pytest.mark.parametrize("fault", ["503", "reset", "cut"])
+@pytest.mark.parametrize("fault", ["503", "reset", "cut", "short"])
 def test_transient_faults_lose_no_records(fault: str, server: RangeServer, path: Path) -> None:
     """Every fourth request fails, each range once; every record is read, by a loader, by iteration and alone."""
     expected = list(dataformats.open(path))
@@ -62,13 +67,13 @@ def test_transient_faults_lose_no_records(fault: str, server: RangeServer, path:
     assert failed
 
 
-@pytest.mark.parametrize("fault", ["500", "503", "reset", "cut"])
+@pytest.mark.parametrize("fault", ["500", "503", "reset", "cut", "short"])
 def test_permanent_faults_raise_the_url(fault: str, server: RangeServer) -> None:
     source = opened(server)
     len(source)
     server.ranges.clear()
     server.fault = lambda number, _: fault
-    with pytest.raises(OSError, match=server.url):
+    with pytest.raises((OSError, dataformats.FormatError), match=server.url):
         source.read([5])
     assert len(server.ranges) >= 4
     server.fault = lambda number, _: None
@@ -104,7 +109,7 @@ def test_an_answer_of_another_version(compares: bool, server: RangeServer) -> No
     expected = list(source.read([5, 3]))
     server.version, server.compares = 2, compares
     server.data = server.data[::-1]
-    found = "412" if compares else 'ETag "2"'
+    found = "Precondition Failed" if compares else 'ETag "2"'
     with pytest.raises(
         dataformats.FormatError, match=f'replaced or changed.*expected ETag "1", found.*{found}'
     ) as caught:
@@ -127,13 +132,21 @@ def test_an_answer_of_another_range(server: RangeServer) -> None:
     assert "simplecache::" in str(caught.value)
 
 
+def test_an_answer_of_the_whole_file(server: RangeServer) -> None:
+    source = opened(server)
+    len(source)
+    server.fault = lambda number, _: "200"
+    with pytest.raises(dataformats.FormatError, match=r"does not support range requests|ends early"):
+        source.read([7])
+
+
 def test_missing_and_refused(server: RangeServer) -> None:
     with pytest.raises(FileNotFoundError, match=r"y\.tfrecord"):
-        dataformats.open(server.url.replace("/x.", "/y."))
+        dataformats.open(server.url.replace("/x.", "/y."), **server.options)
     source = opened(server)
     len(source)
     server.fault = lambda number, _: "403"
-    with pytest.raises(PermissionError, match="Authorization") as caught:
+    with pytest.raises(PermissionError, match=r"Authorization|AWS_ACCESS_KEY_ID") as caught:
         source.read([7])
     assert caught.value.filename == server.url
 
