@@ -317,7 +317,8 @@ def _as_os_errors() -> Iterator[None]:
     except exceptions.BaseError as error:
         if "<Code>ExpiredToken" in str(error):
             raise PermissionError(_text(error)) from error
-        raise _S3Error(_text(error)) from error
+        found = _S3Error(_text(error))
+        raise (FileNotFoundError(str(found)) if found.status == 404 else found) from error  # a listing of no bucket
     except ValueError as error:
         if "parse path" not in str(error):
             raise
