@@ -24,7 +24,7 @@ __all__ = ["ReadAhead"]
 
 _ORDERED_BYTES = 16 * 2**20  # a window of records in order: two of them fit into their cache
 _PART_BYTES = 4 * 2**20  # that a thread fetches at once; a read that needs some of them waits for all
-_THREADS = 4  # one connection is slower than the network
+_THREADS = 8  # one connection is slower than the network
 _PATIENCE_S = 2.0  # then a batch requests its records itself
 
 

@@ -242,8 +242,11 @@ class BlobReader:
     def samples(self) -> Iterator[bytes]:
         """Yield up to 512 sound records, the first ones of files spread over all: some 64 MiB at most.
 
-        They come from at most 512 local files, or 32 if one is not local: each takes a request.
+        They come from at most 512 local files, or 32 if one is not local: each takes a request. The very first record
+        comes twice, because it often suffices.
         """
+        if self.reader.files:
+            yield from self._first(0, 1)
         for _, found in self.samples_of_files(_SAMPLES if self._are_local else _REMOTE_FILES):
             yield from found
 

@@ -19,6 +19,7 @@ from dataformats.storage.given_files import BytesFile, OpenedFile, is_file_objec
 from dataformats.storage.path_objects import ObjectFile, ObjectFolder
 from dataformats.storage.remote.errors import raise_as_os_error
 from dataformats.storage.remote.files import FsspecFile, FsspecFolder, match_files
+from dataformats.storage.remote.names import is_http
 from dataformats.storage.remote.range_requests import retry_transient
 from dataformats.storage.remote.s3_reader import reader_of
 from dataformats.storage.remote.systems import file_system, is_copy, is_local_system, is_url
@@ -197,7 +198,11 @@ def _from_system(fs: Any, path: str, text: str, is_folder: Callable[[str], bool]
         if _MAGIC & set(path) and not fs.exists(path):
             return _glob_entries(text, *match_files(fs, path))
         if text.endswith("/"):  # an HTTP server knows no folders, but has pages that list files
-            return [FsspecFolder(fs, path)]
+            folder = FsspecFolder(fs, path)
+            if not is_http(path):
+                with suppress(OSError):  # raised when the folder is read
+                    folder.list_with(OWN_SUFFIXES[0])
+            return [folder]
         if is_folder(path) or "." not in path.rpartition("/")[2]:
             with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
                 if (folder := FsspecFolder(fs, path)).list_with(OWN_SUFFIXES[0]):
