@@ -55,11 +55,13 @@ def fetch(pieces: Sequence[Piece], buffer: memoryview) -> None:
         FormatError: A file changed, or its server does not support range requests.
     """
     parts = [part for piece in pieces if piece.length for part in _split(piece)]
-    remote: dict[tuple[int, int], list[_Remote]] = {}
+    of_file: dict[FsspecFile, list[_Remote]] = {}
     for part in parts:
         if isinstance(part.file, FsspecFile):
-            one = _Remote(part, part.file)
-            remote.setdefault((id(part.file.fs), id(part.file.cache)), []).append(one)
+            of_file.setdefault(part.file, []).append(_Remote(part, part.file))
+    remote: dict[tuple[int, int], list[_Remote]] = {}
+    for file, found in of_file.items():
+        remote.setdefault((id(file.fs), id(file.cache)), []).extend(found)
     for wanted in remote.values():
         _fetch_ranges(wanted, buffer)
     _fetch_by_threads([part for part in parts if not isinstance(part.file, FsspecFile)], buffer)

@@ -131,17 +131,19 @@ class BlockCache:
         self._counts[0] += sum(len(part.out) for part in ranges)
         if self._shared is not None:
             ranges = list(self._left_of(ranges))
-        blocks = self._get(
-            {key: part.file for part in ranges for key in self._keys(part.file, part.offset, len(part.out))}
-        )
-        for part in ranges:
-            for key in self._keys(part.file, part.offset, len(part.out)):
-                at = key.number * self.block_bytes - part.offset  # where the block lies in `out`
+        keyed = [(part, self._keys(part.file, part.offset, len(part.out))) for part in ranges]
+        blocks = self._get({key: part.file for part, keys in keyed for key in keys})
+        for part, keys in keyed:
+            out, n_bytes = part.out, len(part.out)
+            at = keys[0].number * self.block_bytes - part.offset  # where the block lies in `out`
+            for key in keys:
                 block = blocks[key]
                 if isinstance(block, BaseException):
                     raise block
-                piece = memoryview(block)[max(0, -at) : len(part.out) - at]
-                part.out[max(0, at) : max(0, at) + len(piece)] = piece
+                begin = at if at > 0 else 0
+                piece = memoryview(block)[begin - at : n_bytes - at]
+                out[begin : begin + len(piece)] = piece
+                at += self.block_bytes
 
     def _left_of(self, ranges: Sequence[FileRange]) -> Iterator[FileRange]:
         """Fill the ranges that are on a disk, and return the others."""
