@@ -1,8 +1,8 @@
 """Epochs from S3, beside MosaicML streaming, litdata and webdataset: `python -m tests.benchmarks.object_store`.
 
 It prints a Markdown table. One server on loopback serves all sides, which take turns in new processes, three rounds.
-It needs `pip install s3fs psutil torch torchvision mosaicml-streaming litdata webdataset`, in an environment of its
-own: `mosaicml-streaming` wants an older numpy than the other benchmarks.
+It needs `pip install obstore s3fs psutil torch torchvision mosaicml-streaming litdata webdataset`, in an environment
+of its own: `mosaicml-streaming` wants an older numpy than the other benchmarks.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def dataloader(kind: Any, dataset: Any, collate: Callable[[Any], list[bytes]]) -
 
 STREAMING, LITDATA, WEBDATASET = "MosaicML streaming", "litdata", "webdataset"
 SIDES: dict[str, tuple[Callable[[Job], Epoch], str]] = {
-    OURS: (ours, "dataformats"),
+    OURS: (ours, "dataformats.loaders.loader"),  # `import dataformats` alone imports names when they are used
     STREAMING: (streaming, "streaming"),
     LITDATA: (litdata, "litdata"),
     WEBDATASET: (webdataset, "webdataset"),
@@ -129,6 +129,13 @@ CASES = (
     Case("20 ms"),
     Case("20 ms, no index on the disk", without=PEERS, is_cold=True),
     Case("20 ms, 60 MB/s, 10 ms of work a step", bytes_per_s=60e6, job={"work_s": 0.01}),
+    Case(
+        "20 ms, 60 MB/s, 10 ms of work a step, window_blocks=64",
+        bytes_per_s=60e6,
+        without=PEERS,
+        job={"work_s": 0.01},
+        ours={"window_blocks": 64},
+    ),
     # Two ranks of streaming on one machine would have to be one node: names of its shared memory collide.
     Case("4 ranks on 4 nodes", 0.0, without=(STREAMING,), job={"ranks": 4}),
     Case("4 worker processes", 0.0, without=PEERS, ours={"worker_type": "process", "workers": 4}),

@@ -25,7 +25,7 @@ __all__ = ["S3Reader", "reader_of"]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-_REQUESTS = ThreadPool(16, "dataformats-s3")
+_REQUESTS = ThreadPool(64, "dataformats-s3")
 _STATUS = re.compile(r"status code: (\d{3})")
 _RANGES = re.compile(r"Requested \d+\.\.\d+, got (\d+)\.\.(\d+)")
 _READERS: weakref.WeakValueDictionary[str, S3Reader] = weakref.WeakValueDictionary()
