@@ -36,6 +36,12 @@ class Blocks:
         starts = source.block_starts if isinstance(source, RecordSource) else None
         return None if starts is None or len(starts) == len(source) else cls(starts, len(source))
 
+    @lru_cache(16)  # noqa: B019  # keeps a few of them
+    def part(self, begin: int, end: int) -> Blocks | None:
+        """Return the blocks of the records `[begin, end)` alone; `None` if each of them is a block."""
+        inside = self.starts[(self.starts > begin) & (self.starts < end)] - begin
+        return None if len(inside) + 1 == end - begin else Blocks(np.append(0, inside), end - begin)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Blocks) and self._digest == other._digest
 

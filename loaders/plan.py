@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.fork_hooks import cached_property
 from dataformats.loaders.blocks import Blocks
+from dataformats.loaders.epochs import Epochs
+from dataformats.loaders.grown_order import split_places
 from dataformats.loaders.mixture_schedule import History, Schedule, checked_weights
 from dataformats.loaders.shuffle import Epoch, Shuffle, group_rows
 from dataformats.loaders.skips import MAX_POSITION
@@ -53,6 +55,7 @@ class Plan:
         names: The components' names, for errors.
         version: The algorithm.
         blocks: The blocks that each component decodes at once, if there are any; `()`: none of them does.
+        grown: The epochs of the loader, then of each component, if records were appended during the run.
 
     Raises:
         ValueError: There is no component or record, the weights are wrong, or the version is unknown.
@@ -73,6 +76,7 @@ class Plan:
     names: tuple[str, ...] = ("source",)
     version: int = PLAN_VERSION
     blocks: tuple[Blocks | None, ...] = ()
+    grown: tuple[Epochs, ...] = ()
 
     def __post_init__(self) -> None:
         if self.version != PLAN_VERSION:
@@ -81,6 +85,8 @@ class Plan:
             raise ValueError(f"expected a name for each of {len(self.lengths)} components, found {self.names}")
         if not 1 <= self.n < MAX_POSITION or any(length >= MAX_POSITION for length in self.lengths):
             raise ValueError(f"expected 1 to 2**62 - 1 records, found {self.n} of {self.lengths}")
+        if self.grown and [one.length for one in self.grown] != [self.n, *self.lengths]:
+            raise ValueError(f"expected epochs of {[self.n, *self.lengths]} records at last, found {self.grown}")
         starts = [start for start, _ in self.history]
         if starts[:1] != [0] or any(a >= b for a, b in itertools.pairwise(starts)):
             raise ValueError(f"expected weights by ascending position, the first at 0, found {starts}")
@@ -105,16 +111,17 @@ class Plan:
             ValueError: A position is outside `[0, 2**62)`.
         """
         numbers = _checked(positions)
-        n = self.lengths[0]
-        if len(self.lengths) == 1 and len(numbers) and (epoch := int(numbers.min()) // n) == int(numbers.max()) // n:
-            records = self.epoch(0, epoch).records(numbers - epoch * n, self.shuffle)
-            return Place(np.zeros_like(numbers), np.full_like(numbers, epoch), records)
-        component, epochs, places = self.places(numbers)
+        if len(self.lengths) == 1 and len(numbers):
+            epoch, first, stop = self.epochs.at(int(numbers.min()))
+            if int(numbers.max()) < stop and self._is_whole(epoch):
+                records = self.epoch(0, epoch).records(numbers - first, self.shuffle)
+                return Place(np.zeros_like(numbers), np.full_like(numbers, epoch), records)
+        component, epochs, part, places = self.places(numbers)
         if self.shuffle.kind == "none":
-            return Place(component, epochs, places)
+            return Place(component, epochs, part + places)
         records = np.empty_like(places)
-        for rows in group_rows(component, epochs):
-            order = self.epoch(int(component[rows][0]), int(epochs[rows][0]))
+        for rows in group_rows(component, epochs, part):
+            order = self.epoch(*(int(column[rows][0]) for column in (component, epochs, part)))
             records[rows] = order.records(places[rows], self.shuffle)
         return Place(component, epochs, records)
 
@@ -128,32 +135,71 @@ class Plan:
             Components, or `None` if there is only one, and records.
         """
         if len(self.lengths) == 1 and len(positions):
-            n = self.lengths[0]
-            epoch = int(positions[0]) // n
-            if int(positions[-1]) < (epoch + 1) * n:
-                return None, self.epoch(0, epoch).records(positions - epoch * n, self.shuffle)
+            epoch, first, stop = self.epochs.at(int(positions[0]))
+            if int(positions[-1]) < stop and self._is_whole(epoch):
+                return None, self.epoch(0, epoch).records(positions - first, self.shuffle)
         place = self.locate(positions)
         return place.component, place.record
 
-    def places(self, positions: _Numbers) -> tuple[_Numbers, _Numbers, _Numbers]:
-        """Return component, epoch and place in the epoch's order of each of these positions, int64[n] each.
+    def places(self, positions: _Numbers) -> tuple[_Numbers, _Numbers, _Numbers, _Numbers]:
+        """Return component, epoch, part, and place in the order of that part, of each of these positions, int64[n] each.
+
+        A part is named by its first record: 0, or that of the records that were appended during the epoch.
 
         Args:
             positions: int64[n], each in `[0, 2**62)`.
         """
-        if len(self.lengths) == 1:
-            return np.zeros_like(positions), *np.divmod(positions, self.lengths[0])
-        component, count = self._schedule.turns(positions)
-        return component, *np.divmod(count, self._lengths[component])
+        component, count = np.zeros_like(positions), positions
+        if len(self.lengths) > 1:
+            component, count = self._schedule.turns(positions)
+        if not self.grown:
+            return component, *self._divided(component, count)
+        epoch, part, place = np.empty_like(count), np.empty_like(count), np.empty_like(count)
+        for rows in group_rows(component):
+            number = int(component[rows][0])
+            epoch[rows], part[rows], place[rows] = self._parts(number, count[rows])
+        return component, epoch, part, place
+
+    def _divided(self, component: _Numbers, count: _Numbers) -> tuple[_Numbers, _Numbers, _Numbers]:
+        epoch, place = np.divmod(count, self._lengths[component])
+        return epoch, np.zeros_like(epoch), place
+
+    def _parts(self, component: int, count: _Numbers) -> tuple[_Numbers, _Numbers, _Numbers]:
+        """Return epoch, part and place of the turns of one component."""
+        epochs, places = self.grown[1 + component].places(count)
+        part = np.zeros_like(places)
+        for rows in group_rows(epochs):
+            epoch = int(epochs[rows][0])
+            parts = self.grown[1 + component].parts(epoch)
+            if len(parts) > 1:
+                name = self._name(component, epoch)
+                part[rows], places[rows] = split_places(places[rows], parts, self.shuffle, name)
+        return epochs, part, places
 
     def streams(self, positions: _Numbers) -> _Numbers:
         """Return the stream of windows that each of these positions reads from, int64[n] in `[0, groups)`."""
-        return self.places(positions)[2] % self.shuffle.groups
+        return self.places(positions)[3] % self.shuffle.groups
 
-    def epoch(self, component: int, epoch: int) -> Epoch:
-        """Return the order of an epoch of a component."""
+    def epoch(self, component: int, epoch: int, part: int = 0) -> Epoch:
+        """Return the order of an epoch of a component, or of a part of it: see `places`."""
         blocks = self.blocks[component] if self.blocks else None
-        return Epoch(self.lengths[component], (self.version, self.seed, epoch, component), blocks)
+        name = self._name(component, epoch)
+        if not self.grown:
+            return Epoch(self.lengths[component], name, blocks)
+        end = next(end for _, begin, end in self.grown[1 + component].parts(epoch) if begin == part)
+        return Epoch(end - part, (*name, part) if part else name, blocks and blocks.part(part, end), part)
+
+    def _name(self, component: int, epoch: int) -> tuple[int, ...]:
+        return self.version, self.seed, epoch, component
+
+    def _is_whole(self, epoch: int) -> bool:
+        """Return True if no records were appended during an epoch of the loader."""
+        return not self.grown or len(self.epochs.parts(epoch)) == 1
+
+    @cached_property
+    def epochs(self) -> Epochs:
+        """The epochs of the loader."""
+        return self.grown[0] if self.grown else Epochs.of(self.n)
 
     @cached_property
     def _schedule(self) -> Schedule:

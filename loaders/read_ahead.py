@@ -29,10 +29,11 @@ _PATIENCE_S = 2.0  # then a batch requests its records itself
 
 
 class _Window(NamedTuple):
-    """The records of some places of an epoch, which are fetched together."""
+    """The records of some places of a part of an epoch, which are fetched together; see `Plan.places`."""
 
     component: int
     epoch: int
+    part: int
     places: range
 
 
@@ -129,15 +130,16 @@ class ReadAhead:
                 self._changed.notify_all()
 
     def _windows(self, positions: NDArray[np.int64]) -> list[_Window]:
-        component, epoch, place = self._plan.places(positions)
+        *columns, place = self._plan.places(positions)
         found = []
-        for rows in group_rows(component, epoch):
-            key = int(component[rows][0]), int(epoch[rows][0])
+        for rows in group_rows(*columns):
+            component, epoch, part = (int(column[rows][0]) for column in columns)
+            key = component, epoch, part
             found += [_Window(*key, places) for places in self._ranges(*key, place[rows])]
         return found
 
-    def _ranges(self, component: int, epoch: int, places: NDArray[np.int64]) -> list[range]:
-        order, shuffle = self._plan.epoch(component, epoch), self._plan.shuffle
+    def _ranges(self, component: int, epoch: int, part: int, places: NDArray[np.int64]) -> list[range]:
+        order, shuffle = self._plan.epoch(component, epoch, part), self._plan.shuffle
         if shuffle.kind == "window":
             return order.windows(places, shuffle)
         size = self._records_of(component, _ORDERED_BYTES)
@@ -148,21 +150,21 @@ class ReadAhead:
 
         That epoch may be the last one. A component of a mixture begins its next epoch meanwhile.
         """
-        component, epoch, places = window
+        component, epoch, part, places = window
         behind = places[-1] + places.step
-        if behind >= self._plan.lengths[component]:
-            if len(self._plan.lengths) == 1:
+        if behind >= self._plan.epoch(component, epoch, part).n:
+            if len(self._plan.lengths) == 1 or part:
                 return None
             epoch, behind = epoch + 1, places[0] % places.step
-        (found,) = self._ranges(component, epoch, np.array([behind]))
-        return _Window(component, epoch, found)
+        (found,) = self._ranges(component, epoch, part, np.array([behind]))
+        return _Window(component, epoch, part, found)
 
     def _parts_of(self, window: _Window) -> deque[_Part]:
-        component, epoch, places = window
+        component, epoch, part, places = window
         source = self._sources[component]
         if not isinstance(source, RecordSource):
             return deque()
-        order = self._plan.epoch(component, epoch)
+        order = self._plan.epoch(component, epoch, part)
         records = np.sort(order.records(np.arange(places.start, places.stop, places.step), self._plan.shuffle))
         if source.block_starts is not None:
             groups = np.split(records, np.unique(np.searchsorted(records, source.block_starts)))

@@ -83,16 +83,20 @@ class Epoch(NamedTuple):
 
     Attributes:
         n: Records of the component, at least 1.
-        name: Identifies this order: plan version, seed, epoch, component.
+        name: Identifies this order: plan version, seed, epoch, component; of appended records the first one, too.
         blocks: The blocks that the component decodes at once, if there are any.
+        first: The first of these records.
     """
 
     n: int
-    name: tuple[int, int, int, int]
+    name: tuple[int, ...]
     blocks: Blocks | None = None
+    first: int = 0
 
     def records(self, places: _Numbers, shuffle: Shuffle) -> _Numbers:
         """Return the record, int64[m], at each of these places of the epoch, int64[m] in `[0, n)`."""
+        if self.first:
+            return self._replace(first=0).records(places, shuffle) + self.first
         if shuffle.kind == "none":
             return places
         if shuffle.kind == "global":

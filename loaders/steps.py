@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.loaders.epochs import Epochs
 from dataformats.loaders.prefetcher import FixedTask
 from dataformats.loaders.skips import MAX_POSITION, Skips
 
@@ -72,7 +73,7 @@ class RankTask:
         step: The step.
         rank: The rank.
         world_size: Number of ranks.
-        n: Positions of an epoch.
+        n: Positions of the first epoch.
     """
 
     step: Step
@@ -105,24 +106,24 @@ class Steps:
     """The steps of a run: a pure function of these numbers, the same on every rank.
 
     Attributes:
-        n: Positions of an epoch.
+        epochs: Where epochs begin and end.
         size: Positions of a full step, over all ranks.
         drop_last: True if an epoch ends with its last full step.
         skips: Positions that the run leaves out.
         streams: Returns the stream of windows of each position, if there are several: see `Plan.streams`.
     """
 
-    n: int
+    epochs: Epochs
     size: int
     drop_last: bool
     skips: Skips
     streams: Streams | None = None
 
     def __post_init__(self) -> None:
-        if self.drop_last and self.size > self.n:
+        if self.drop_last and self.size > self.epochs.length:
             raise ValueError(
                 f"drop_last=True leaves out every record: expected an epoch of at least {self.size} records "
-                f"(batch_size x world_size), found {self.n}. Lower batch_size or pass drop_last=False"
+                f"(batch_size x world_size), found {self.epochs.length}. Lower batch_size or pass drop_last=False"
             )
 
     def at(self, position: int) -> Step:
@@ -147,26 +148,31 @@ class Steps:
         steps = self.following(position)
         if epoch is not None:
             steps = takewhile(lambda step: step.epoch == epoch, steps)
-        return (RankTask(step, rank, world_size, self.n) for step in steps)
+        return (RankTask(step, rank, world_size, self.epochs.lengths[0][1]) for step in steps)
 
     def count(self, first: int) -> int:
         """Return the number of steps from `first` to the end of its epoch."""
-        left = self._left(first, (first // self.n + 1) * self.n)
+        left = self._left(first, self.epochs.at(first)[2])
         return left // self.size if self.drop_last else -(-left // self.size)
 
     def between(self, first: int, stop: int) -> int:
         """Return how many steps from `first` on begin before `stop`, in the same time for any number of epochs."""
-        begin, end = first // self.n, stop // self.n  # epochs
+        begin, (end, begins, _) = self.epochs.at(first)[0], self.epochs.at(stop)
         if begin == end:
             return min(-(-self._left(first, stop) // self.size), self.count(first))
-        touched, n_skipped = set[int](), 0  # epochs between that skips end in, or cover
+        runs = self.epochs.between(begin + 1, end)
+        return self.count(first) + sum(self._steps_of(*run) for run in runs) + self.between(begins, stop)
+
+    def _steps_of(self, low: int, high: int, length: int) -> int:
+        """Return the number of steps of the epochs `[low, high)`, which have this length."""
+        touched, n_skipped = set[int](), 0  # epochs that skips end in, or cover
         for start, after in self.skips.ranges:
-            touched |= {epoch for epoch in (start // self.n, (after - 1) // self.n) if begin < epoch < end}
-            n_skipped += max(0, min((after - 1) // self.n, end) - max(start // self.n, begin) - 1)
-        whole = self.n // self.size if self.drop_last else -(-self.n // self.size)
-        full = (end - begin - 1 - len(touched) - n_skipped) * whole
-        some = sum(self.count(epoch * self.n) for epoch in touched)
-        return self.count(first) + full + some + self.between(end * self.n, stop)
+            first, last = self.epochs.at(start)[0], self.epochs.at(after - 1)[0]
+            touched |= {epoch for epoch in (first, last) if low <= epoch < high}
+            n_skipped += max(0, min(last, high) - max(first + 1, low))
+        whole = length // self.size if self.drop_last else -(-length // self.size)
+        some = sum(self.count(self.epochs.first(epoch)) for epoch in touched)
+        return (high - low - len(touched) - n_skipped) * whole + some
 
     def nth(self, first: int, number: int) -> Step:
         """Return the step with this number, counted from 0 at the step that begins at `first`.
@@ -174,13 +180,14 @@ class Steps:
         Raises:
             LookupError: The positions end before it.
         """
-        low, high = first // self.n, MAX_POSITION // self.n
-        if self.between(first, high * self.n) <= number:
+        epochs = self.epochs
+        low, high = epochs.at(first)[0], epochs.at(MAX_POSITION)[0]
+        if self.between(first, epochs.first(high)) <= number:
             raise LookupError("the positions end before this step")
         while low < high:  # the epoch that has it
             middle = (low + high) // 2
-            low, high = (low, middle) if self.between(first, (middle + 1) * self.n) > number else (middle + 1, high)
-        begin = max(first, low * self.n)
+            low, high = (low, middle) if self.between(first, epochs.first(middle + 1)) > number else (middle + 1, high)
+        begin = max(first, epochs.first(low))
         return self.at(self.skips.nth(begin, (number - self.between(first, begin)) * self.size))
 
     def _find(self, position: int) -> Step | None:
@@ -188,8 +195,7 @@ class Steps:
         least = size if self.drop_last else 1
         while self._left(position, MAX_POSITION) > 0:
             position = skips.nth(position, 0)  # may lie many epochs ahead
-            epoch = position // self.n
-            stop = (epoch + 1) * self.n
+            epoch, _, stop = self.epochs.at(position)
             left = self._left(position, stop)
             n = min(size, left)
             if n >= least:

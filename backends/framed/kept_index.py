@@ -6,14 +6,17 @@ import threading
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from dataformats.backends.framed.frame_index import FrameIndex
 from dataformats.backends.framed.progress import ScanProgress
 from dataformats.errors import FormatError
 from dataformats.indexing.block_file import BrokenBlockError
 from dataformats.indexing.index_cache import IndexCache
 from dataformats.indexing.indexed_reader import FileIndex, IndexedReader, RecordIndex
-from dataformats.interfaces import CachesIndexes, OutdatedIndexError, ReaderOptions
+from dataformats.interfaces import CachesIndexes, OutdatedIndexError, Reader, ReaderOptions
 from dataformats.interfaces.stored_file import StoredFile
+from dataformats.storage.spliced_file import SplicedFile
 
 __all__ = ["KeptIndexReader"]
 
@@ -50,6 +53,15 @@ class KeptIndexReader(IndexedReader, CachesIndexes):
     @abstractmethod
     def index_of_content(self, before: FrameIndex, file: StoredFile) -> FrameIndex:
         """Return the index of the present content of a file; `before` if it still is."""
+
+    def first(self, n: int, open_files: Callable[[Sequence[StoredFile]], Reader]) -> Reader | None:
+        """Return a reader of the files as they were with the first `n` records: the last file ends behind them."""
+        file = int(np.searchsorted(self.starts, n, side="right")) - 1
+        if self.starts[file] == n or self.files[file].is_compressed:
+            return super().first(n, open_files)
+        row = n - int(self.starts[file])
+        end = int(self.part(file, row, row + 1).offset[0]) - self.head
+        return open_files([*self.files[:file], SplicedFile(self.files[file], [range(end)])])
 
     def _unlock(self) -> None:
         super()._unlock()

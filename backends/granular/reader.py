@@ -106,6 +106,15 @@ class GranularReader(Reader, FilesPerField):
         rows = np.diff(self._row_starts).tolist()
         return [(one.files.name, n, one.files.nbytes) for one, n in zip(self._sets, rows, strict=True)]
 
+    def first(self, n: int, open_files: Callable[[Sequence[StoredFile]], Reader]) -> Reader | None:
+        """Return a reader of the datasets as they were with the first `n` rows; each bag of the last one ends with it."""
+        assert self.spec is not None  # set in the constructor; for the type checker
+        number = int(np.searchsorted(self._row_starts, n, side="right")) - 1
+        sets, row = [one.files for one in self._sets[:number]], n - int(self._row_starts[number])
+        if row and (last := self._sets[number].first(row)) is None:
+            return None
+        return GranularReader([*sets, last] if row else sets, self.spec)
+
     # ---- extents
 
     def locate(self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:

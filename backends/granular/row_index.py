@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.granular.bag_limits import limits_of
-from dataformats.backends.granular.folder import DatasetFiles
-from dataformats.backends.granular.layout import BagLimits
+from dataformats.backends.granular.folder import ColumnFiles, DatasetFiles
+from dataformats.backends.granular.layout import ENTRY_BYTES, BagLimits
 from dataformats.backends.granular.refs import Refs, parse_refs
 from dataformats.backends.granular.rest import index_layout, rest_of
 from dataformats.backends.granular.stored_types import is_sequence, record_bytes
 from dataformats.errors import CorruptRecordError, FormatError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.stored_file import StoredFile
+from dataformats.storage.spliced_file import SplicedFile
 
 __all__ = ["RowIndex", "RowRecords"]
 
@@ -89,6 +90,19 @@ class RowIndex:
         of_fields = self.files.refs is None
         n = min(index_layout(column).n_records for column in columns) if of_fields else len(self._refs_limits)
         return n, rest_of(self.files, n)
+
+    def first(self, n: int) -> DatasetFiles | None:
+        """Return the files as they were with the first `n` rows; `None` if they hold more than a record for a row."""
+        if self.files.refs is not None:
+            return None
+        columns = {}
+        for field, column in self.files.columns.items():
+            limits = self.limits(field)
+            if isinstance(limits, FormatError) or column.idx is None:
+                return None
+            bag, idx = range(int(limits.edges[n])), range(ENTRY_BYTES * n)
+            columns[field] = ColumnFiles(SplicedFile(column.bag, [bag]), SplicedFile(column.idx, [idx]))
+        return replace(self.files, columns=columns)
 
     @property
     def n_rows(self) -> int:

@@ -173,6 +173,22 @@ class Reader(ABC):
     def digest(self, update: Callable[[bytes], None]) -> None:
         """Give `update` all record lengths and stored checksums, for the fingerprint; no paths, no times."""
 
+    def first(self, n: int, open_files: Callable[[Sequence[StoredFile]], Reader]) -> Reader | None:
+        """Return a reader of the files as they were with the first `n` records alone, fewer than all.
+
+        By default it knows the files before a shard. A format whose files grow overrides it.
+
+        Args:
+            n: Number of records.
+            open_files: Opens some of the files.
+
+        Returns:
+            The reader; `None` if these files are unknown.
+        """
+        starts = np.append(0, np.cumsum(self.counts))
+        stop = int(np.searchsorted(starts, n, side="right")) - 1
+        return open_files(self.files[:stop]) if starts[stop] == n else None
+
     @property
     def nbytes(self) -> int:
         """Size of all files in bytes, of those without records, too; builds no index."""

@@ -127,6 +127,26 @@ class RecordSource(ABC):
 
     # ---- what a source may describe
 
+    def fingerprint_of_first(self, n: int, n_stored: int | None = None) -> str | None:
+        """Return the fingerprint that the source had when its data ended with its first `n` records.
+
+        A training run whose data grow compares it. Sources of files know it of whole shards, of TFRecord and OFRecord
+        files, of lines, and of Granular datasets of generation 3.
+
+        Args:
+            n: Number of records, in `[0, len]`.
+            n_stored: The `n_stored` of then; `None` is `n`.
+
+        Returns:
+            The fingerprint; `None` if it is unknown.
+        """
+        return self.fingerprint if n == len(self) else None
+
+    @property
+    def n_stored(self) -> int:
+        """Number of records of the data: of a view that takes some of them, more than `len`."""
+        return len(self)
+
     @property
     def format(self) -> str:
         """The name of the file format; by default, the name of the class."""

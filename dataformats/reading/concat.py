@@ -68,6 +68,19 @@ class _Concatenated(DecodingSource):
         prints = [part.fingerprint for part in self._parts]
         return prints[0] if len(prints) == 1 else digest_of(prints)
 
+    def fingerprint_of_first(self, n: int, n_stored: int | None = None) -> str | None:
+        ends = self._starts[1:]
+        whole = int(np.searchsorted(ends, n, side="right"))
+        prints: list[str | None] = [part.fingerprint for part in self._parts[:whole]]
+        if rest := n - int(self._starts[whole]):
+            part = self._parts[whole]
+            prints.append(part.fingerprint_of_first(rest) if part.n_stored == len(part) else None)
+        known = [one for one in prints if one is not None]
+        has_blocks = all(part.block_starts is not None for part in self._parts[: len(prints)])
+        if len(known) < len(prints) or has_blocks != (self.block_starts is not None):  # else windows would differ
+            return None
+        return known[0] if len(known) == 1 else digest_of(known)
+
     @property
     def block_starts(self) -> NDArray[np.int64] | None:
         parts = [part.block_starts for part in self._parts]

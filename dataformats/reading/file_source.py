@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from dataformats.batch import Blobs, RecordBatch, StoredRecords
 from dataformats.batch.value_slices import join_blobs
 from dataformats.columns.batch_decoder import DECODE_ERRORS, BatchDecoder, Mask
-from dataformats.errors import SpecError
+from dataformats.errors import FormatError, SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces import Backend, BlobBackend, CachesIndexes, FilesPerField, Located, Reader
 from dataformats.interfaces.record_source import Fields, OnCorrupt
@@ -188,6 +188,18 @@ class FileSource(DecodingSource):
     @_comparing_indexes
     def _compute_fingerprint(self) -> str:
         return files_fingerprint(self.format, self._blobs)
+
+    def fingerprint_of_first(self, n: int, n_stored: int | None = None) -> str | None:
+        if n == len(self):
+            return self.fingerprint
+        arguments = replace(self._arguments, counts=None, cache=None)
+        try:
+            reader = self._reader.first(n, lambda files: self._backend.open(files, arguments, **arguments.backend_options))
+            if reader is None:
+                return None
+            return files_fingerprint(self.format, BlobReader(reader, arguments.io, None, arguments.max_record_bytes))
+        except FormatError:
+            return None
 
     # ---- the same records, otherwise
 

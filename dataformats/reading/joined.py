@@ -87,6 +87,12 @@ class _Joined(DecodingSource):
     def fingerprint(self) -> str:
         return digest_of(["zip", *(part.fingerprint for part in self._parts)])
 
+    def fingerprint_of_first(self, n: int, n_stored: int | None = None) -> str | None:
+        is_whole = all(part.n_stored == len(part) for part in self._parts)
+        prints = [part.fingerprint_of_first(n) for part in self._parts] if is_whole else [None]
+        known = [one for one in prints if one is not None]
+        return digest_of(["zip", *known]) if len(known) == len(prints) else None
+
     @property
     def block_starts(self) -> NDArray[np.int64] | None:
         """The blocks of the part with the largest ones, cut where the records of other parts have too many bytes."""

@@ -117,11 +117,19 @@ class TableSource(DecodingSource):
     @property
     def fingerprint(self) -> str:
         if self._fingerprint is None:
-            files = self._table.files
-            digests = concurrent_map(file_digest, files, local=all(file.local is not None for file in files))
-            facts = [f"{file.size} {digest}" for file, digest in zip(files, digests, strict=True)]
-            self._fingerprint = digest_of([self.format, *facts], self._table.counts.astype("<i8").tobytes())
+            self._fingerprint = self._fingerprint_of(len(self._table.files))
         return self._fingerprint
+
+    def fingerprint_of_first(self, n: int, n_stored: int | None = None) -> str | None:
+        ends = np.append(0, np.cumsum(self._table.counts))
+        n_files = int(np.searchsorted(ends, n, side="right")) - 1
+        return self._fingerprint_of(n_files) if ends[n_files] == n else None
+
+    def _fingerprint_of(self, n_files: int) -> str:
+        files, counts = self._table.files[:n_files], self._table.counts[:n_files]
+        digests = concurrent_map(file_digest, files, local=all(file.local is not None for file in files))
+        facts = [f"{file.size} {digest}" for file, digest in zip(files, digests, strict=True)]
+        return digest_of([self.format, *facts], counts.astype("<i8").tobytes())
 
     def with_spec(self, spec: SpecLike) -> TableSource:
         spec = Spec(spec)

@@ -121,6 +121,13 @@ class _View(DecodingSource):
     def fingerprint(self) -> str:
         return self._parent.fingerprint
 
+    def fingerprint_of_first(self, n: int, n_stored: int | None = None) -> str | None:
+        return self._parent.fingerprint_of_first(n, n_stored)
+
+    @property
+    def n_stored(self) -> int:
+        return self._parent.n_stored
+
     @property
     def mean_record_bytes(self) -> float:
         return self._parent.mean_record_bytes
@@ -225,11 +232,23 @@ class TakeView(_View):
 
     @property
     def fingerprint(self) -> str:
-        order = self._order
+        return self._fingerprint_of(self._order, len(self._parent), self._parent.fingerprint)
+
+    def fingerprint_of_first(self, n: int, n_stored: int | None = None) -> str | None:
+        n_stored = n if n_stored is None else n_stored
+        is_known = self._parent.n_stored == len(self._parent) >= n_stored
+        of_parent = self._parent.fingerprint_of_first(n_stored) if is_known else None
+        return None if of_parent is None else self._fingerprint_of(self._order[:n], n_stored, of_parent)
+
+    @property
+    def n_stored(self) -> int:
+        return len(self._parent)
+
+    def _fingerprint_of(self, order: range | NDArray[np.int64], n_stored: int, of_parent: str) -> str:
         numbers = np.arange(order.start, order.stop, order.step) if isinstance(order, range) else order
-        if np.array_equal(numbers, np.arange(len(self._parent))):
-            return self._parent.fingerprint
-        return digest_of([self._parent.fingerprint], numbers.astype("<i8").tobytes())
+        if np.array_equal(numbers, np.arange(n_stored)):
+            return of_parent
+        return digest_of([of_parent], numbers.astype("<i8").tobytes())
 
     def nbytes_of(self, records: range | NDArray[np.int64]) -> float:
         return self._parent.nbytes_of(self._to_parent(records)[1])

@@ -27,6 +27,7 @@ class SplicedFile(StoredFile):
         self.name: str = name or file.name
         self.size: int = self._starts[-1]
         self.identity: tuple[str, ...] = (*file.identity, "spliced")
+        self.has_name = False
 
     def read_into(self, offset: int, out: memoryview) -> int:
         done = 0
