@@ -28,6 +28,10 @@ class Readable(Protocol):
         """A digest that differs for other records."""
         ...
 
+    def fingerprint_of_first(self, n: int, n_stored: int | None = None) -> str | None:
+        """Return the fingerprint that the source had with its first `n` records alone, or `None` if unknown."""
+        ...
+
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int, /) -> Any:
@@ -67,10 +71,13 @@ class _Items:
     @property
     def fingerprint(self) -> str:
         """A digest of the number of items, and of 64 of them at fixed indices, as far as they are plain values."""
-        n = len(self)
+        return self.fingerprint_of_first(len(self))
+
+    def fingerprint_of_first(self, n: int, n_stored: int | None = None) -> str:
+        """Return the fingerprint of the first `n` items alone."""
         state = hashlib.blake2b(str(n).encode(), digest_size=16)
         if isinstance(self._items, np.ndarray):
-            state.update(repr((self._items.dtype.str, self._items.shape)).encode())
+            state.update(repr((self._items.dtype.str, (n, *self._items.shape[1:]))).encode())
         for index in sorted({place * n // _FIXED_RECORDS for place in range(_FIXED_RECORDS)} if n else ()):
             _digest(state.update, self._items[index])
         return state.hexdigest()

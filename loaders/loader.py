@@ -19,11 +19,13 @@ from dataformats.foreign_names import LOADER, no_attribute, suggest_arguments
 from dataformats.fork_hooks import cached_property
 from dataformats.integer_arguments import checked_int
 from dataformats.interfaces import Decode
-from dataformats.loaders.adapters import as_readable
+from dataformats.loaders.adapters import Readable, as_readable
 from dataformats.loaders.advice import LoaderSetup
 from dataformats.loaders.batch import Batch, conversions
 from dataformats.loaders.batch_builder import BatchBuilder, DamagePolicy
 from dataformats.loaders.blocks import Blocks
+from dataformats.loaders.epochs import Grown
+from dataformats.loaders.growth import begins_with, n_stored_of, with_growth
 from dataformats.loaders.mixture import Mixture
 from dataformats.loaders.pack import Pack
 from dataformats.loaders.plan import Place, Plan, Shuffle
@@ -43,7 +45,6 @@ from dataformats.loaders.steps import Steps
 from dataformats.loaders.trace import TracedRecord, trace
 from dataformats.loaders.user_functions import UserFunctions
 from dataformats.reading.field_operations import with_stored_bytes
-from dataformats.reading.fingerprint import HasFingerprint
 
 __all__ = ["Loader"]
 
@@ -55,6 +56,10 @@ _FOR_DATALOADERS = (
 _COUNTED = (
     "Lightning counts batches, and would end this epoch elsewhere. Resume with the same batch_size times ranks, or "
     "from a checkpoint of the end of an epoch"
+)
+_GROWN = (
+    "Lightning would cut the longer epochs, because it counts the batches of the first one. Load the state with "
+    "grown='now', or from the end of an epoch"
 )
 _ENDED = -2  # the epoch of an iteration that is over: no position has it
 
@@ -238,7 +243,7 @@ class Loader:
     @property
     def epoch(self) -> int:
         """The epoch of the next batch; 0 is the first."""
-        return self._position // self._plan.n
+        return self._plan.epochs.at(self._position)[0]
 
     @property
     def step(self) -> int:
@@ -266,7 +271,7 @@ class Loader:
 
     def __len__(self) -> int:
         """Return how many batches this whole epoch has, the same on every rank, wherever the cursor is."""
-        return self._steps.count(self.epoch * self._plan.n)
+        return self._steps.count(self._plan.epochs.at(self._position)[1])
 
     @property
     def remaining(self) -> int:
@@ -334,9 +339,10 @@ class Loader:
         Raises:
             ValueError: `epoch` is negative or huge.
         """
-        position = checked_int("epoch", epoch, 0) * self._plan.n
+        epochs = self._plan.epochs
+        position = epochs.first(checked_int("epoch", epoch, 0))
         if position >= MAX_POSITION:
-            raise ValueError(f"epoch: expected a number below {MAX_POSITION // self._plan.n}, found {epoch}")
+            raise ValueError(f"epoch: expected a number below {epochs.at(MAX_POSITION)[0]}, found {epoch}")
         if epoch != self.epoch:
             self._begin_steps(StepSizes(), 0, 0)
             self._move(position)
@@ -351,7 +357,7 @@ class Loader:
 
     def advance(self, batches: int) -> None:
         """Pass over this many batches of this epoch without reading them, at most to its end."""
-        stop = (self.epoch + 1) * self._plan.n
+        stop = self._plan.epochs.at(self._position)[2]
         position = self._position
         for _ in range(checked_int("batches", batches, 0)):
             position = min(self._steps.at(position).after, stop)
@@ -382,7 +388,9 @@ class Loader:
             ValueError, TypeError: An entry is wrong.
             StateMismatchError: The data have no such record.
         """
-        return self._skip_list_of(SkipList.of(entries, self._fingerprint))
+        lengths = tuple(map(len, self._sources))
+        sizes = tuple(zip(lengths, n_stored_of(self._data) or lengths, strict=True))
+        return self._skip_list_of(SkipList.of(entries, self._fingerprint, sizes))
 
     def _skip_list_of(self, skip: str | os.PathLike[str] | SkipList | Iterable[SkipEntry]) -> SkipList:
         if isinstance(skip, (str, os.PathLike)):
@@ -390,7 +398,9 @@ class Loader:
         elif not isinstance(skip, SkipList):
             entries = list(skip)
             return self.skip_list(entries) if entries else SkipList.of((), "")  # a fingerprint reads records
-        skip.check(self._fingerprint, [len(source) for source in self._sources])
+        is_earlier = skip.fingerprint != self._fingerprint and begins_with(self._data, skip.fingerprint, skip.sizes)
+        fingerprint = skip.fingerprint if is_earlier else self._fingerprint  # the data may have grown since
+        skip.check(fingerprint, [len(source) for source in self._sources])
         return skip
 
     def _move(self, position: int) -> None:
@@ -414,7 +424,7 @@ class Loader:
         if cursor.epoch is not None and not (cursor.epoch == self.epoch and self.remaining):
             self._steps.at(self._position)  # raises if the run has no position left
             # Positions that drop_last or a skip leaves out of the epoch are consumed.
-            self._position = max(self._position, (cursor.epoch + 1) * self._plan.n)
+            self._position = max(self._position, self._plan.epochs.first(cursor.epoch + 1))
             cursor.epoch = _ENDED
             raise StopIteration
         if self._report is not None:
@@ -456,7 +466,7 @@ class Loader:
 
     def _steps_of(self, size: StepSize) -> Steps:
         streams = self._plan.streams if self._plan.shuffle.groups > 1 else None
-        return Steps(self._plan.n, size.batch_size * size.world_size, size.drop_last, self._skips, streams)
+        return Steps(self._plan.epochs, size.batch_size * size.world_size, size.drop_last, self._skips, streams)
 
     def _begin_steps(self, earlier: StepSizes, position: int, step: int) -> None:
         """Count steps from a position on, with the sizes of earlier steps."""
@@ -474,7 +484,9 @@ class Loader:
 
     def _follow(self, plan: Plan, world_size: int) -> None:
         """Build batches in the order of this plan."""
-        cache = block_cache_for(self._sources, plan.shuffle, world_size)
+        # While appended records come, each stream of windows is two.
+        streams = replace(plan.shuffle, groups=plan.shuffle.groups * (2 if plan.grown else 1))
+        cache = block_cache_for(self._sources, streams, world_size)
         is_ahead = cache is not None or (any(plan.blocks) and plan.shuffle.kind != "global")
         ahead = ReadAhead(self._sources, plan, cache) if is_ahead else None
         self._plan, self._builder = plan, replace(self._builder, plan=plan, ahead=ahead)
@@ -500,7 +512,7 @@ class Loader:
         """
         return self._state().to_json()
 
-    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True, *, grown: Grown | None = None) -> None:
         """Continue from a state, at the next batch; works during an iteration too.
 
         World size, workers, batch size and the weights of a mixture may differ from the state. With `shuffle="auto"`
@@ -509,10 +521,17 @@ class Loader:
         Args:
             state: The result of `state_dict`, before or after JSON.
             strict: False: take position, weights and skips even if the data, seed or shuffle differ.
+            grown: The data may have grown: records, in files that grew or in further ones, follow those of the state.
+                `"now"`: the rest of this epoch and the new records come in one shuffled order; `"next_epoch"`: this
+                epoch ends with the old records. Each record comes once an epoch. The state keeps it. A component of a
+                mixture counts its own epochs.
 
         Raises:
             StateMismatchError: It is damaged, or its data, seed or shuffle differ; says which, and what to do.
+            ValueError: `grown` is none of its values, or `strict` is False, too.
         """
+        if grown is not None and not strict:
+            raise ValueError("grown= compares the data with the state: pass it without strict=False")
         loaded = validate(
             state,
             self._state(),
@@ -520,16 +539,19 @@ class Loader:
             any_order=self._any_order,
             any_sizes=self._any_sizes,
             any_skip_list=self._new_skip,
+            grow=lambda state: with_growth(state, self._data, self._fingerprint, grown),
         )
         skips = self._skip_list.add_to(loaded.skips, loaded.position)
-        plan = replace(self._plan, shuffle=Shuffle.from_json(loaded.shuffle))
-        if self._mixture is not None:
+        plan, epochs = replace(self._plan, shuffle=Shuffle.from_json(loaded.shuffle), grown=()), loaded.lengths
+        if self._mixture is None:
+            plan = replace(plan, grown=(*epochs, *epochs))
+        else:
             try:
-                plan = self._mixture.plan(plan.shuffle, plan.seed, loaded.weights, loaded.position)
+                plan = self._mixture.plan(plan.shuffle, plan.seed, loaded.weights, loaded.position, epochs)
             except ValueError as error:
                 raise state_mismatch("weights", str(error), loaded.weights) from error
         if "_steps" in self.__dict__:
-            replace(self._steps, n=plan.n, skips=skips)  # checks them
+            replace(self._steps, epochs=plan.epochs, skips=skips)  # checks them
         # All that may raise is above: a state is loaded completely or not at all.
         self._skips, self._knows_groups = skips, self._knows_groups or strict
         self.__dict__.pop("_steps", None)  # the next use makes them anew
@@ -559,7 +581,14 @@ class Loader:
             self._step_sizes if is_known else earlier,
             self._step_records if self._is_counted else None,
             self._skip_list.digest,
+            self._plan.all_epochs if self._mixture is not None else (self._plan.epochs,),
+            n_stored_of(self._data),
         )
+
+    @property
+    def _at_beginning(self) -> bool:
+        """True if no record of this epoch was consumed."""
+        return self._plan.epochs.at(self._position)[1] == self._position
 
     @property
     def _step_records(self) -> int:
@@ -570,7 +599,7 @@ class Loader:
         return self._data.fingerprint
 
     @property
-    def _data(self) -> HasFingerprint:
+    def _data(self) -> Readable | Mixture:
         return self._sources[0] if self._mixture is None else self._mixture
 
     def _make_plan(self, shuffle: Shuffle, seed: int) -> Plan:
@@ -621,8 +650,9 @@ class Loader:
         )
 
     def __repr__(self) -> str:
+        _, first, stop = self._plan.epochs.at(self._position)
         return (
-            f"Loader(position {self.position:,}, epoch {self.epoch} of {self._plan.n:,} records, "
+            f"Loader(position {self.position:,}, epoch {self.epoch} of {stop - first:,} records, "
             f"batch_size {self._batch_size}, shuffle {self._plan.shuffle.kind}, seed {self._plan.seed}, "
             "rank {} of {})".format(*self.__dict__.get("_rank", self._asked_rank))
         )
@@ -640,9 +670,14 @@ class _BatchSampler:
 
     def set_epoch(self, epoch: int) -> None:
         loader = self._loader
-        if loader._loaded_step_records not in (None, loader._step_records) and loader.position % loader._plan.n:
+        if loader._loaded_step_records not in (None, loader._step_records) and not loader._at_beginning:
             raise StateMismatchError(
                 "records per step", expected=loader._loaded_step_records, found=loader._step_records, remedy=_COUNTED
+            )
+        first, _ = loader._plan.epochs.lengths[-1]
+        if first > loader.position:
+            raise StateMismatchError(
+                "length of epochs", expected="the same", found=f"another from {first}", remedy=_GROWN
             )
         loader._is_counted, loader._loaded_step_records = True, None
         if loader._resume and loader.position == 0:

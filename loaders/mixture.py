@@ -13,6 +13,7 @@ from dataformats.interfaces.declared_spec import declared_spec
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.loaders.adapters import as_readable
 from dataformats.loaders.blocks import Blocks
+from dataformats.loaders.epochs import Epochs
 from dataformats.loaders.mixture_schedule import History, Until, changed_history, checked_weights, epoch_length
 from dataformats.loaders.plan import Plan, Shuffle
 from dataformats.reading.concat import check_alike
@@ -58,10 +59,24 @@ class Mixture:
     @property
     def fingerprint(self) -> str:
         """A digest (hex) of names, sources and `until`; not of the weights, which may change on resume."""
-        prints = [as_readable(source).fingerprint for source in self.sources]
+        return self._fingerprint([as_readable(source).fingerprint for source in self.sources])
+
+    def fingerprint_of_first(self, sizes: Sequence[tuple[int, int]]) -> str:
+        """Return the fingerprint of the first records of each source: see `RecordSource.fingerprint_of_first`."""
+        sources = map(as_readable, self.sources)
+        return self._fingerprint([one.fingerprint_of_first(*size) for one, size in zip(sources, sizes, strict=True)])
+
+    def _fingerprint(self, prints: list[Any]) -> str:
         return digest_of(["mixture", json.dumps([self.names, prints, self.until])])
 
-    def plan(self, shuffle: Shuffle, seed: int, history: History | None = None, position: int = 0) -> Plan:
+    def plan(
+        self,
+        shuffle: Shuffle,
+        seed: int,
+        history: History | None = None,
+        position: int = 0,
+        grown: tuple[Epochs, ...] = (),
+    ) -> Plan:
         """Return the plan of this mixture, or of a resumed run that continues with its weights.
 
         Args:
@@ -69,16 +84,17 @@ class Mixture:
             seed: Another seed gives other orders; the turns of the components do not depend on it.
             history: The weights so far, from a state; `None` for a new run.
             position: Where this mixture's weights take effect.
+            grown: See `Plan`.
 
         Raises:
-            ValueError: The weights do not fit the components.
+            ValueError: The weights do not fit the components, or `grown` does not fit both.
         """
         history = changed_history(history, position, self.weights) if history else ((0, self.weights),)
         # The first weights give the length: if it changed with the weights, past positions would change their epoch.
         first = checked_weights(history[0][1], self.names, self.lengths)
         n = epoch_length(self.lengths, first, self.until)
         blocks = tuple(map(Blocks.of, self.sources))
-        return Plan(self.lengths, n, shuffle, seed, history, self.names, blocks=blocks)
+        return Plan(self.lengths, n, shuffle, seed, history, self.names, blocks=blocks, grown=grown)
 
     def __repr__(self) -> str:
         ends = {"first": "until the first component is complete", "all": "until every component is complete"}

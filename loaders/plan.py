@@ -87,6 +87,8 @@ class Plan:
             raise ValueError(f"expected 1 to 2**62 - 1 records, found {self.n} of {self.lengths}")
         if self.grown and [one.length for one in self.grown] != [self.n, *self.lengths]:
             raise ValueError(f"expected epochs of {[self.n, *self.lengths]} records at last, found {self.grown}")
+        if all(len(one.lengths) == 1 for one in self.grown):
+            object.__setattr__(self, "grown", ())
         starts = [start for start, _ in self.history]
         if starts[:1] != [0] or any(a >= b for a, b in itertools.pairwise(starts)):
             raise ValueError(f"expected weights by ascending position, the first at 0, found {starts}")
@@ -142,7 +144,7 @@ class Plan:
         return place.component, place.record
 
     def places(self, positions: _Numbers) -> tuple[_Numbers, _Numbers, _Numbers, _Numbers]:
-        """Return component, epoch, part, and place in the order of that part, of each of these positions, int64[n] each.
+        """Return component, epoch, part, and place in the part's order, of each of these positions, int64[n] each.
 
         A part is named by its first record: 0, or that of the records that were appended during the epoch.
 
@@ -200,6 +202,11 @@ class Plan:
     def epochs(self) -> Epochs:
         """The epochs of the loader."""
         return self.grown[0] if self.grown else Epochs.of(self.n)
+
+    @property
+    def all_epochs(self) -> tuple[Epochs, ...]:
+        """The epochs of the loader, then of each component."""
+        return self.grown or tuple(map(Epochs.of, (self.n, *self.lengths)))
 
     @cached_property
     def _schedule(self) -> Schedule:

@@ -37,5 +37,5 @@ def loader_at(state: Mapping[str, Any], source: RecordSource) -> Loader:
         workers=0,
         new_skip=True,
     )
-    loader.load_state_dict(state)
+    loader.load_state_dict(state, grown="next_epoch")  # steps so far had the records of then
     return loader

@@ -42,6 +42,7 @@ class SkipList:
         fingerprint: The fingerprint of the data.
         records: The indices of the records of each component, int64[n], ascending.
         skips: The positions.
+        sizes: `len` and `n_stored` of each component of these data, which may grow; empty if they are unknown.
 
     Example:
         >>> import dataformats, pathlib, tempfile
@@ -59,14 +60,16 @@ class SkipList:
     fingerprint: str
     records: tuple[NDArray[np.int64], ...]
     skips: Skips
+    sizes: tuple[tuple[int, int], ...] = ()
 
     @classmethod
-    def of(cls, entries: Iterable[SkipEntry], fingerprint: str) -> SkipList:
+    def of(cls, entries: Iterable[SkipEntry], fingerprint: str, sizes: tuple[tuple[int, int], ...] = ()) -> SkipList:
         """Return the list of these entries, which may be in any order.
 
         Args:
             entries: The records and positions.
             fingerprint: The fingerprint of the data.
+            sizes: `len` and `n_stored` of each component.
 
         Raises:
             ValueError: One is not an entry.
@@ -82,7 +85,8 @@ class SkipList:
             else:
                 records.setdefault(0, []).append(_index(entry))
         n_components = max(records, default=-1) + 1
-        return cls(fingerprint, _arrays(records.get(number, ()) for number in range(n_components)), Skips.of(ranges))
+        arrays = _arrays(records.get(number, ()) for number in range(n_components))
+        return cls(fingerprint, arrays, Skips.of(ranges), sizes)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SkipList:
@@ -99,8 +103,9 @@ class SkipList:
                 raise ValueError(f"version {found['version']}")
             records = _arrays([*map(_index, indices)] for indices in found["records"])
             ranges = [(as_int(first), as_int(stop)) for first, stop in found["positions"]]
-            return cls(str(found["fingerprint"]), records, Skips.of(ranges))
-        except (LookupError, TypeError, ValueError, RecursionError) as error:
+            sizes = tuple((as_int(n), as_int(n_stored)) for n, n_stored in found.get("sizes", ()))
+            return cls(str(found["fingerprint"]), records, Skips.of(ranges), sizes)
+        except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
             expected = f"a skip list of version {_VERSION}: JSON with {', '.join(_KEYS)}"
             raise FormatError(path=os.fspath(path), expected=expected, found=str(error)) from error
 
@@ -143,7 +148,8 @@ class SkipList:
     def _text(self) -> bytes:
         records = [indices.tolist() for indices in self.records]
         content = (_VERSION, self.fingerprint, records, self.skips.ranges)
-        return json.dumps(dict(zip(_KEYS, content, strict=True))).encode()
+        found = dict(zip(_KEYS, content, strict=True))
+        return json.dumps(found | ({"sizes": self.sizes} if self.sizes else {})).encode()
 
     def __or__(self, other: SkipList) -> SkipList:
         """Return the list of the entries of both.
@@ -155,7 +161,7 @@ class SkipList:
             other.check(self.fingerprint, ())
         both = itertools.zip_longest(self.records, other.records, fillvalue=np.zeros(0, np.int64))
         records = tuple(np.union1d(*indices) for indices in both)
-        return SkipList(self.fingerprint, records, Skips.of((*self.skips.ranges, *other.skips.ranges)))
+        return SkipList(self.fingerprint, records, Skips.of((*self.skips.ranges, *other.skips.ranges)), self.sizes)
 
     def __repr__(self) -> str:
         n_positions = self.skips.count(0, MAX_POSITION)

@@ -11,6 +11,7 @@ from typing import Any
 
 from dataformats.errors import StateMismatchError
 from dataformats.integer_arguments import as_int
+from dataformats.loaders.epochs import Epochs
 from dataformats.loaders.shuffle import WINDOW_SIZES, Shuffle
 from dataformats.loaders.skips import MAX_POSITION, Skips
 from dataformats.loaders.step_sizes import StepSizes
@@ -44,6 +45,8 @@ class State:
         step_sizes: Records per step over time; empty if they are unknown, as in the state of a sampler.
         step_records: Records per step over all ranks, if a trainer counts the batches; otherwise `None`.
         skip_list: `SkipList.digest` of the records and positions that the run leaves out; `None` without a list.
+        lengths: The epochs of the run, and of each component of a mixture, by their turns; empty if they are unknown.
+        n_stored: The `RecordSource.n_stored` of each component; empty if they are their lengths.
     """
 
     position: int
@@ -58,6 +61,13 @@ class State:
     step_sizes: StepSizes = field(default_factory=StepSizes)
     step_records: int | None = None
     skip_list: str | None = None
+    lengths: tuple[Epochs, ...] = ()
+    n_stored: tuple[int, ...] = ()
+
+    @property
+    def of_components(self) -> tuple[Epochs, ...]:
+        """The epochs of each component."""
+        return self.lengths if self.weights is None else self.lengths[1:]
 
     def to_json(self) -> dict[str, Any]:
         """Return a dict of JSON values; its `check` detects truncation and edits.
@@ -86,6 +96,10 @@ class State:
             state["step_records"] = int(self.step_records)
         if self.skip_list is not None:
             state["skip_list"] = self.skip_list
+        if self.lengths:
+            state["lengths"] = [[*map(list, one.lengths)] for one in self.lengths]
+        if self.n_stored:
+            state["n_stored"] = [*self.n_stored]
         state["skips"] = [list(ends) for ends in self.skips.ranges]
         state["check"] = _check(state)
         return state
@@ -113,6 +127,11 @@ class State:
             raise state_mismatch(
                 "step_sizes", f"sizes from {found.position} on or before", found.step_sizes[0].position
             )
+        n = _components(found)
+        if found.lengths and len(found.lengths) != (1 if found.weights is None else 1 + n):
+            raise state_mismatch("lengths", f"lengths of {n} components", len(found.lengths))
+        if found.n_stored and len(found.n_stored) != n:
+            raise state_mismatch("n_stored", f"a number for each of {n} components", len(found.n_stored))
         return found
 
 
@@ -125,6 +144,7 @@ def validate(
     any_sizes: Collection[str] = (),
     any_skip_list: bool = False,
     plans: Collection[int] = (1,),
+    grow: Callable[[State], State] | None = None,
 ) -> State:
     """Return the state with which a loader continues.
 
@@ -137,6 +157,7 @@ def validate(
         any_sizes: The numbers of a window order, of `WINDOW_SIZES`, that may differ.
         any_skip_list: True: the skip list may differ, and the loader continues with its own.
         plans: The plan versions that this release knows.
+        grow: Returns the state with records that were appended since: see `with_growth`. It counts only if `strict`.
 
     Returns:
         The state itself if `strict`; its plan version is in `plans` and may be older than the version of `mine`.
@@ -146,14 +167,24 @@ def validate(
     """
     theirs = State.from_json(state)
     if strict:
+        theirs = theirs if grow is None else grow(theirs)
         shuffle = theirs.shuffle if any_order else _with_sizes(mine.shuffle, theirs.shuffle, any_sizes)
         skip_list = theirs.skip_list if any_skip_list else mine.skip_list
         _check_fit(theirs, replace(mine, shuffle=shuffle, skip_list=skip_list), plans)
         return theirs
     fits = _components(theirs) == _components(mine)
     weights = theirs.weights if fits else mine.weights
+    is_same = fits and theirs.fingerprint == mine.fingerprint
+    if is_same:
+        _check_lengths(theirs, mine)
     return replace(
-        mine, position=theirs.position, weights=weights, skips=theirs.skips, step=theirs.step, step_sizes=StepSizes()
+        mine,
+        position=theirs.position,
+        weights=weights,
+        skips=theirs.skips,
+        step=theirs.step,
+        step_sizes=StepSizes(),
+        lengths=theirs.lengths if is_same else (),
     )
 
 
@@ -170,9 +201,16 @@ def _check_fit(theirs: State, mine: State, plans: Collection[int]) -> None:
     ):
         if expected != found:
             raise StateMismatchError(what, expected=expected, found=found, remedy=remedy)
+    _check_lengths(theirs, mine)
     if theirs.plan not in plans:
         remedy = f"Install the release that saved the state, or a newer one; or {_STRICT_FALSE}"
         raise StateMismatchError("plan version", expected=theirs.plan, found=sorted(plans), remedy=remedy)
+
+
+def _check_lengths(theirs: State, mine: State) -> None:
+    expected, found = ([one.length for one in state.of_components] for state in (mine, theirs))
+    if expected and found and expected != found:
+        raise state_mismatch("lengths", f"{expected} records at last", found)
 
 
 def _with_sizes(mine: ShuffleForm, theirs: ShuffleForm, names: Collection[str]) -> ShuffleForm:
@@ -244,7 +282,8 @@ def _check_version(state: Mapping[Any, Any]) -> None:
 
 def _check_keys(state: Mapping[Any, Any]) -> None:
     wanted = {"version", "check", *_PARTS, *_OF_STEP_SIZES}
-    missing = sorted(wanted - {"weights", "step_records", "skip_list", *_OF_STEP_SIZES} - state.keys())
+    optional = {"weights", "step_records", "skip_list", "lengths", "n_stored", *_OF_STEP_SIZES}
+    missing = sorted(wanted - optional - state.keys())
     extra = sorted(map(str, state.keys() - wanted))
     if missing or extra:
         expected = ", ".join(missing or sorted(wanted))
@@ -334,5 +373,7 @@ _PARTS: dict[str, Callable[[Any], Any]] = {
     "step_sizes": lambda value: StepSizes.from_json(map(_list, _list(value))),
     "step_records": as_int,
     "skip_list": _text,
+    "lengths": lambda value: tuple(Epochs.from_json(map(_list, _list(one))) for one in _list(value)),
+    "n_stored": lambda value: tuple(map(_position, _list(value))),
 }
 _OF_STEP_SIZES = {"step_sizes", "step", "epoch", "batch_size", "world_size"}

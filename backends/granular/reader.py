@@ -107,13 +107,14 @@ class GranularReader(Reader, FilesPerField):
         return [(one.files.name, n, one.files.nbytes) for one, n in zip(self._sets, rows, strict=True)]
 
     def first(self, n: int, open_files: Callable[[Sequence[StoredFile]], Reader]) -> Reader | None:
-        """Return a reader of the datasets as they were with the first `n` rows; each bag of the last one ends with it."""
+        """Return a reader of the datasets as they were with the first `n` rows: the last bags end behind these."""
         assert self.spec is not None  # set in the constructor; for the type checker
         number = int(np.searchsorted(self._row_starts, n, side="right")) - 1
         sets, row = [one.files for one in self._sets[:number]], n - int(self._row_starts[number])
-        if row and (last := self._sets[number].first(row)) is None:
+        last = self._sets[number].first(row) if row else None
+        if row and last is None:
             return None
-        return GranularReader([*sets, last] if row else sets, self.spec)
+        return GranularReader(sets if last is None else [*sets, last], self.spec)
 
     # ---- extents
 

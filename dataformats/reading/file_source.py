@@ -7,7 +7,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,7 @@ from dataformats.errors import FormatError, SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces import Backend, BlobBackend, CachesIndexes, FilesPerField, Located, Reader
 from dataformats.interfaces.record_source import Fields, OnCorrupt
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading.blob_locations import BlobLocations, RecordRun
 from dataformats.reading.blob_reader import WHOLE_RECORDS, BlobReader, IndexDoubtError
 from dataformats.reading.dataset_schema import DatasetSchema, DeclaredSchema
@@ -192,12 +193,15 @@ class FileSource(DecodingSource):
     def fingerprint_of_first(self, n: int, n_stored: int | None = None) -> str | None:
         if n == len(self):
             return self.fingerprint
-        arguments = replace(self._arguments, counts=None, cache=None)
+        options = replace(self._arguments, counts=None)
+
+        def open_files(files: Sequence[StoredFile]) -> Reader:
+            return cast("Reader", self._backend.open(files, options, **options.backend_options))
+
         try:
-            reader = self._reader.first(n, lambda files: self._backend.open(files, arguments, **arguments.backend_options))
-            if reader is None:
-                return None
-            return files_fingerprint(self.format, BlobReader(reader, arguments.io, None, arguments.max_record_bytes))
+            found = self._reader.first(n, open_files)
+            blobs = None if found is None else BlobReader(found, options.io, None, options.max_record_bytes)
+            return None if blobs is None else files_fingerprint(self.format, blobs)
         except FormatError:
             return None
 

@@ -12,6 +12,7 @@ import torch.utils.data
 
 from dataformats.errors import StateMismatchError
 from dataformats.fork_hooks import cached_property
+from dataformats.loaders.epochs import Grown
 from dataformats.loaders.loader import Loader
 from dataformats.loaders.processes.pickling import by_value
 from dataformats.loaders.pytorch.map_dataset import dataloader_worker
@@ -114,13 +115,17 @@ class BatchDataset(torch.utils.data.IterableDataset[Any]):
         """Return the state in which the next iteration begins."""
         return self._loader.state_dict()
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], *, grown: Grown | None = None) -> None:
         """Make the next iteration continue from the state of `state_after`, `state_dict`, or a `Loader`.
+
+        Args:
+            state: The state.
+            grown: See `Loader.load_state_dict`.
 
         Raises:
             StateMismatchError: It is damaged, or its data, seed or shuffle differ.
         """
-        self._loader.load_state_dict(state)
+        self._loader.load_state_dict(state, grown=grown)
 
     def _check_division(self, processes: int) -> None:
         if processes > 1 and self._rank["world_size"] > 1:

@@ -12,6 +12,8 @@ from dataformats.errors import StateMismatchError
 from dataformats.integer_arguments import checked_int
 from dataformats.loaders.adapters import as_readable
 from dataformats.loaders.blocks import Blocks
+from dataformats.loaders.epochs import Grown
+from dataformats.loaders.growth import n_stored_of, with_growth
 from dataformats.loaders.plan import Plan, Shuffle
 from dataformats.loaders.record_read import shuffle_for
 from dataformats.loaders.skips import Skips
@@ -72,18 +74,20 @@ class PlanSampler(torch.utils.data.Sampler[int]):
         self._running: _Indices | None = None  # the latest iteration that gave an index
 
     def __len__(self) -> int:
-        """Return the number of records of a whole epoch."""
-        return self._plan.n
+        """Return the number of records of the whole epoch that the next iteration is in."""
+        _, first, stop = self._plan.epochs.at(self._begin)
+        return stop - first
 
     def __iter__(self) -> Iterator[int]:
         return _Indices(self)
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next iteration this epoch, or the rest of it if a state in it was loaded."""
-        if epoch != self._begin // self._plan.n:
-            self._begin = checked_int("epoch", epoch, 0) * self._plan.n
+        epochs = self._plan.epochs
+        if epoch != epochs.at(self._begin)[0]:
+            self._begin = epochs.first(checked_int("epoch", epoch, 0))
         # Lightning names the epoch after the workers of a DataLoader have taken their first indices of it.
-        if self._running is not None and self._running.first // self._plan.n != epoch:
+        if self._running is not None and epochs.at(self._running.first)[0] != epoch:
             self._running = None
 
     def state_dict(self) -> dict[str, Any]:
@@ -99,21 +103,31 @@ class PlanSampler(torch.utils.data.Sampler[int]):
         begin = self._begin if self._running is None else self._running.first
         return self._state(begin + checked_int("records", records, 0)).to_json()
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], *, grown: Grown | None = None) -> None:
         """Make the next iteration continue from a state of a sampler or a `Loader`.
+
+        Args:
+            state: The state.
+            grown: See `Loader.load_state_dict`.
 
         Raises:
             StateMismatchError: It is damaged, its data, seed or shuffle differ, or it leaves out positions or records.
         """
         loaded = validate(
-            state, self._state(0), any_order=self._any_order, any_sizes=self._any_sizes, any_skip_list=True
+            state,
+            self._state(0),
+            any_order=self._any_order,
+            any_sizes=self._any_sizes,
+            any_skip_list=True,
+            grow=lambda state: with_growth(state, self._source, self._source.fingerprint, grown),
         )
         remedy = "A sampler leaves out no positions and no records: continue with a Loader"
         if loaded.skips.ranges:
             raise StateMismatchError("number of skips", expected=0, found=len(loaded.skips.ranges), remedy=remedy)
         if loaded.skip_list:
             raise StateMismatchError("skip list", expected="none", found=loaded.skip_list, remedy=remedy)
-        self._plan = replace(self._plan, shuffle=Shuffle.from_json(loaded.shuffle))
+        epochs = (*loaded.lengths, *loaded.lengths)
+        self._plan = replace(self._plan, shuffle=Shuffle.from_json(loaded.shuffle), grown=epochs)
         self._begin, self._running = loaded.position, None
 
     def _run(self, indices: _Indices) -> None:
@@ -123,7 +137,8 @@ class PlanSampler(torch.utils.data.Sampler[int]):
     def _state(self, position: int) -> State:
         plan = self._plan
         fingerprint = self._source.fingerprint
-        return State(position, plan.seed, fingerprint, plan.shuffle.to_json(), plan.version, None, Skips())
+        state = State(position, plan.seed, fingerprint, plan.shuffle.to_json(), plan.version, None, Skips())
+        return replace(state, lengths=(plan.epochs,), n_stored=n_stored_of(self._source))
 
 
 class _Indices(Iterator[int]):
@@ -141,7 +156,7 @@ class _Indices(Iterator[int]):
         sampler = self._sampler
         if self.stop < 0:
             self.first = self.position = sampler._begin
-            self.stop = (self.first // len(sampler) + 1) * len(sampler)
+            self.stop = sampler._plan.epochs.at(self.first)[2]
             sampler._run(self)
         if self.position >= self.stop:
             raise StopIteration

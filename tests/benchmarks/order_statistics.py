@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.loaders.epochs import Epochs
 from dataformats.loaders.plan import Plan, Shuffle
 from dataformats.loaders.skips import Skips
 from dataformats.loaders.steps import Steps
@@ -138,7 +139,7 @@ def traffic_rows(n_ranks: int, groups: int) -> Iterator[tuple[str, str]]:
     n_nodes = n_ranks // RANKS_PER_NODE
     n = n_nodes * round(WINDOWS_PER_NODE * WINDOW_BLOCKS * TRAFFIC_BLOCK)
     plan = Plan.of_one(n, Shuffle.of("window", TRAFFIC_BLOCK, WINDOW_BLOCKS, groups), 0)
-    steps = Steps(n, TRAFFIC_BATCH * n_ranks, False, Skips(), plan.streams if groups > 1 else None)
+    steps = Steps(Epochs.of(n), TRAFFIC_BATCH * n_ranks, False, Skips(), plan.streams if groups > 1 else None)
     order, windows, blocks = plan.epoch(0, 0), set(), [np.zeros(0, np.int64) for _ in range(n_nodes)]
     position = 0
     while position < n:

@@ -12,7 +12,7 @@ import dataformats
 from dataformats import concat
 
 SPEC = {"id": "int64", "text": "bytes"}
-SHARDED = "tfrecord ofrecord ffrecord syrah granular jsonl mds parquet arrow webdataset array_record".split()
+FORMATS = ["tfrecord", "ofrecord", "ffrecord", "syrah", "granular", "jsonl", "mds", "parquet", "arrow", "webdataset"]
 GROWN = {"x.tfrecord": "tfrecord", "x.ofrecord": "ofrecord", "x": "granular"}
 
 
@@ -28,7 +28,7 @@ def write(path: Path, format: str, numbers: range, **options: Any) -> None:
             writer.append(value | {"text": value["text"].decode()} if spec["text"] == "utf8" else value)
 
 
-@pytest.mark.parametrize("format", SHARDED)
+@pytest.mark.parametrize("format", FORMATS)
 def test_shards(format: str, tmp_path: Path) -> None:
     write(tmp_path / "x", format, range(30), shard_records=10)
     before = dataformats.open(tmp_path / "x").fingerprint
@@ -82,8 +82,8 @@ def test_views(tmp_path: Path) -> None:
     before = [(view.fingerprint, len(view), view.n_stored) for view in views()]
     for name in ("x", "y"):
         write(tmp_path / f"{name}.tfrecord", "tfrecord", range(41, 90), append=True)
-    for view, (print, *lengths) in zip(views(), before, strict=True):
-        assert view.fingerprint_of_first(*lengths) == print != view.fingerprint
+    for view, (expected, *lengths) in zip(views(), before, strict=True):
+        assert view.fingerprint_of_first(*lengths) == expected != view.fingerprint
 
 
 def test_other_data_have_another_fingerprint(tmp_path: Path) -> None:
