@@ -48,6 +48,8 @@ class Epochs:
 
     lengths: tuple[tuple[int, int], ...]
 
+    _recent = (0, 0, 0)  # the last result of `at`, which is called for every batch; no field
+
     def __post_init__(self) -> None:
         ascending = all(one[0] < other[0] and 0 < one[1] < other[1] for one, other in pairwise(self.lengths))
         if not self.lengths or self.lengths[0][0] or not ascending or self.lengths[0][1] < 0:
@@ -87,12 +89,15 @@ class Epochs:
 
     def at(self, position: int) -> tuple[int, int, int]:
         """Return the epoch of a position: its number, its first position, and the first one behind it."""
-        first, number, length = self._last
-        if position < first:
-            first, number, length = self.runs[bisect_right(self.runs, position, key=_first) - 1]
+        recent = self._recent
+        if recent[1] <= position < recent[2]:
+            return recent
+        first, number, length = self.runs[bisect_right(self.runs, position, key=_first) - 1]
         passed = (position - first) // length
         first += passed * length
-        return number + passed, first, first + length
+        found = number + passed, first, first + length
+        object.__setattr__(self, "_recent", found)
+        return found
 
     def first(self, number: int) -> int:
         """Return the first position of an epoch."""
@@ -137,10 +142,6 @@ class Epochs:
                 runs.pop()
             runs.append((first + passed * before, number + passed, length))
         return runs
-
-    @cached_property
-    def _last(self) -> Run:
-        return self.runs[-1]
 
 
 def _first(run: Run) -> int:

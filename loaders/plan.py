@@ -115,7 +115,7 @@ class Plan:
         numbers = _checked(positions)
         if len(self.lengths) == 1 and len(numbers):
             epoch, first, stop = self.epochs.at(int(numbers.min()))
-            if int(numbers.max()) < stop and self._is_whole(epoch):
+            if int(numbers.max()) < stop and (not self.grown or self._is_whole(epoch)):
                 records = self.epoch(0, epoch).records(numbers - first, self.shuffle)
                 return Place(np.zeros_like(numbers), np.full_like(numbers, epoch), records)
         component, epochs, part, places = self.places(numbers)
@@ -138,7 +138,7 @@ class Plan:
         """
         if len(self.lengths) == 1 and len(positions):
             epoch, first, stop = self.epochs.at(int(positions[0]))
-            if int(positions[-1]) < stop and self._is_whole(epoch):
+            if int(positions[-1]) < stop and (not self.grown or self._is_whole(epoch)):
                 return None, self.epoch(0, epoch).records(positions - first, self.shuffle)
         place = self.locate(positions)
         return place.component, place.record
@@ -174,7 +174,7 @@ class Plan:
             epoch = int(epochs[rows][0])
             parts = self.grown[1 + component].parts(epoch)
             if len(parts) > 1:
-                name = self._name(component, epoch)
+                name = self.epoch(component, epoch).name
                 part[rows], places[rows] = split_places(places[rows], parts, self.shuffle, name)
         return epochs, part, places
 
@@ -185,18 +185,15 @@ class Plan:
     def epoch(self, component: int, epoch: int, part: int = 0) -> Epoch:
         """Return the order of an epoch of a component, or of a part of it: see `places`."""
         blocks = self.blocks[component] if self.blocks else None
-        name = self._name(component, epoch)
+        name = self.version, self.seed, epoch, component
         if not self.grown:
             return Epoch(self.lengths[component], name, blocks)
         end = next(end for _, begin, end in self.grown[1 + component].parts(epoch) if begin == part)
         return Epoch(end - part, (*name, part) if part else name, blocks and blocks.part(part, end), part)
 
-    def _name(self, component: int, epoch: int) -> tuple[int, ...]:
-        return self.version, self.seed, epoch, component
-
     def _is_whole(self, epoch: int) -> bool:
         """Return True if no records were appended during an epoch of the loader."""
-        return not self.grown or len(self.epochs.parts(epoch)) == 1
+        return len(self.epochs.parts(epoch)) == 1
 
     @cached_property
     def epochs(self) -> Epochs:
