@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import get_args
 
 from dataformats.errors import StateMismatchError
 from dataformats.interfaces.record_source import RecordSource
-from dataformats.loaders.adapters import Readable
+from dataformats.loaders.adapters import Readable, as_readable
 from dataformats.loaders.epochs import Epochs, Grown
 from dataformats.loaders.mixture import Mixture
 from dataformats.loaders.mixture_schedule import Schedule, checked_weights, epoch_length
@@ -119,5 +119,5 @@ def _appended(data: Data, before: Sequence[int]) -> str:
     return "; ".join(found)
 
 
-def _sources(data: Any) -> Sequence[Any]:
-    return data.sources if isinstance(data, Mixture) else (data,)
+def _sources(data: Data) -> Sequence[Readable]:
+    return [as_readable(one) for one in data.sources] if isinstance(data, Mixture) else [data]

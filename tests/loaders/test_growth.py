@@ -106,7 +106,7 @@ def test_component_of_a_mixture_grows(when: Any) -> None:
         return dataformats.mix({"a": list(range(n)), "b": list(range(500, 512))}, {"a": 3, "b": 1}, "first")
 
     one, same = loader(mixture(20), 6), loader(mixture(20), 5)
-    got = values(itertools.islice(one.forever(), 5))  # some of the second pass over a
+    got = values(itertools.islice(one.forever(), 6))  # some of the second pass over a
     resumed = loader(mixture(33), 4)
     resumed.load_state_dict(one.state_dict(), grown=when)
     got += values(itertools.islice(resumed.forever(), 60))
