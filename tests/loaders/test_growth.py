@@ -65,14 +65,15 @@ def test_this_epoch_ends_with_the_old_records(order: dict[str, Any]) -> None:
 @pytest.mark.parametrize("when", ["now", "next_epoch"])
 def test_past_positions_stay_exact(order: dict[str, Any], when: Any) -> None:
     """After two growths, on two ranks, `locate` and `trace` give what was received at each step."""
-    steps, state, n = [], None, 30
+    steps: list[list[tuple[int, int]]] = []
+    state: Any = None
     for n, ranks, batch_size in ((30, 1, 7), (44, 2, 3), (61, 2, 4)):
         run = [loader(records(n), batch_size, rank=rank, world_size=ranks, **order) for rank in range(ranks)]
         for one in run if state else ():
             one.load_state_dict(state, grown=when)
         received = itertools.islice(zip(*(one.forever() for one in run), strict=True), 4)
         steps += [
-            [(rank, one) for rank, batch in enumerate(step) for one in batch["value"].tolist()] for step in received
+            [(rank, value) for rank, batch in enumerate(step) for value in batch["value"].tolist()] for step in received
         ]
         state = run[0].state_dict()
         assert {json.dumps(one.state_dict()) for one in run} == {json.dumps(state)}

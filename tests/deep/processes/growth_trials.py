@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import dataformats
+from dataformats.loaders.epochs import Grown
 
 __all__ = ["main"]
 
@@ -132,7 +133,7 @@ class Stage(NamedTuple):
 
     position: int
     lengths: tuple[int, ...]
-    when: str | None
+    when: Grown | None
 
 
 class Run:
@@ -146,7 +147,7 @@ class Run:
     def __init__(self, rng: random.Random, folder: Path) -> None:
         names, shards = list(FORMATS), rng.random() < 0.5
         n_sources = rng.choice([1, 1, 2])
-        self.until = rng.choice(["first", "all", rng.randint(1, 150)])
+        self.until: str | int = ("first", "all", rng.randint(1, 150))[rng.randrange(3)]
         self.weights = [rng.randint(1, 5) for _ in range(n_sources)]
         self.data = []
         for number in range(n_sources):
@@ -183,9 +184,9 @@ class Run:
         marked = {name: view.map(partial(_marked, int(name))) for name, view in zip(names, views, strict=True)}
         return dataformats.mix(marked, dict(zip(names, self.weights, strict=True)), self.until)
 
-    def grow(self, rng: random.Random) -> str:
+    def grow(self, rng: random.Random) -> Grown:
         """Append records to some of the sources; return when they come."""
-        when = rng.choice(["now", "now", "next_epoch"])
+        when: Grown = "next_epoch" if rng.random() < 0.33 else "now"
         for number in rng.sample(range(len(self.data)), rng.randint(1, len(self.data))):
             self.data[number].grow(rng.choice([1, rng.randint(1, 90), rng.randint(1, 90)]))
         for oracle, one in zip(self.oracles, self.data, strict=True):
@@ -304,7 +305,7 @@ def trial(seed: int, tally: Tally, *, kills: bool) -> None:
         run = Run(rng, Path(name))
         for number in range(rng.randint(2, 5)):
             grown = run.grow(rng) if number and rng.random() < 0.75 else rng.choice([None, "now", "next_epoch"])
-            attempt = {
+            attempt: dict[str, Any] = {
                 "world_size": rng.randint(1, 4),
                 "batch_size": rng.randint(1, 40),
                 "workers": rng.randint(0, 2),

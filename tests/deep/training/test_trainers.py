@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(600)  # the programs import large libraries
 
 DIGITS = str(Path(__file__).parents[2] / "golden" / "real" / "digits-*.tfrecord")
 HEAD = f"""
-import json, logging, os, pathlib, sys
+import functools, json, logging, os, pathlib, sys
 import torch
 import dataformats
 
@@ -80,11 +80,14 @@ class Kill(lightning.Callback):
 
 quiet = {name: False for name in ("logger", "enable_progress_bar", "enable_model_summary", "enable_checkpointing")}
 
-def fit(to, checkpoint=None, batch_size=100, **more):
+def fit(to, checkpoint=None, batch_size=100, data=digits, grown=None, **more):
     trainer = lightning.Trainer(max_epochs=3, accelerator="cpu", **quiet, **more)
     model = Model()
+    loader = dataformats.Loader(data, batch_size, seed=1, to=to)
+    if grown:
+        loader.load_state_dict = functools.partial(loader.load_state_dict, grown=grown)
     try:
-        trainer.fit(model, dataformats.Loader(digits, batch_size, seed=1, to=to), ckpt_path=checkpoint)
+        trainer.fit(model, loader, ckpt_path=checkpoint)
     except Killed:
         pass
     return model.seen
@@ -104,6 +107,12 @@ if "LOCAL_RANK" not in os.environ:  # the second rank has only the last part
                 fit("torch", folder / "c.ckpt", 200)
             except dataformats.StateMismatchError as error:
                 found["other batch size"] = str(error)
+    found["growing"] = [fit("torch", data=digits[:1500], callbacks=[Kill("on_train_batch_end", 20)])]
+    found["growing"].append(fit("torch", folder / "c.ckpt", data=digits[:1797], grown="now"))
+    try:
+        fit("torch", folder / "c.ckpt", data=digits[:1797], grown="next_epoch")
+    except dataformats.StateMismatchError as error:
+        found["grown in the next epoch"] = str(error)
     found["validated"] = [validate(), validate(limit_val_batches=3)]
 
 class Seen(lightning.Callback):
@@ -134,6 +143,16 @@ def test_lightning_saves_and_resumes_the_loader(lightning: dict[str, Any], check
 
 def test_lightning_ends_no_epoch_elsewhere_after_a_resume(lightning: dict[str, Any]) -> None:
     assert "expected 100, found 200. Lightning counts batches" in lightning["other batch size"]
+
+
+def test_lightning_goes_on_with_appended_records(lightning: dict[str, Any]) -> None:
+    """Its second epoch, 1500 records when it was interrupted, has all 1797; so has its third one."""
+    first, rest = lightning["growing"]
+    assert first == [list(range(at, at + 100)) for at in range(0, 2000, 100)]
+    starts = [*range(2000, 3297, 100), *range(3297, 5094, 100)]
+    assert [batch[0] for batch in rest] == starts
+    assert [position for batch in rest for position in batch] == list(range(2000, 5094))
+    assert "Lightning would cut the longer epochs" in lightning["grown in the next epoch"]
 
 
 def test_lightning_validates_with_the_same_records(lightning: dict[str, Any]) -> None:
