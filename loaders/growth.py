@@ -30,7 +30,7 @@ _OTHER = (
 
 
 def begins_with(data: Data, fingerprint: str, sizes: Sequence[tuple[int, int]]) -> bool:
-    """Return True if data are those of a fingerprint and appended records.
+    """Return True if the first records of data have a fingerprint.
 
     Args:
         data: The data.
@@ -57,9 +57,9 @@ def with_growth(state: State, data: Data, fingerprint: str, grown: Grown | None)
         grown: When appended records come.
 
     Raises:
-        StateMismatchError: Records were appended, and `grown` is `None`; or the data are not those of the state and
-            appended records.
-        ValueError: `grown` is none of its values.
+        StateMismatchError: Records were appended, and `grown` is `None`; or the data do not begin with the records of
+            the state.
+        ValueError: `grown` is wrong.
     """
     if grown not in (None, *get_args(Grown)):
         raise ValueError(f"grown: expected 'now' or 'next_epoch', found {grown!r}")

@@ -521,14 +521,14 @@ class Loader:
         Args:
             state: The result of `state_dict`, before or after JSON.
             strict: False: take position, weights and skips even if the data, seed or shuffle differ.
-            grown: The data may have grown: records, in files that grew or in further ones, follow those of the state.
+            grown: The data may have grown: further records, in the same files or in new ones, follow the old ones.
                 `"now"`: the rest of this epoch and the new records come in one shuffled order; `"next_epoch"`: this
                 epoch ends with the old records. Each record comes once an epoch. The state keeps it. A component of a
                 mixture counts its own epochs.
 
         Raises:
             StateMismatchError: It is damaged, or its data, seed or shuffle differ; says which, and what to do.
-            ValueError: `grown` is none of its values, or `strict` is False, too.
+            ValueError: `grown` is wrong, or `strict` is False, too.
         """
         if grown is not None and not strict:
             raise ValueError("grown= compares the data with the state: pass it without strict=False")

@@ -146,7 +146,7 @@ class Plan:
     def places(self, positions: _Numbers) -> tuple[_Numbers, _Numbers, _Numbers, _Numbers]:
         """Return component, epoch, part, and place in the part's order, of each of these positions, int64[n] each.
 
-        A part is named by its first record: 0, or that of the records that were appended during the epoch.
+        The part is the number of its first record: 0, or the first record that was appended at some position.
 
         Args:
             positions: int64[n], each in `[0, 2**62)`.

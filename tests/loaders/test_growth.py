@@ -87,7 +87,7 @@ def test_past_positions_stay_exact(order: dict[str, Any], when: Any) -> None:
     assert last.step == len(steps)
 
 
-def test_state_of_then_traces_its_steps_in_data_that_grew(tmp_path: Path) -> None:
+def test_earlier_state_traces_its_steps_in_grown_data(tmp_path: Path) -> None:
     def write(numbers: range) -> Any:
         with dataformats.create(tmp_path / "x.tfrecord", append=True, spec={"value": "int64"}) as writer:
             writer.extend({"value": number} for number in numbers)
@@ -123,7 +123,7 @@ def test_component_of_a_mixture_grows(when: Any) -> None:
         loader(mixture(33)).load_state_dict(one.state_dict())
 
 
-def test_records_that_end_with_drop_last() -> None:
+def test_growth_with_drop_last() -> None:
     one = loader(records(30), 8, drop_last=True)
     assert len(values(one)) == 24
     assert len(values(itertools.islice(one, 1))) == 8
@@ -161,7 +161,7 @@ def test_unchanged_data_need_no_argument_and_ignore_it() -> None:
         assert same.state_dict() == state
 
 
-def test_records_that_wait_for_the_next_epoch_can_come_now() -> None:
+def test_waiting_records_can_come_now() -> None:
     _, state = interrupted(30, 3)
     waiting = loader(records(40))
     waiting.load_state_dict(state, grown="next_epoch")
@@ -185,7 +185,7 @@ def test_epochs_of_a_grown_run_can_be_set() -> None:
 # ---- errors
 
 
-def test_error_says_what_was_appended(tmp_path: Path) -> None:
+def test_error_names_appended_records(tmp_path: Path) -> None:
     def write(numbers: range) -> Any:
         with dataformats.create(
             tmp_path / "x", "tfrecord", append=True, spec={"value": "int64"}, shard_records=10

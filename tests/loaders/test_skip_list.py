@@ -104,6 +104,7 @@ def test_file_has_the_documented_content(tmp_path: Path) -> None:
         "fingerprint": source.state_dict()["fingerprint"],
         "records": [records],
         "positions": [[5, 9]],
+        "sizes": [[60, 60]],
     }
     loaded = SkipList.load(path)
     assert loaded.digest == found.digest

@@ -42,7 +42,7 @@ def test_shards(format: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", GROWN)
-def test_files_that_grow(name: str, tmp_path: Path) -> None:
+def test_growing_files(name: str, tmp_path: Path) -> None:
     path, prints = tmp_path / name, {}
     for begin, end in ((0, 70), (70, 71), (71, 200)):
         write(path, GROWN[name], range(begin, end), append=True)
@@ -53,7 +53,7 @@ def test_files_that_grow(name: str, tmp_path: Path) -> None:
     assert [value["id"] for value in grown] == [*range(200)]
 
 
-def test_lines_that_grow(tmp_path: Path) -> None:
+def test_growing_lines(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text('{"a": 1}\n{"a": 22}\n')
     before = dataformats.open(path).fingerprint

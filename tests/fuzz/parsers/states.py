@@ -9,19 +9,28 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from dataformats import Loader, mix
-from dataformats.loaders import skip_list, skips, state
+from dataformats.loaders import epochs, growth, skip_list, skips, state
 from tests.fuzz.parsers.engine import Files, Target
 from tests.fuzz.parsers.mutation import change_bytes, change_json
 
 __all__ = ["TARGETS"]
 
 
+OPTIONS: Sequence[dict[str, Any]] = ({"strict": False}, {"grown": "now"}, {"grown": "next_epoch"}, {})
+
+
+def _made(n: int) -> tuple[Loader, Loader]:
+    """Return a loader of `n` records, and one of a mixture that has these."""
+    mixture = mix({"a": [*range(n)], "b": [*range(10)], "none": []}, {"a": 3, "b": 1, "none": 0})
+    return Loader([*range(n)], 4, workers=0, shuffle="window", block_records=2), Loader(mixture, 4, workers=0)
+
+
 @functools.cache
 def _loaders() -> tuple[Loader, Loader]:
-    mixture = mix({"a": [*range(30)], "b": [*range(10)], "none": []}, {"a": 3, "b": 1, "none": 0})
-    return Loader([*range(20)], 4, workers=0, shuffle="window", block_records=2), Loader(mixture, 4, workers=0)
+    return _made(30)
 
 
 def _state(files: Files) -> None:
@@ -30,19 +39,23 @@ def _state(files: Files) -> None:
     except (ValueError, RecursionError):
         return
     for loader in _loaders():
-        for strict in (False, True):
-            loader.load_state_dict(given, strict=strict)
+        for options in OPTIONS:
+            loader.load_state_dict(given, **options)
             with suppress(ValueError):  # documented: all positions are skipped
                 next(iter(loader), None)  # an epoch may end at once
 
 
 def _state_seeds() -> list[Files]:
     found: list[Files] = []
-    for loader in _loaders():
+    for before, between, loader in zip(_made(15), _made(20), _loaders(), strict=True):
         loader.skip(8, 12)
         for _ in range(2):
             next(iter(loader))
-            found.append({"state.json": json.dumps(loader.state_dict()).encode()})
+            next(iter(before))
+            found += [{"state.json": json.dumps(one.state_dict()).encode()} for one in (loader, before)]
+        between.load_state_dict(before.state_dict(), grown="now")
+        next(iter(between))
+        found.append({"state.json": json.dumps(between.state_dict()).encode()})
     return found
 
 
@@ -73,7 +86,13 @@ def _skip_list_seeds() -> list[Files]:
 
 
 TARGETS: Sequence[Target] = (
-    Target("state", _state, _state_seeds, (state, skips), {".json": (_sealed_state, _sealed_state, change_bytes)}),
+    Target(
+        "state",
+        _state,
+        _state_seeds,
+        (state, skips, epochs, growth),
+        {".json": (_sealed_state, _sealed_state, change_bytes)},
+    ),
     Target(
         "skip_list",
         _skip_list,
