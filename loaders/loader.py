@@ -27,12 +27,13 @@ from dataformats.loaders.blocks import Blocks
 from dataformats.loaders.epochs import Grown
 from dataformats.loaders.growth import begins_with, n_stored_of, with_growth
 from dataformats.loaders.mixture import Mixture
+from dataformats.loaders.next_use import PlannedUse
 from dataformats.loaders.pack import Pack
 from dataformats.loaders.plan import Place, Plan, Shuffle
 from dataformats.loaders.prefetch_session import PrefetchSession, StartMethod
 from dataformats.loaders.prefetcher import BatchTask, BuiltBatch
 from dataformats.loaders.quarantine import Quarantined, quarantine_entry
-from dataformats.loaders.ranks import nodes_of, resolve
+from dataformats.loaders.ranks import nodes_of, resolve, streams_of_node
 from dataformats.loaders.read_ahead import ReadAhead
 from dataformats.loaders.record_read import block_cache_for, shuffle_for
 from dataformats.loaders.rng import Randomness
@@ -457,7 +458,7 @@ class Loader:
         if not self._knows_groups and plan.shuffle.kind == "window":
             groups = world_size if any(plan.blocks) else nodes_of(world_size)  # each process decodes its blocks
             plan = replace(plan, shuffle=replace(plan.shuffle, groups=groups))
-        self._follow(plan, world_size)
+        self._follow(plan, rank, world_size)
         return rank, world_size
 
     @cached_property
@@ -482,13 +483,17 @@ class Loader:
         size = self._step_sizes.at(position)
         return size.step + self._steps_of(size).between(size.position, position)
 
-    def _follow(self, plan: Plan, world_size: int) -> None:
+    def _follow(self, plan: Plan, rank: int, world_size: int) -> None:
         """Build batches in the order of this plan."""
         # While appended records come, each stream of windows is two.
         streams = replace(plan.shuffle, groups=plan.shuffle.groups * (2 if plan.grown else 1))
         cache = block_cache_for(self._sources, streams, world_size)
         is_ahead = cache is not None or (any(plan.blocks) and plan.shuffle.kind != "global")
-        ahead = ReadAhead(self._sources, plan, cache) if is_ahead else None
+        next_use = None
+        if cache is not None:
+            streams = streams_of_node(rank, world_size, plan.shuffle.groups)
+            next_use = PlannedUse(self._sources, plan, streams, cache.block_bytes, repeats=not self._resume)
+        ahead = ReadAhead(self._sources, plan, cache, next_use) if is_ahead else None
         self._plan, self._builder = plan, replace(self._builder, plan=plan, ahead=ahead)
 
     def _commit(self, built: BuiltBatch, begin: float) -> None:
@@ -557,7 +562,7 @@ class Loader:
         self.__dict__.pop("_steps", None)  # the next use makes them anew
         if plan != self._plan:
             self._session.close()  # its workers have the old plan
-            self._follow(plan, self.__dict__.get("_rank", (0, 1))[1])
+            self._follow(plan, *self.__dict__.get("_rank", (0, 1)))
         if loaded.step_sizes or loaded.step:
             self._begin_steps(loaded.step_sizes, loaded.position, loaded.step)
         else:  # a sampler counts no steps: they have been of this size

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from dataformats.integer_arguments import as_int
 from dataformats.storage.remote.node_folder import LOCAL_SIZES
 
-__all__ = ["nodes_of", "processes_of_accelerate", "resolve"]
+__all__ = ["nodes_of", "processes_of_accelerate", "resolve", "streams_of_node"]
 
 _LOG = logging.getLogger("dataformats")
 _WARNED = threading.Event()  # once a process
@@ -86,6 +86,15 @@ def nodes_of(world_size: int) -> int:
     if local.isdecimal() and int(local) > 0:
         return max(1, world_size // int(local))
     return min(int(nodes), world_size) if nodes.isdecimal() and int(nodes) > 0 else world_size
+
+
+def streams_of_node(rank: int, world_size: int, groups: int) -> range:
+    """Return the streams of windows that the ranks of this node read; all if no launcher says which these are."""
+    if not any(name in os.environ for name in (*LOCAL_SIZES, "SLURM_STEP_NUM_NODES")):
+        return range(groups)
+    nodes = nodes_of(world_size)
+    node = rank * nodes // world_size
+    return range(node * groups // nodes, -(-(node + 1) * groups // nodes))
 
 
 def processes_of_accelerate(dataset: Any) -> int:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.loaders.adapters import Readable
+from dataformats.loaders.next_use import PlannedUse
 from dataformats.loaders.plan import Plan
 from dataformats.loaders.shuffle import group_rows
 from dataformats.storage.remote.block_cache import BlockCache, reading_through
@@ -55,13 +56,19 @@ class ReadAhead:
         sources: The components of the plan.
         plan: Maps positions to records; in windows, or in order.
         cache: Has room for these windows of remote files; `None` if sources keep decoded blocks alone.
+        next_use: Gets what is read, for the disk under the cache.
     """
 
-    def __init__(self, sources: Sequence[Readable], plan: Plan, cache: BlockCache | None) -> None:
+    def __init__(
+        self, sources: Sequence[Readable], plan: Plan, cache: BlockCache | None, next_use: PlannedUse | None = None
+    ) -> None:
         self._sources = sources
         self._plan = plan
         self._mean_bytes = [one.mean_record_bytes if isinstance(one, RecordSource) else 0.0 for one in sources]
         self.cache: BlockCache | None = cache
+        self._next_use = next_use
+        if cache is not None:
+            cache.next_use = next_use
         self._forget()
         after_fork(self, "_forget")
 
@@ -74,7 +81,7 @@ class ReadAhead:
         self._running = 0  # threads
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ReadAhead, (self._sources, self._plan, self.cache)
+        return ReadAhead, (self._sources, self._plan, self.cache, self._next_use)
 
     def reach(self, positions: NDArray[np.int64]) -> None:
         """Fetch the windows of these positions, which are read now, and then the windows after them.
@@ -82,10 +89,14 @@ class ReadAhead:
         It waits for the first ones, because many small requests take longer than a few large ones.
         """
         windows = self._windows(positions)
-        wanted = windows + [behind for window in windows if (behind := self._next(window)) is not None]
+        behind = [self._next(window) for window in windows]
+        # If a batch has the end of a window, the one after the next would push out its other records.
+        is_late = [window in behind and len(window.places) > len(positions) for window in windows]
+        wanted = windows + [one for one, late in zip(behind, is_late, strict=True) if one is not None and not late]
         with self._changed:
             if any(window not in self._begun for window in wanted):
                 self._begun = [*self._begun, *wanted][-3 * len(wanted) :]
+                self._note_use(int(positions[0]), windows, wanted)
                 # Also those that are fetched, but not those under way: else the cache would drop them for new ones.
                 self._todo = deque(one for one in wanted if one in self._todo or not self._left.get(one))
                 self._left = {one: self._left.get(one) or 1 for one in wanted}
@@ -158,6 +169,26 @@ class ReadAhead:
             epoch, behind = epoch + 1, places[0] % places.step
         (found,) = self._ranges(component, epoch, part, np.array([behind]))
         return _Window(component, epoch, part, found)
+
+    def _note_use(self, position: int, windows: list[_Window], wanted: list[_Window]) -> None:
+        """Note which windows a disk has to keep: the next one, which is not in memory yet.
+
+        Other processes that share the disk may still read this one, and the one before.
+        """
+        if self._next_use is None or self.cache is None:
+            return
+        for component in {window.component for window in windows}:
+            n = self._plan.lengths[component]
+            now, all_wanted, begun = (
+                [(epoch * n + places[0], epoch * n + places.stop) for one, epoch, places in some if one == component]
+                for some in (windows, wanted, self._begun)
+            )
+            count = min(first for first, _ in now)
+            if self.cache.is_shared:
+                begin = end = min(first for first, _ in begun)
+            else:
+                begin, end = min(stop for _, stop in now), max(stop for _, stop in all_wanted)
+            self._next_use.move(component, position, count, begin, end)
 
     def _parts_of(self, window: _Window) -> deque[_Part]:
         component, epoch, part, places = window

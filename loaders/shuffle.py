@@ -148,13 +148,26 @@ class Epoch(NamedTuple):
             blocks, starts, _ = self._line(self.blocks, shuffle)
             slot = np.searchsorted(starts, line, side="right") - 1
             return np.add(self.blocks.starts[blocks[slot]], line - starts[slot], dtype=np.int64)
-        block = min(shuffle.block_records, self.n)
-        n_blocks = -(-self.n // block)
-        lacking = n_blocks * block - self.n
-        blocks_key = key_of(*self.name, "blocks")
-        short = int(permute_back([n_blocks - 1], n_blocks, blocks_key)[0])
+        blocks_key, block, n_blocks, short, lacking = self._slots(shuffle)
         slot, record = np.divmod(line + lacking * (line >= (short + 1) * block - lacking), block)
         return np.add(permute(slot, n_blocks, blocks_key) * block, record, dtype=np.int64)
+
+    def _slots(self, shuffle: Shuffle) -> tuple[tuple[int, int], int, int, int, int]:
+        """Return the key of the line, the records of a block, the number of blocks, and `short` and `lacking`."""
+        block = min(shuffle.block_records, self.n)
+        n_blocks = -(-self.n // block)
+        blocks_key = key_of(*self.name, "blocks")
+        short = int(permute_back([n_blocks - 1], n_blocks, blocks_key)[0])
+        return blocks_key, block, n_blocks, short, n_blocks * block - self.n
+
+    def block_places(self, blocks: _Numbers, shuffle: Shuffle) -> _Numbers:
+        """Return the place, int64[m], of each of these blocks of a window order: if its window were not shuffled."""
+        blocks_key, block, n_blocks, short, lacking = self._slots(shuffle)
+        slot = permute_back(blocks, n_blocks, blocks_key)
+        line = slot * block - lacking * (slot > short)
+        firsts = self._first_of(np.arange(shuffle.groups), shuffle)
+        stream = np.searchsorted(firsts, line, side="right") - 1
+        return np.add((line - firsts[stream]) * shuffle.groups, stream, dtype=np.int64)
 
 
 def group_rows(*columns: _Numbers) -> Iterator[slice | NDArray[np.intp]]:

@@ -31,6 +31,7 @@ from dataformats.interfaces.codec import ArrayCodec, Codec, FieldCodecs, RecordC
 from dataformats.interfaces.field_operation import Decode, FieldOperation
 from dataformats.interfaces.file_writer import BlobWriter, FieldsWriter, FilePlace, FileWriter
 from dataformats.interfaces.reader import (
+    BlobStarts,
     Check,
     Extents,
     Fetch,
@@ -63,6 +64,7 @@ __all__ = [
     "ArrayCodec",
     "Backend",
     "BlobBackend",
+    "BlobStarts",
     "BlobWriter",
     "Blobs",
     "BlockTable",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "BlobStarts",
     "Check",
     "Extents",
     "Fetch",
@@ -112,6 +113,20 @@ class Located:
 
     extents: Extents
     counts: NDArray[np.int64] | None = None
+
+
+class BlobStarts(NamedTuple):
+    """Where records begin in a file.
+
+    Attributes:
+        file: The file.
+        rows: int64[n], the rows of the records among those that were asked for, ascending.
+        offsets: int64[n], the first byte of each of them in the file.
+    """
+
+    file: StoredFile
+    rows: NDArray[np.int64]
+    offsets: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
+    from dataformats.interfaces.reader import BlobStarts
     from dataformats.reading.conditions import Where
     from dataformats.reading.field_operations import DecodingSource
     from dataformats.reading.stats import FieldStats
@@ -256,6 +257,10 @@ class RecordSource(ABC):
         """
         origins = [self.origin(index) for index in indices.tolist()]
         return [("" if origin is None else origin[0], -1) for origin in origins]
+
+    def blob_starts(self, indices: NDArray[np.int64]) -> Iterator[BlobStarts]:
+        """Yield where these records begin in each file that has some of them, or some of their fields; reads none."""
+        return iter(())
 
     def present_fields(self, index: int) -> dict[str, bool | range]:
         """Return the fields of record `index`: field to True, or to the range of a sequence's elements."""

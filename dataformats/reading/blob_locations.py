@@ -10,11 +10,19 @@ from numpy.typing import NDArray
 
 from dataformats.batch import Blobs
 from dataformats.errors import FormatError
-from dataformats.interfaces import Located, RecordChunk
+from dataformats.interfaces import BlobStarts, Located, RecordChunk
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.reference_read import Fetched
 
-__all__ = ["BlobLocations", "RecordRun", "positions_except", "sound_blobs", "split_at_problems", "subset"]
+__all__ = [
+    "BlobLocations",
+    "RecordRun",
+    "blob_starts",
+    "positions_except",
+    "sound_blobs",
+    "split_at_problems",
+    "subset",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +100,21 @@ class BlobLocations:
             return self.files[0].name, 0
         offset = int(extents.offset[blob]) if extents.fetch is None else None
         return self.files[extents.file[blob]].name, offset
+
+
+def blob_starts(files: Sequence[StoredFile], located: Mapping[str, Located]) -> Iterator[BlobStarts]:
+    """Yield where records that were located begin in each file, for each field."""
+    for one in located.values():
+        extents, counts = one.extents, one.counts
+        if extents.fetch is not None:
+            continue
+        rows = np.arange(len(extents)) if counts is None else np.flatnonzero(counts)
+        blobs = rows if counts is None else (np.cumsum(counts) - counts)[rows]
+        order = np.argsort(extents.file[blobs], kind="stable")
+        changes = np.flatnonzero(np.diff(extents.file[blobs][order])) + 1
+        for here in np.split(order, changes) if len(order) else ():
+            first = blobs[here]
+            yield BlobStarts(files[extents.file[first[0]]], rows[here], extents.offset[first] - extents.head)
 
 
 def positions_except(n: int, left_out: Mapping[int, object]) -> NDArray[np.int64]:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from dataformats.batch import RecordBatch, concat_columns, take_column
 from dataformats.errors import SpecError
 from dataformats.interfaces.declared_spec import declared_spec
+from dataformats.interfaces.reader import BlobStarts
 from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.scan import as_indices, digest_of
@@ -114,6 +115,12 @@ class _Concatenated(DecodingSource):
         for part, here in owners:
             lengths[here] = self._parts[part].lengths_of(numbers[here] - self._starts[part], field)
         return lengths
+
+    def blob_starts(self, indices: NDArray[np.int64]) -> Iterator[BlobStarts]:
+        numbers, owners = self._owners(indices)
+        for part, here in owners:
+            for file, rows, offsets in self._parts[part].blob_starts(numbers[here] - self._starts[part]):
+                yield BlobStarts(file, here[rows], offsets)
 
     def with_spec(self, spec: SpecLike) -> DecodingSource:
         return _Concatenated([part.with_spec(spec) for part in self._parts])

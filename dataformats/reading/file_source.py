@@ -17,10 +17,10 @@ from dataformats.batch.value_slices import join_blobs
 from dataformats.columns.batch_decoder import DECODE_ERRORS, BatchDecoder, Mask
 from dataformats.errors import FormatError, SpecError
 from dataformats.fork_hooks import after_fork
-from dataformats.interfaces import Backend, BlobBackend, CachesIndexes, FilesPerField, Located, Reader
+from dataformats.interfaces import Backend, BlobBackend, BlobStarts, CachesIndexes, FilesPerField, Located, Reader
 from dataformats.interfaces.record_source import Fields, OnCorrupt
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.reading.blob_locations import BlobLocations, RecordRun
+from dataformats.reading.blob_locations import BlobLocations, RecordRun, blob_starts
 from dataformats.reading.blob_reader import WHOLE_RECORDS, BlobReader, IndexDoubtError
 from dataformats.reading.dataset_schema import DatasetSchema, DeclaredSchema
 from dataformats.reading.decode_fallback import OnFailure, decode, decode_fetched
@@ -173,6 +173,10 @@ class FileSource(DecodingSource):
         places = BlobLocations(self._reader.files, self._locate(indices, indices, fields), {})
         found = (places.place(row) for row in range(len(indices)))
         return [(path, -1 if offset is None else offset) for path, offset in found]
+
+    def blob_starts(self, indices: NDArray[np.int64]) -> Iterator[BlobStarts]:
+        fields = WHOLE_RECORDS if self._reader.spec is None else self._schema.decoder.all_fields
+        return blob_starts(self._reader.files, self._locate(indices, indices, fields))
 
     def __len__(self) -> int:
         if self._n is None:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from dataformats.batch import RecordBatch, take_column
 from dataformats.errors import Remedy, SpecError, UnknownNameError
 from dataformats.interfaces.declared_spec import declared_spec
+from dataformats.interfaces.reader import BlobStarts
 from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.key_join import MatchedView
@@ -120,6 +121,9 @@ class _Joined(DecodingSource):
 
     def places_of(self, indices: NDArray[np.int64]) -> list[tuple[str, int]]:
         return self._parts[0].places_of(indices)
+
+    def blob_starts(self, indices: NDArray[np.int64]) -> Iterator[BlobStarts]:
+        return (found for part in self._parts for found in part.blob_starts(indices))
 
     def with_spec(self, spec: SpecLike) -> DecodingSource:
         spec = Spec(spec)

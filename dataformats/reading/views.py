@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import RecordBatch
 from dataformats.errors import SpecError
+from dataformats.interfaces.reader import BlobStarts
 from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
 from dataformats.reading.conditions import Condition, Where, condition_of
 from dataformats.reading.field_operations import DecodingSource
@@ -149,6 +150,9 @@ class _View(DecodingSource):
     def places_of(self, indices: NDArray[np.int64]) -> list[tuple[str, int]]:
         return self._parent.places_of(indices)
 
+    def blob_starts(self, indices: NDArray[np.int64]) -> Iterator[BlobStarts]:
+        return self._parent.blob_starts(indices)
+
     def __len__(self) -> int:
         return len(self._parent)
 
@@ -261,6 +265,9 @@ class TakeView(_View):
 
     def places_of(self, indices: NDArray[np.int64]) -> list[tuple[str, int]]:
         return self._parent.places_of(self._to_parent(indices)[1])
+
+    def blob_starts(self, indices: NDArray[np.int64]) -> Iterator[BlobStarts]:
+        return self._parent.blob_starts(self._to_parent(indices)[1])
 
     def with_spec(self, spec: SpecLike) -> DecodingSource:
         return TakeView(self._parent.with_spec(spec), self._order)

@@ -14,7 +14,7 @@ from multiprocessing.context import get_spawning_popen
 from typing import Any, NamedTuple
 
 from dataformats.fork_hooks import after_fork
-from dataformats.storage.remote.disk_blocks import FILE_BYTES, PAGE_BYTES, DiskBlocks
+from dataformats.storage.remote.disk_blocks import FILE_BYTES, PAGE_BYTES, DiskBlocks, NextUse
 from dataformats.storage.remote.node_folder import NodeFolder
 from dataformats.storage.remote.range_requests import get_ranges
 
@@ -75,7 +75,12 @@ class BlockCache:
         limit_bytes: The most bytes that are kept between reads. A read of more is not cached.
         block_bytes: The size of a block. Only powers of two from `PAGE_BYTES` to `FILE_BYTES` are kept on a disk.
         name: The same on all processes that share blocks; `None`: this process shares none yet.
+
+    Attributes:
+        next_use: Says which blocks a disk should keep, for reads through this cache; `None`: the last ones.
     """
+
+    next_use: NextUse | None = None
 
     def __init__(self, limit_bytes: int, block_bytes: int, name: str | None = None) -> None:
         self.limit_bytes = limit_bytes
@@ -101,6 +106,11 @@ class BlockCache:
         """False once far more was requested than used: the records lie scattered, and are read better one by one."""
         used, requested = self._counts
         return bool(requested <= self.limit_bytes + 2 * used)
+
+    @property
+    def is_shared(self) -> bool:
+        """True if other processes may read the blocks that this one puts on a disk."""
+        return self._name is not None
 
     def __reduce__(self) -> tuple[Any, ...]:
         if get_spawning_popen() is not None:  # pickled for worker processes
@@ -185,14 +195,14 @@ class BlockCache:
                 for key in run.keys:
                     del portion[key]
         with suppress(Exception):  # a read raises it
-            self._get(portion)
+            self._get(portion, is_fetch=True)
 
     def _keys(self, file: Any, offset: int, length: int) -> list[_Block]:
         first, last = offset // self.block_bytes, (offset + length - 1) // self.block_bytes
         key = file.cache_key
         return [_Block(key, number) for number in range(first, last + 1)]
 
-    def _get(self, wanted: Mapping[_Block, Any]) -> _Answers:
+    def _get(self, wanted: Mapping[_Block, Any], *, is_fetch: bool = False) -> _Answers:
         """Return these blocks; request those that are neither here nor requested by another thread."""
         found: _Answers = {}
         waiting: dict[_Block, Future[_Answers]] = {}
@@ -202,7 +212,8 @@ class BlockCache:
             for key, file in wanted.items():
                 block = self._blocks.get(key)
                 if block is not None:
-                    self._blocks.move_to_end(key)
+                    if is_fetch or self.next_use is None:  # a plan fetches blocks in the order in which it reads them
+                        self._blocks.move_to_end(key)
                     found[key] = block
                 elif key in self._pending:
                     waiting[key] = self._pending[key]
@@ -218,20 +229,22 @@ class BlockCache:
                 answers = dict.fromkeys(mine, error) | answers
                 raise
             finally:
-                self._settle({key: answers.get(key) or _lost(key) for key in mine}, stored, call)
+                is_next = is_fetch or self.next_use is None
+                self._settle({key: answers.get(key) or _lost(key) for key in mine}, stored, call, is_next=is_next)
             found |= answers
         # Every block that this thread requested is settled, so threads never wait for each other in a circle.
         for key, other in waiting.items():
             found[key] = other.result()[key]
         return found
 
-    def _settle(self, answers: _Answers, stored: set[_Block], call: Future[_Answers]) -> None:
-        """Keep the blocks, drop the oldest, and wake the threads that wait."""
+    def _settle(self, answers: _Answers, stored: set[_Block], call: Future[_Answers], *, is_next: bool) -> None:
+        """Keep the blocks, drop the oldest, and wake the threads that wait; blocks that are not next are the oldest."""
         with self._lock:
             for key, answer in answers.items():
                 del self._pending[key]
                 if not isinstance(answer, BaseException) and not (self._shared is not None and key in stored):
                     self._blocks[key] = answer
+                    self._blocks.move_to_end(key, last=is_next)
                     self._n_bytes += len(answer)
             while self._n_bytes > self.limit_bytes:
                 self._n_bytes -= len(self._blocks.popitem(last=False)[1])
@@ -301,6 +314,7 @@ class BlockCache:
     def _request(self, runs: Sequence[_Run], answers: _Answers, stored: set[_Block]) -> None:
         """Request runs of blocks, with one call for each file system, and keep them on their disks."""
         by_system: dict[int, list[_Run]] = {}
+        plan = current_cache()
         for run in runs:
             by_system.setdefault(id(run.file.fs), []).append(run)
         for group in by_system.values():
@@ -313,7 +327,8 @@ class BlockCache:
                     continue
                 self._counts[1] += len(answer)
                 answers.update(zip(run.keys, self._cut(answer, len(run.keys)), strict=True))
-                if run.disk is not None and run.disk.put(run.file.cache_key, run.span[0], answer):
+                next_use = None if plan is None or run.disk is self._shared else plan.next_use
+                if run.disk is not None and run.disk.put(run.file.cache_key, run.span[0], answer, next_use):
                     stored.update(run.keys)
 
     def _runs(self, blocks: Mapping[_Block, Any]) -> list[_Run]:

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.kernels import crc32, crc32_extents
 from dataformats.storage.file_lock import NO_LINK, FileLock
+from dataformats.storage.holes import free_ranges
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["FILE_BYTES", "PAGE_BYTES", "DiskBlocks"]
+__all__ = ["FILE_BYTES", "PAGE_BYTES", "DiskBlocks", "NextUse", "PageUses", "digest_of_key"]
 
 PAGE_BYTES = 4 * 2**10
 """A part of a file on the disk that has a checksum, and is there or missing."""
@@ -37,13 +39,44 @@ _SEEDS = np.arange(_N_PAGES, dtype=np.uint32) * np.uint32(0x9E3779B1)
 _MOST_FILES = 2**31  # files of one number wait for each other
 
 
+class PageUses(NamedTuple):
+    """When pages of files on the disk are used next: ranges of pages, which cover each file.
+
+    Attributes:
+        rows: int64[n], the row of the file, ascending.
+        begins: int64[n], its first page.
+        ends: int64[n], the page behind its last one.
+        uses: float64[n], when they are used next: a smaller number is sooner, `inf` is unknown.
+    """
+
+    rows: NDArray[np.int64]
+    begins: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    uses: NDArray[np.float64]
+
+
+class NextUse(Protocol):
+    """Says when parts of remote files are read next, as a loader knows from its plan. Thread-safe."""
+
+    def __call__(self, digest: str, numbers: NDArray[np.int64], *, is_read: bool = False) -> PageUses | None:
+        """Return the next use of the pages of some files on the disk; `None` if it is unknown.
+
+        Args:
+            digest: `digest_of_key` of the remote file.
+            numbers: int64[n], which MiB of the remote file each has.
+            is_read: True: these pages are being read, and the use after that is meant.
+        """
+        ...
+
+
 class DiskBlocks:
     """Pages of remote files. Thread-safe.
 
     A file has the pages of a MiB of a remote file at their places, and behind them a checksum of each: CRC-32 of name,
     number and bytes, or 0 for a page that is missing. A checksum is written after its page, and pages never change. So
     processes need no lock to read and to write, and a page that a killed process left incomplete, or that was damaged,
-    is a missing page. If the files exceed the limit, the least recently used are deleted, by one process at a time.
+    is a missing page. If the files exceed the limit, one process at a time deletes the least recently used ones; if it
+    knows the next use of pages, it then deletes those of the latest use, and leaves holes for them.
 
     Args:
         folder: Made if it is missing. Other files in it are left alone.
@@ -57,6 +90,8 @@ class DiskBlocks:
         self.folder = folder
         self.limit_bytes = limit_bytes
         self._unchecked_bytes = limit_bytes // 16  # written since the size of the folder was last computed
+        self._found_bytes = 0  # since then
+        self._horizon = math.inf  # then, files of this next use or a later one were deleted
         folder.mkdir(parents=True, exist_ok=True)
         self._claims = -1
         with suppress(OSError):  # another user made it
@@ -96,6 +131,7 @@ class DiskBlocks:
                 with suppress(OSError):
                     os.utime(descriptor)  # it was used now
         whole = [one[0] if len(one) == 1 else b"".join(one) for one in found]
+        self._found_bytes += sum(map(len, whole))
         return [data if len(data) == length else None for data, (_, length) in zip(whole, ranges, strict=True)]
 
     def has(self, key: Sequence[str], offset: int, length: int) -> bool:
@@ -113,28 +149,51 @@ class DiskBlocks:
                 return False
         return True
 
-    def put(self, key: Sequence[str], offset: int, data: bytes | memoryview) -> bool:
+    def put(
+        self, key: Sequence[str], offset: int, data: bytes | memoryview, next_use: NextUse | None = None
+    ) -> bool:
         """Keep a range of a file; return False if the disk has no room for all of it, which is no error of the read.
 
         Args:
             key: Identifies the file and its version.
             offset: The first byte: a multiple of `PAGE_BYTES`.
             data: The bytes: they end at such a multiple, or with the file.
+            next_use: Says what is read next; `None`: the least recently used files give way.
         """
-        at = 0
+        at, is_whole = 0, True
         while at < len(data):
             file, begin = divmod(offset + at, FILE_BYTES)
             part = memoryview(data)[at : at + FILE_BYTES - begin]
             unchecked = self._unchecked_bytes
-            if unchecked >= self.limit_bytes // 16 and not self._evict() and unchecked >= self.limit_bytes // 8:
+            if unchecked >= self.limit_bytes // 16 and not self._evict(next_use) and unchecked >= self.limit_bytes // 8:
                 return False  # another process deletes files for a long time
+            kept = [(0, len(part))] if next_use is None else self._admitted(key, file, begin, len(part), next_use)
             try:
-                self._write(_name(key, file), begin, part)
+                for first, end in kept:
+                    self._write(_name(key, file), begin + first, part[first:end])
             except OSError:
                 return False
+            is_whole &= kept == [(0, len(part))]
             self._unchecked_bytes += len(part) + PAGE_BYTES  # with the checksums
             at += len(part)
-        return True
+        return is_whole
+
+    def _admitted(
+        self, key: Sequence[str], file: int, begin: int, length: int, next_use: NextUse
+    ) -> list[tuple[int, int]]:
+        """Return the ranges of a part that are used before the pages that were deleted a moment ago."""
+        is_recent = self._found_bytes < self.limit_bytes // 16
+        uses = next_use(digest_of_key(key), np.array([file]), is_read=True) if is_recent else None
+        if uses is None or self._horizon == math.inf:
+            return [(0, length)]
+        places = (np.stack([uses.begins, uses.ends], 1)[uses.uses < self._horizon] * PAGE_BYTES - begin).tolist()
+        kept: list[tuple[int, int]] = []
+        for first, end in ((max(first, 0), min(end, length)) for first, end in places):
+            if first < end and kept and kept[-1][1] == first:
+                kept[-1] = kept[-1][0], end
+            elif first < end:
+                kept.append((first, end))
+        return kept
 
     def _write(self, name: str, begin: int, part: memoryview) -> None:
         page = begin // PAGE_BYTES
@@ -167,37 +226,78 @@ class DiskBlocks:
             with suppress(OSError):
                 fcntl.lockf(self._claims, fcntl.LOCK_UN, *_claimed(key, offset, length))
 
-    def _evict(self) -> bool:
+    def _evict(self, next_use: NextUse | None) -> bool:
         """Bring the files below the limit, unless another process does; return True if this one did."""
         try:
             lock = FileLock(self.folder / "lock", create=True)
         except OSError:
             return False
         try:
-            self._unchecked_bytes = 0
-            self._delete_oldest()
+            self._unchecked_bytes = self._found_bytes = 0
+            self._delete_some(next_use)
         finally:
             lock.release()
         return True
 
-    def _delete_oldest(self) -> None:
-        """Delete the least recently used files until a sixteenth of the limit is free."""
-        files = []
+    def _delete_some(self, next_use: NextUse | None) -> None:
+        """Delete pages until a sixteenth of the limit is free."""
+        found: list[tuple[int, int, str]] = []
         for entry in os.scandir(self.folder):
             with suppress(OSError):  # deleted meanwhile
                 if entry.name.endswith(_SUFFIX):
                     info = entry.stat(follow_symlinks=False)
-                    files.append((info.st_mtime_ns, getattr(info, "st_blocks", 2048) * 512, entry.path))
-        total = sum(size for _, size, _ in files)
-        for _, size, path in sorted(files):
-            if total <= self.limit_bytes - self.limit_bytes // 16:
-                break
+                    found.append((info.st_mtime_ns, getattr(info, "st_blocks", 2048) * 512, entry.name))
+        found.sort()
+        sizes = np.array([size for _, size, _ in found], np.int64)
+        excess = int(sizes.sum()) - (self.limit_bytes - self.limit_bytes // 16)
+        self._horizon = math.inf
+        if excess <= 0:
+            return
+        uses, n_bytes, n_pages = self._uses([name for _, _, name in found], sizes, next_use)
+        order = np.argsort(-uses.uses, kind="stable")  # the least recently used first
+        chosen = order[: np.searchsorted(np.cumsum(n_bytes[order]), excess) + 1]
+        self._horizon = float(uses.uses[chosen[-1]])
+        chosen.sort()
+        for rows in np.split(chosen, np.flatnonzero(np.diff(uses.rows[chosen])) + 1):
+            row = uses.rows[rows[0]]
+            ranges = np.stack([uses.begins[rows], uses.ends[rows]], 1).tolist()
+            is_whole = n_pages[row] * PAGE_BYTES <= n_bytes[rows].sum()
             with suppress(OSError):
-                os.unlink(path)
-            total -= size
+                path = self.folder / found[row][2]
+                if is_whole or not _punch(path, ranges):
+                    os.unlink(path)
+
+    def _uses(
+        self, names: list[str], sizes: NDArray[np.int64], next_use: NextUse | None
+    ) -> tuple[PageUses, NDArray[np.int64], NDArray[np.int64]]:
+        """Return the next use of all pages of files, the bytes that each of these ranges has, and the pages of each."""
+        n_pages = np.zeros(len(names), np.int64)
+        planned: list[tuple[PageUses, NDArray[np.int64]]] = []
+        parts = sorted((*name.removesuffix(_SUFFIX).partition("-"), row) for row, name in enumerate(names))
+        files = (part for part in parts if next_use is not None and part[2].isdecimal())
+        for _, group in groupby(files, itemgetter(0)):
+            digests, _, numbers, rows = zip(*group, strict=True)
+            found = None if next_use is None else next_use(digests[0], np.array(numbers, np.int64))
+            if found is None:
+                continue
+            here = np.array(rows)
+            before = np.zeros((len(rows), _N_PAGES + 1), np.int64)  # present pages before each page
+            for row, name in enumerate(names[row] for row in rows):
+                with suppress(OSError), _opened(self.folder / name, os.O_RDONLY) as descriptor:
+                    np.cumsum(_stored_sums(descriptor) != 0, out=before[row, 1:])
+            n_pages[here] = before[:, -1]
+            n_bytes = (before[found.rows, found.ends] - before[found.rows, found.begins]) * PAGE_BYTES
+            some = n_bytes > 0
+            planned.append((PageUses(here[found.rows[some]], *(column[some] for column in found[1:])), n_bytes[some]))
+        others = np.flatnonzero(n_pages == 0)
+        whole = PageUses(others, others * 0, others * 0 + _N_PAGES, np.full(len(others), np.inf))
+        planned.insert(0, (whole, sizes[others]))
+        columns: Any = (np.concatenate(column) for column in zip(*(uses for uses, _ in planned), strict=True))
+        return PageUses(*columns), np.concatenate([n_bytes for _, n_bytes in planned]), n_pages
 
     def _path(self, name: str) -> Path:
-        return self.folder / (hashlib.blake2b(name.encode(), digest_size=20).hexdigest() + _SUFFIX)
+        key, _, number = name.rpartition("\n")
+        return self.folder / f"{_digest(key)}-{number}{_SUFFIX}"
 
     def __del__(self, close: Any = os.close) -> None:  # `os` may be gone when Python ends
         if getattr(self, "_claims", -1) >= 0:
@@ -217,6 +317,23 @@ def _stored_sums(descriptor: int) -> NDArray[np.uint32]:
     """Return the checksums of all pages, 0 for those that are missing."""
     n_bytes = _N_PAGES * _SUM_BYTES
     return np.frombuffer(os.pread(descriptor, n_bytes, FILE_BYTES).ljust(n_bytes, b"\0"), np.uint32)
+
+
+def _punch(path: Path, ranges: Sequence[tuple[int, int]]) -> bool:
+    """Make ranges of pages missing, and free their room; return False if the file system cannot."""
+    with _opened(path, os.O_RDWR) as descriptor:
+        for begin, end in ranges:
+            os.pwrite(descriptor, bytes((end - begin) * _SUM_BYTES), FILE_BYTES + begin * _SUM_BYTES)
+        return free_ranges(descriptor, [(begin * PAGE_BYTES, (end - begin) * PAGE_BYTES) for begin, end in ranges])
+
+
+def digest_of_key(key: Sequence[str]) -> str:
+    """Return the text that names of files on the disk begin with, if they have parts of a remote file."""
+    return _digest("\n".join(key))
+
+
+def _digest(key: str) -> str:
+    return hashlib.blake2b(key.encode(), digest_size=20).hexdigest()
 
 
 def _name(key: Sequence[str], file: int) -> str:
