@@ -167,33 +167,24 @@ class DiskBlocks:
             unchecked = self._unchecked_bytes
             if unchecked >= self.limit_bytes // 16 and not self._evict(next_use) and unchecked >= self.limit_bytes // 8:
                 return False  # another process deletes files for a long time
-            kept = [(0, len(part))] if next_use is None else self._admitted(key, file, begin, len(part), next_use)
-            try:
-                for first, end in kept:
-                    self._write(_name(key, file), begin + first, part[first:end])
-            except OSError:
-                return False
-            is_whole &= kept == [(0, len(part))]
+            if next_use is None or self._admits(key, file, begin + len(part) // 2, next_use):
+                try:
+                    self._write(_name(key, file), begin, part)
+                except OSError:
+                    return False
+            else:
+                is_whole = False
             self._unchecked_bytes += len(part) + PAGE_BYTES  # with the checksums
             at += len(part)
         return is_whole
 
-    def _admitted(
-        self, key: Sequence[str], file: int, begin: int, length: int, next_use: NextUse
-    ) -> list[tuple[int, int]]:
-        """Return the ranges of a part that are used before the pages that were deleted a moment ago."""
-        is_recent = self._found_bytes < self.limit_bytes // 16
+    def _admits(self, key: Sequence[str], file: int, middle: int, next_use: NextUse) -> bool:
+        """Return False if a part with this middle is used later than pages that were deleted a moment ago."""
+        is_recent = self._found_bytes < self.limit_bytes // 16 and self._horizon < math.inf
         uses = next_use(digest_of_key(key), np.array([file]), is_read=True) if is_recent else None
-        if uses is None or self._horizon == math.inf:
-            return [(0, length)]
-        places = (np.stack([uses.begins, uses.ends], 1)[uses.uses < self._horizon] * PAGE_BYTES - begin).tolist()
-        kept: list[tuple[int, int]] = []
-        for first, end in ((max(first, 0), min(end, length)) for first, end in places):
-            if first < end and kept and kept[-1][1] == first:
-                kept[-1] = kept[-1][0], end
-            elif first < end:
-                kept.append((first, end))
-        return kept
+        if uses is None:
+            return True
+        return bool(uses.uses[np.flatnonzero(uses.begins <= middle // PAGE_BYTES)[-1]] < self._horizon)
 
     def _write(self, name: str, begin: int, part: memoryview) -> None:
         page = begin // PAGE_BYTES
@@ -253,47 +244,46 @@ class DiskBlocks:
         self._horizon = math.inf
         if excess <= 0:
             return
-        uses, n_bytes, n_pages = self._uses([name for _, _, name in found], sizes, next_use)
-        order = np.argsort(-uses.uses, kind="stable")  # the least recently used first
-        chosen = order[: np.searchsorted(np.cumsum(n_bytes[order]), excess) + 1]
-        self._horizon = float(uses.uses[chosen[-1]])
-        chosen.sort()
-        for rows in np.split(chosen, np.flatnonzero(np.diff(uses.rows[chosen])) + 1):
-            row = uses.rows[rows[0]]
-            ranges = np.stack([uses.begins[rows], uses.ends[rows]], 1).tolist()
-            is_whole = n_pages[row] * PAGE_BYTES <= n_bytes[rows].sum()
+        table, n_pages = self._uses([name for _, _, name in found], sizes, next_use)
+        table = table[np.argsort(-table[:, 3], kind="stable")]  # of equal ones, the least recently used first
+        chosen = table[: np.searchsorted(np.cumsum(table[:, 4]), excess) + 1]
+        self._horizon = float(chosen[-1, 3])
+        chosen = chosen[np.argsort(chosen[:, 0], kind="stable")]
+        for ranges in np.split(chosen, np.flatnonzero(np.diff(chosen[:, 0])) + 1):
+            row = int(ranges[0, 0])
+            path, is_whole = self.folder / found[row][2], ranges[:, 4].sum() >= n_pages[row] * PAGE_BYTES
             with suppress(OSError):
-                path = self.folder / found[row][2]
-                if is_whole or not _punch(path, ranges):
+                if is_whole or not _punch(path, ranges[:, 1:3].astype(int).tolist()):
                     os.unlink(path)
 
     def _uses(
         self, names: list[str], sizes: NDArray[np.int64], next_use: NextUse | None
-    ) -> tuple[PageUses, NDArray[np.int64], NDArray[np.int64]]:
-        """Return the next use of all pages of files, the bytes that each of these ranges has, and the pages of each."""
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Return the columns of `PageUses` for files, and the bytes that these pages have; and how many each file has.
+
+        Files of which nothing is known come first, whole, and with 0 pages.
+        """
         n_pages = np.zeros(len(names), np.int64)
-        planned: list[tuple[PageUses, NDArray[np.int64]]] = []
+        tables: list[NDArray[np.float64]] = []
         parts = sorted((*name.removesuffix(_SUFFIX).partition("-"), row) for row, name in enumerate(names))
         files = (part for part in parts if next_use is not None and part[2].isdecimal())
         for _, group in groupby(files, itemgetter(0)):
             digests, _, numbers, rows = zip(*group, strict=True)
-            found = None if next_use is None else next_use(digests[0], np.array(numbers, np.int64))
-            if found is None:
+            uses = None if next_use is None else next_use(digests[0], np.array(numbers, np.int64))
+            if uses is None:
                 continue
-            here = np.array(rows)
             before = np.zeros((len(rows), _N_PAGES + 1), np.int64)  # present pages before each page
-            for row, name in enumerate(names[row] for row in rows):
-                with suppress(OSError), _opened(self.folder / name, os.O_RDONLY) as descriptor:
+            for row, number in enumerate(rows):
+                with suppress(OSError), _opened(self.folder / names[number], os.O_RDONLY) as descriptor:
                     np.cumsum(_stored_sums(descriptor) != 0, out=before[row, 1:])
-            n_pages[here] = before[:, -1]
-            n_bytes = (before[found.rows, found.ends] - before[found.rows, found.begins]) * PAGE_BYTES
-            some = n_bytes > 0
-            planned.append((PageUses(here[found.rows[some]], *(column[some] for column in found[1:])), n_bytes[some]))
+            n_pages[list(rows)] = before[:, -1]
+            n_bytes = (before[uses.rows, uses.ends] - before[uses.rows, uses.begins]) * PAGE_BYTES
+            table = np.column_stack([np.array(rows)[uses.rows], uses.begins, uses.ends, uses.uses, n_bytes])
+            tables.append(table[n_bytes > 0])
         others = np.flatnonzero(n_pages == 0)
-        whole = PageUses(others, others * 0, others * 0 + _N_PAGES, np.full(len(others), np.inf))
-        planned.insert(0, (whole, sizes[others]))
-        columns: Any = (np.concatenate(column) for column in zip(*(uses for uses, _ in planned), strict=True))
-        return PageUses(*columns), np.concatenate([n_bytes for _, n_bytes in planned]), n_pages
+        none, all_pages = np.zeros(len(others)), np.full(len(others), _N_PAGES)
+        others_table = np.column_stack([others, none, all_pages, none + np.inf, sizes[others]])
+        return np.concatenate([others_table, *tables]), n_pages
 
     def _path(self, name: str) -> Path:
         key, _, number = name.rpartition("\n")
