@@ -486,11 +486,11 @@ class Loader:
     def _follow(self, plan: Plan, rank: int, world_size: int) -> None:
         """Build batches in the order of this plan."""
         # While appended records come, each stream of windows is two.
-        streams = replace(plan.shuffle, groups=plan.shuffle.groups * (2 if plan.grown else 1))
-        cache = block_cache_for(self._sources, streams, world_size)
+        shuffle = replace(plan.shuffle, groups=plan.shuffle.groups * (2 if plan.grown else 1))
+        cache = block_cache_for(self._sources, shuffle, world_size)
         is_ahead = cache is not None or (any(plan.blocks) and plan.shuffle.kind != "global")
         next_use = None
-        if cache is not None:
+        if cache is not None and not plan.grown:
             streams = streams_of_node(rank, world_size, plan.shuffle.groups)
             next_use = PlannedUse(self._sources, plan, streams, cache.block_bytes, repeats=not self._resume)
         ahead = ReadAhead(self._sources, plan, cache, next_use) if is_ahead else None

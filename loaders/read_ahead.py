@@ -180,7 +180,7 @@ class ReadAhead:
         for component in {window.component for window in windows}:
             n = self._plan.lengths[component]
             now, all_wanted, begun = (
-                [(epoch * n + places[0], epoch * n + places.stop) for one, epoch, places in some if one == component]
+                [(epoch * n + places[0], epoch * n + places.stop) for one, epoch, _, places in some if one == component]
                 for some in (windows, wanted, self._begun)
             )
             count = min(first for first, _ in now)

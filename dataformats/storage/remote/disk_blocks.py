@@ -149,9 +149,7 @@ class DiskBlocks:
                 return False
         return True
 
-    def put(
-        self, key: Sequence[str], offset: int, data: bytes | memoryview, next_use: NextUse | None = None
-    ) -> bool:
+    def put(self, key: Sequence[str], offset: int, data: bytes | memoryview, next_use: NextUse | None = None) -> bool:
         """Keep a range of a file; return False if the disk has no room for all of it, which is no error of the read.
 
         Args:
