@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from dataformats.codecs.video_packets import DoubtError, VideoPackets
 from dataformats.errors import MissingExtraError, SpecError
-from dataformats.interfaces import Codec
+from dataformats.interfaces import Codec, SequenceCodec
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FPS", "MAX_FRAMES", "MAX_FRAME_PIXELS", "MAX_PIXELS", "MP4", "WEBM", "Container", "Video"]
+__all__ = ["FPS", "MAX_FRAMES", "MAX_FRAME_PIXELS", "MAX_PIXELS", "MP4", "WEBM", "Container", "Video", "video_of"]
 
 FPS = Fraction(20)
 """Frames a second unless a type says otherwise: Granular's default."""
@@ -36,6 +39,8 @@ MAX_FRAME_PIXELS = 2**25
 
 MAX_FRAMES = 2**20
 """The limit of decoded frames."""
+
+_MOST_WORK = 8  # times `max_pixels`: the most pixels that are decoded for frames of a clip, with those that they need
 
 _RATE = re.compile(r"\d{1,6}(\.\d{1,6}|/\d{1,6})?")
 _BOX = struct.Struct(">I4s")  # size with this header, type: ISO/IEC 14496-12, 4.2; size 1: 64 bits follow; 0: the rest
@@ -65,7 +70,7 @@ class Container:
     check: Callable[[bytes], None]
 
 
-class Video(Codec):
+class Video(SequenceCodec):
     """Videos of one file format.
 
     Args:
@@ -119,41 +124,121 @@ class Video(Codec):
         Raises:
             MissingExtraError: PyAV is not installed.
         """
+        with self._opened(blob) as (file, track):
+            pixels = _Pixels(self.max_pixels)
+            for picture in self._all(file, track, self.max_pixels):
+                pixels.add(picture)
+        return pixels.array()
+
+    def decode_part(self, blob: bytes, part: range) -> NDArray[np.uint8]:
+        """Return the frames of `part` that the video has: uint8 (m, h, w, 3)."""
+        return self.decode_chosen(blob, lambda n: np.array([at for at in part if 0 <= at < n], np.int64))
+
+    def decode_chosen(self, blob: bytes, choose: Callable[[int], NDArray[np.int64]]) -> NDArray[np.uint8]:
+        """Return some frames, decoded with no more others than they need.
+
+        Damage elsewhere in the video is not noticed.
+
+        Args:
+            blob: The video.
+            choose: Returns int64[m], numbers in `[0, n)`, for a video of `n` frames; repeats are allowed. It may be called
+                again, and then returns the same ones.
+
+        Returns:
+            uint8 (m, h, w, 3).
+
+        Raises:
+            MissingExtraError: PyAV is not installed.
+        """
+        most = _MOST_WORK * self.max_pixels
+        try:
+            with self._opened(blob) as (file, track):
+                packets = VideoPackets.read(file, track, len(blob), MAX_FRAMES, most)
+                numbers = choose(len(packets.times))
+                while True:
+                    try:
+                        return self._picked(numbers, partial(packets.frames, track.codec_context))
+                    except DoubtError as doubt:
+                        packets.begin_earlier(doubt)
+        except (DoubtError, _pyav(self.name).FFmpegError):
+            pass
+        with self._opened(blob) as (file, track):
+            numbers = choose(sum(1 for _ in self._all(file, track, most)))
+        with self._opened(blob) as (file, track):
+            return self._picked(numbers, lambda _: enumerate(self._all(file, track, most)))
+
+    def _picked(
+        self, numbers: NDArray[np.int64], decode: Callable[[NDArray[np.int64]], Iterable[tuple[int, Any]]]
+    ) -> NDArray[np.uint8]:
+        """Return these frames, out of those that `decode` yields for the wanted numbers, with their numbers."""
+        wanted, rows = np.unique(numbers if len(numbers) else np.zeros(1, np.int64), return_inverse=True)
+        missing = set(wanted.tolist())
+        pixels = _Pixels(self.max_pixels)
+        for number, picture in decode(wanted):
+            if number in missing:
+                pixels.add(picture)
+                missing.remove(number)
+        return pixels.array()[rows[: len(numbers)]]
+
+    @contextmanager
+    def _opened(self, blob: bytes) -> Iterator[tuple[Any, Any]]:
+        """Open a video: its file and its first stream of pictures."""
         self.container.check(blob)
         av = _pyav(self.name)
         try:
-            return self._decoded(av, blob)
+            with av.open(BytesIO(blob), format=self.container.reader, options=_READING, io_open=_refuse_to_open) as file:
+                if not file.streams.video:
+                    raise ValueError("the file has no video stream")
+                track = file.streams.video[0]
+                _check_size(track.codec_context.height, track.codec_context.width)
+                track.codec_context.options = _DECODING
+                track.codec_context.thread_count = 1
+                yield file, track
         except av.error.MemoryError as error:  # raised by FFmpeg for an implausible size in the data
             raise ValueError(f"the video states a size that it cannot have: {error}") from error
 
-    def _decoded(self, av: Any, blob: bytes) -> NDArray[np.uint8]:
-        with av.open(BytesIO(blob), format=self.container.reader, options=_READING, io_open=_refuse_to_open) as file:
-            if not file.streams.video:
-                raise ValueError("the file has no video stream")
-            track = file.streams.video[0]
-            _check_size(track.codec_context.height, track.codec_context.width)
-            track.codec_context.options = _DECODING
-            track.codec_context.thread_count = 1
-            return self._joined(file.decode(track))
+    def _all(self, file: Any, track: Any, most_pixels: int) -> Iterator[Any]:
+        """Yield all frames; the number of them in the file's header is not trusted."""
+        n_pixels = 0
+        for n_frames, picture in enumerate(file.decode(track), 1):
+            n_pixels += picture.height * picture.width
+            if n_frames > MAX_FRAMES or n_pixels > most_pixels:
+                raise ValueError(f"expected at most {most_pixels} pixels in at most {MAX_FRAMES} frames, found more")
+            yield picture
 
-    def _joined(self, pictures: Iterator[Any]) -> NDArray[np.uint8]:
-        # The frame count in the file's header is not trusted: the buffer grows with each frame.
-        size: tuple[int, int] | None = None
-        buffer, n_frames = bytearray(), 0
-        for n_frames, picture in enumerate(pictures, 1):
-            found = picture.height, picture.width
-            size = size or found
-            if found != size or picture.is_corrupt:
-                raise ValueError(f"frame {n_frames - 1} is {'damaged' if found == size else 'of another size'}")
-            _check_size(*found)
-            if n_frames > MAX_FRAMES or n_frames * found[0] * found[1] > self.max_pixels:
-                raise ValueError(
-                    f"expected at most {self.max_pixels} pixels in at most {MAX_FRAMES} frames, found more"
-                )
-            buffer += picture.to_ndarray(format="rgb24").reshape(-1).data
-        if size is None:
+
+class _Pixels:
+    """The pixels of decoded frames: the buffer grows with each frame."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._size: tuple[int, int] | None = None
+        self._buffer, self._n_frames = bytearray(), 0
+        self._converter: Any = None
+
+    def add(self, picture: Any) -> None:
+        """Add a frame.
+
+        Raises:
+            ValueError: It is damaged, of another size, or one too many.
+        """
+        found = picture.height, picture.width
+        self._size = self._size or found
+        if found != self._size or picture.is_corrupt:
+            raise ValueError(f"frame {self._n_frames} is {'damaged' if found == self._size else 'of another size'}")
+        _check_size(*found)
+        self._n_frames += 1
+        if self._n_frames * found[0] * found[1] > self._most:
+            raise ValueError(f"expected at most {self._most} pixels in the frames, found more")
+        self._converter = self._converter or _pyav("").video.reformatter.VideoReformatter()  # one for all: it has tables
+        converted = self._converter.reformat(picture, format="rgb24")
+        self._buffer += converted.to_ndarray().reshape(-1).data
+
+    def array(self) -> NDArray[np.uint8]:
+        """Return uint8 (n, h, w, 3)."""
+        if self._size is None:
             raise ValueError("the video has no frames")
-        return np.frombuffer(buffer, np.uint8).reshape(n_frames, *size, 3)
+        return np.frombuffer(self._buffer, np.uint8).reshape(self._n_frames, *self._size, 3)
 
 
 def _rate(name: str, args: Sequence[str]) -> Fraction:
@@ -237,3 +322,19 @@ MP4 = Video(Container("mp4", "mp4", "h264", _check_mp4))
 
 WEBM = Video(Container("webm", "webm", "vp9", _check_webm))
 """WebM, VP9."""
+
+
+def video_of(blob: bytes, max_pixels: int | None = None) -> Video:
+    """Return the codec of a video, by its first bytes.
+
+    Args:
+        blob: The bytes of the video.
+        max_pixels: The most pixels that it decodes; `None`: 2^29.
+
+    Raises:
+        ValueError: The bytes are no such video.
+    """
+    for start, codec in ((blob[4:8] == b"ftyp", MP4), (blob.startswith(_EBML), WEBM)):
+        if start:
+            return Video(codec.container, max_pixels=max_pixels or codec.max_pixels)
+    raise ValueError(f"expected the bytes of an MP4, WebM or Matroska video, found {blob[:12]!r}")

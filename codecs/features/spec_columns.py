@@ -23,11 +23,11 @@ from dataformats.codecs.features.list_kinds import (
 from dataformats.codecs.features.missing_field_error import MissingFieldError
 from dataformats.codecs.features.stored_feature import FeatureColumn
 from dataformats.columns.codec_resolver import holds_numbers
-from dataformats.columns.field_decoder import renumber_errors
+from dataformats.columns.field_decoder import decode_part, renumber_errors
 from dataformats.columns.masks import check_part, elements_of, insert_missing
 from dataformats.columns.numbers import NumberColumn, offsets_of
 from dataformats.errors import CodecError, Remedy, SpecError
-from dataformats.interfaces import FieldCodecs
+from dataformats.interfaces import FieldCodecs, SequenceCodec
 from dataformats.spec import Type
 
 if TYPE_CHECKING:
@@ -156,9 +156,12 @@ def _decoded(codecs: FieldCodecs, target: Target, stored: FeatureColumn, part: r
     _check_counts(target, BYTES, stored, size, kind.dims[0] if kind.dims else 1)
     if part is None:
         return codecs.decode(kind, stored.blobs(), stored.counts if kind.dims else None, field=target.name)
-    if not kind.dims:
-        raise SpecError(f"cannot take elements {part} of {kind}", field=target.name)
     blobs = stored.blobs()
+    if not kind.dims:
+        codec = codecs.codec(kind.element)
+        if isinstance(codec, SequenceCodec):
+            return decode_part(codec, blobs, None, part, target.name)
+        return elements_of(codecs.decode(kind, blobs, field=target.name), part, target.name)
     values = Ragged(np.arange(len(blobs)), offsets_of(stored.counts))
     picked = cast("Ragged", elements_of(values, part, target.name, size))
     free = Type(kind.codec, kind.args, (None, *kind.dims[1:]))

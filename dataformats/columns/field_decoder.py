@@ -15,8 +15,9 @@ from dataformats.batch.value_slices import SplitBlobs, ValueSlice
 from dataformats.columns.masks import check_part, elements_of, insert_missing
 from dataformats.columns.numbers import NumberCodec, NumberColumn, check_counts, offsets_of, record_of
 from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError
-from dataformats.interfaces import ArrayCodec, Codec, FieldCodecs
+from dataformats.interfaces import ArrayCodec, Codec, FieldCodecs, SequenceCodec
 from dataformats.spec import Type
+from dataformats.storage.threads import for_each
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,6 +28,7 @@ __all__ = [
     "check_dims",
     "column_decoder",
     "conform",
+    "decode_part",
     "error_message",
     "renumber_errors",
     "value_decoder",
@@ -113,13 +115,19 @@ class FieldDecoder:
             part: The elements to take of each record.
         """
         if not self.kind.optional:
-            return _taken(self._conformed(self._decode(blobs, counts, self._name)), part, self._name)
+            return self._part(blobs, counts, part)
         present = np.ones(len(blobs), np.bool_) if counts is None else counts > 0
         if isinstance(part, range):
             check_part(part, np.where(present, np.iinfo(np.int64).max, 0), str(self._name))
         with renumber_errors(np.flatnonzero(present)):
-            column = _taken(self._conformed(self._decode(blobs, None, self._name)), part, self._name)
+            column = self._part(blobs, None, part)
         return insert_missing(column, present, optional=True)
+
+    def _part(self, blobs: Blobs, counts: NDArray[np.int64] | None, part: bool | range) -> Column:
+        if isinstance(part, range) and isinstance(self._codec, SequenceCodec) and not self.kind.dims:
+            return decode_part(self._codec, blobs, counts, part, self._name)
+        column = self._conformed(self._decode(blobs, counts, self._name))
+        return elements_of(column, part, str(self._name)) if isinstance(part, range) else column
 
     def value_slice(self, blobs: Blobs) -> ValueSlice | None:
         """Return the slice to read apart from blobs like these."""
@@ -141,8 +149,30 @@ class FieldDecoder:
         return column if self._declared is None else conform(column, self._declared, field=self._name)
 
 
-def _taken(column: Column, part: bool | range, field: str | None) -> Column:
-    return elements_of(column, part, str(field)) if isinstance(part, range) else column
+def decode_part(
+    codec: SequenceCodec, blobs: Blobs, counts: NDArray[np.int64] | None, part: range, field: str | None
+) -> Column:
+    """Return the elements `part` of each value, decoded without the others: a list.
+
+    Args:
+        codec: Decodes the values.
+        blobs: One blob for each record.
+        counts: int64[n], blobs of each record; `None`: one each.
+        part: The elements.
+        field: The field's name, for errors.
+
+    Raises:
+        IndexError: A value has too few elements.
+        CodecError: A blob does not decode, or there are too few or too many.
+    """
+    if counts is not None:
+        check_counts(Type(codec.name), counts, field)
+    column = _decode_elements(codec, blobs, None, field, part)
+    fewest = min(map(len, column), default=len(part))
+    if fewest < len(part):
+        row = next(row for row, value in enumerate(column) if len(value) == fewest)
+        raise IndexError(f"field {str(field)!r}: {part} goes past the elements of record {row} of this read")
+    return column
 
 
 def _decode_single(
@@ -178,13 +208,18 @@ def renumber_errors(owners: NDArray[np.int64] | Sequence[int]) -> Iterator[None]
         raise error.at(int(owners[error.index])) from error.__cause__
 
 
-def _decode_elements(codec: Codec, blobs: Blobs, counts: NDArray[np.int64] | None, field: str | None) -> Column:
+def _decode_elements(
+    codec: Codec, blobs: Blobs, counts: NDArray[np.int64] | None, field: str | None, part: range | None = None
+) -> Column:
+    decode: Callable[[bytes], Any] = codec.decode
+    if part is not None and isinstance(codec, SequenceCodec):
+        decode = functools.partial(codec.decode_part, part=part)
     try:
-        column = codec.decode_batch(blobs)
+        column = codec.decode_batch(blobs) if part is None else _decode_each(decode, blobs)
     except (MemoryError, MissingExtraError):
         raise  # the machine or the installation causes these, not a record
     except Exception as error:
-        culprit, cause = _first_failure(codec, blobs)
+        culprit, cause = _first_failure(decode, blobs)
         raise CodecError(
             error_message(cause or error),
             codec=codec.name,
@@ -198,10 +233,20 @@ def _decode_elements(codec: Codec, blobs: Blobs, counts: NDArray[np.int64] | Non
     return column
 
 
-def _first_failure(codec: Codec, blobs: Blobs) -> tuple[int | None, Exception | None]:
+def _decode_each(decode: Callable[[bytes], Any], blobs: Blobs) -> list[Any]:
+    found: list[Any] = [None] * len(blobs)
+
+    def decode_row(row: int) -> None:
+        found[row] = decode(blobs[row])
+
+    for_each(decode_row, len(blobs))
+    return found
+
+
+def _first_failure(decode: Callable[[bytes], Any], blobs: Blobs) -> tuple[int | None, Exception | None]:
     for row, blob in enumerate(blobs):
         try:
-            codec.decode(blob)
+            decode(blob)
         except MemoryError:
             raise
         except Exception as error:

@@ -27,7 +27,7 @@ from dataformats.interfaces.capabilities import (
     ResumesFinishedFiles,
     WritesSingleValues,
 )
-from dataformats.interfaces.codec import ArrayCodec, Codec, FieldCodecs, RecordCodec, RecordCoder
+from dataformats.interfaces.codec import ArrayCodec, Codec, FieldCodecs, RecordCodec, RecordCoder, SequenceCodec
 from dataformats.interfaces.field_operation import Decode, FieldOperation
 from dataformats.interfaces.file_writer import BlobWriter, FieldsWriter, FilePlace, FileWriter
 from dataformats.interfaces.reader import (
@@ -111,6 +111,7 @@ __all__ = [
     "Registry",
     "ResumesFinishedFiles",
     "RowTable",
+    "SequenceCodec",
     "SequentialReader",
     "ShardSalvage",
     "SniffResult",

@@ -22,6 +22,7 @@ __all__ = [
     "FieldCodecs",
     "RecordCodec",
     "RecordCoder",
+    "SequenceCodec",
 ]
 
 
@@ -94,6 +95,17 @@ class ArrayCodec(Codec):
     @abstractmethod
     def decode_split(self, split: SplitBlobs) -> Column | None:
         """Return the column, made of `split.rows`; `None` if the blobs must be decoded whole."""
+
+
+class SequenceCodec(Codec):
+    """A codec of sequences, such as the frames of a video, that decodes a few of their elements in less time.
+
+    A mask of a read may have a range for such a field: `src[5, {"video": range(32, 48)}]`.
+    """
+
+    @abstractmethod
+    def decode_part(self, blob: bytes, part: range) -> Any:
+        """Return those elements of `part` that the value has, in that order; they equal those of `decode`."""
 
 
 class FieldCodecs(Protocol):

@@ -12,7 +12,9 @@ from dataformats.batch import Ragged, RecordBatch
 from dataformats.errors import Remedy, SpecError, UnknownNameError
 from dataformats.foreign_names import SOURCE, no_attribute
 from dataformats.integer_arguments import as_int, checked_int
+from dataformats.interfaces.codec import SequenceCodec
 from dataformats.interfaces.declared_spec import SpecAttribute, declared_spec
+from dataformats.registry import codecs as registered
 from dataformats.spec import VALUE, Spec, SpecLike, Type
 
 if TYPE_CHECKING:
@@ -30,7 +32,10 @@ OnCorrupt = Literal["raise", "omit"]
 """How a read treats a damaged record: raise its error, or leave it out and note it in `batch.failed`."""
 
 Fields = Sequence[str] | Mapping[str, "bool | range"] | None
-"""Field names, or one mask for all records (`{"frames": range(32, 42), "title": True}`); `None` is every field."""
+"""Field names, or one mask for all records (`{"frames": range(32, 42), "title": True}`); `None` is every field.
+
+A range is of the elements of a sequence, the frames of a video, or the samples of a sound.
+"""
 
 _AS_EXAMPLES = Remedy("If the records are tf.train.Examples, pass {payload}.", payload="example")
 
@@ -324,7 +329,7 @@ class RecordSource(ABC):
 
         Raises:
             UnknownNameError: The spec has no such field.
-            SpecError: A range of a field that is no sequence.
+            SpecError: A range of a field that is no sequence: it has no `[]`, and is no video and no sound.
         """
         if fields is None:
             return dict.fromkeys(self.spec, True)
@@ -338,7 +343,7 @@ class RecordSource(ABC):
             if name not in self.spec:
                 remedy = _AS_EXAMPLES if self.payload == "bytes" else None
                 raise UnknownNameError("field", name=name, known=self.spec, remedy=remedy)
-            if isinstance(part, range) and not self.spec[name].dims:
+            if isinstance(part, range) and not self.spec[name].dims and not _is_sequence(self.spec[name]):
                 raise SpecError(f"a range needs a sequence, found {self.spec[name]}", field=name)
         return {name: part for name, part in wanted.items() if part is not False}
 
@@ -543,6 +548,11 @@ class RecordSource(ABC):
 
 
 Sequence.register(RecordSource)  # type: ignore[type-abstract]  # its children are sequences
+
+
+def _is_sequence(type_: Type) -> bool:
+    """Return True if elements of one value can be decoded without the others, as the frames of a video."""
+    return registered.shipped(type_.codec) and isinstance(registered.get(type_.codec), SequenceCodec)
 
 
 def _listed(arguments: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import Blobs, Column, Nullable, Ragged, RecordBatch, concat_columns, take_column
+from dataformats.columns.field_decoder import decode_part
 from dataformats.columns.masks import check_part, elements_of, insert_missing
 from dataformats.errors import DataFormatsError, SpecError
+from dataformats.interfaces import SequenceCodec
 from dataformats.interfaces.record_source import Fields, OnCorrupt
 from dataformats.interfaces.table import BlockTable, RowTable, Table
 from dataformats.reading.blob_reader import fields_in_memory
@@ -178,11 +180,18 @@ class TableSource(DecodingSource):
         else:
             assert self._blocks is not None
             found = self._blocks.read(records, names)
-        columns = {name: self._typed(found[name], name) for name in mask}
-        parts = {name: part for name, part in mask.items() if isinstance(part, range)}
-        return columns | {name: _part(columns[name], part, name) for name, part in parts.items()}
+        return {name: self._column(found[name], name, part) for name, part in mask.items()}
 
-    def _typed(self, column: Any, name: str) -> Column:
+    def _column(self, stored: Any, name: str, part: bool | range) -> Column:
+        if not isinstance(part, range):
+            return self._typed(stored, name)
+        kind = self._spec[name]
+        codec = None if kind.dims or kind.element == self._table.spec[name].element else self._declared.codecs.codec(kind)
+        if isinstance(codec, SequenceCodec):
+            return self._typed(stored, name, part)
+        return _part(self._typed(stored, name), part, name)
+
+    def _typed(self, column: Any, name: str, part: range | None = None) -> Column:
         stored, kind = self._table.spec[name], self._spec[name]
         if kind is stored or kind == stored:  # most are the same object: a comparison takes microseconds
             return column  # type: ignore[no-any-return]
@@ -193,15 +202,20 @@ class TableSource(DecodingSource):
         if not present.all() and not kind.optional:
             raise SpecError(f"expected {kind}, found nothing", field=name, index=int(present.argmin()))
         if (kind.element, kind.dims) != (stored.element, stored.dims):
-            column = self._decoded(replace(column, present=None), kind, name)
+            if part is not None:
+                check_part(part, np.where(present, np.iinfo(np.int64).max, 0), name)
+            column = self._decoded(replace(column, present=None), kind, name, part)
         return insert_missing(column, present, optional=kind.optional)
 
-    def _decoded(self, column: Ragged, type_: Type, name: str) -> Column:
+    def _decoded(self, column: Ragged, type_: Type, name: str, part: range | None) -> Column:
         counts = None
         if type_.dims:
             counts, column = column.lengths, column.values  # type: ignore[assignment]
         values = np.asarray(column.values)
         blobs = Blobs(values, column.offsets[:-1], column.lengths)
+        codec = self._declared.codecs.codec(type_)
+        if part is not None and isinstance(codec, SequenceCodec):
+            return decode_part(codec, blobs, None, part, name)
         return self._declared.codecs.decode(type_.required, blobs, counts, field=name)
 
     def fetch(self, indices: ArrayLike, fields: Fields = None) -> None:

@@ -1,0 +1,186 @@
+"""Number the frames of a video by its packets, and decode some frames with no more packets than these need.
+
+A packet is one frame, at the time that its container gives: the number of a frame is the rank of its time. Nothing is
+decoded to know it. Packets that an edit list cuts off, and hidden frames of VP8 and VP9, are not counted. A file whose
+packets do not have these properties is in doubt, and is decoded from its start.
+
+A run of packets begins at a keyframe. Its frames are compared with its packets: if one is missing, or the decoder refuses
+to begin there, as at an open group of pictures of H.264, decoding begins at an earlier keyframe.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["DoubtError", "VideoPackets"]
+
+_IN_ORDER = ("vp8", "vp9", "av1")  # frames are shown in the order of their packets
+_KNOWN = (*_IN_ORDER, "h264", "hevc", "mpeg4")
+_EMPTY_VOP = 12  # bytes: a shorter packet of MPEG-4 may be a frame that is not coded, and not shown
+_MOST_TRIES = 16
+
+
+class DoubtError(Exception):
+    """The packets of a video may not number its frames, or not those that a run gives.
+
+    Args:
+        packet: The first packet of the run.
+    """
+
+    def __init__(self, packet: int = 0) -> None:
+        super().__init__("the packets of the video do not number its frames")
+        self.packet = packet
+
+
+@dataclass(slots=True)
+class VideoPackets:
+    """The packets of a video.
+
+    Attributes:
+        packets: All packets, in the order in which they are decoded.
+        keys: int64[k], the numbers of packets from which decoding can begin, ascending.
+        times: int64[n], the times of the frames, ascending: a frame's number is its place here.
+        places: int64[n], the number of each frame's packet.
+        most_pixels: The most pixels that are still decoded, over all frames and tries.
+    """
+
+    packets: list[Any]
+    keys: list[int]
+    times: NDArray[np.int64]
+    places: NDArray[np.int64]
+    most_pixels: int
+    _n_tries: int = 0
+
+    @classmethod
+    def read(cls, file: Any, track: Any, most_bytes: int, most: int, most_pixels: int) -> VideoPackets:
+        """Return the packets of a stream.
+
+        Args:
+            file: PyAV's container, at its start.
+            track: Its stream.
+            most_bytes: Packets with more bytes share them: a small file could name more than memory holds.
+            most: The most packets.
+            most_pixels: The most pixels that are decoded, over all frames.
+
+        Raises:
+            DoubtError: They do not number the frames.
+        """
+        kind = track.codec_context.codec.canonical_name
+        if kind not in _KNOWN:
+            raise DoubtError
+        packets: list[Any] = []
+        shown: list[int] = []
+        for packet in file.demux(track):
+            if packet.dts is None and not packet.size:  # asks the decoder for its last frames
+                continue
+            most_bytes -= packet.size
+            if most_bytes < 0 or len(packets) >= most or packet.pts is None or packet.is_corrupt or not packet.size:
+                raise DoubtError
+            if not packet.is_discard and _is_shown(kind, packet):
+                shown.append(len(packets))
+            packets.append(packet)
+        times, places = _ranked(packets, np.array(shown, np.int64), in_order=kind in _IN_ORDER)
+        keys = [at for at, one in enumerate(packets) if one.is_keyframe and (not at or not one.is_discard)]
+        return cls(packets, keys, times, places, most_pixels)
+
+    def frames(self, context: Any, wanted: NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
+        """Yield frames with their numbers, ascending: the wanted ones, and others that these need.
+
+        Args:
+            context: PyAV's decoder.
+            wanted: int64[m], ascending numbers in `[0, n)`.
+
+        Raises:
+            DoubtError: The frames are not as the packets say; those that were yielded may be wrong, too.
+        """
+        for first, last in self._runs(wanted):
+            context.flush_buffers()
+            try:
+                yield from self._decoded(context, first, last)
+            except Exception as error:
+                raise DoubtError(first) from error
+
+    def begin_earlier(self, doubt: DoubtError) -> None:
+        """Remove the keyframe where a run began, and more of them before it with each call.
+
+        Raises:
+            DoubtError: It was the first packet, or there were many calls.
+        """
+        self._n_tries += 1
+        if not doubt.packet or self._n_tries > _MOST_TRIES:
+            raise doubt
+        at = self.keys.index(doubt.packet)
+        del self.keys[max(1, at + 2 - 2**self._n_tries) : at + 1]
+
+    def _runs(self, wanted: NDArray[np.int64]) -> list[tuple[int, int]]:
+        """Return the first and the last packet of each run."""
+        runs: list[tuple[int, int]] = []
+        for time, place in zip(self.times[wanted].tolist(), self.places[wanted].tolist(), strict=True):
+            at = bisect_right(self.keys, place) - 1
+            while self.packets[self.keys[at]].pts > time:  # shown before the keyframe, it may need the frames before
+                at -= 1
+            if runs and self.keys[at] <= runs[-1][1]:
+                runs[-1] = runs[-1][0], max(runs[-1][1], place)
+            else:
+                runs.append((self.keys[at], place))
+        return runs
+
+    def _decoded(self, context: Any, first: int, last: int) -> Iterator[tuple[int, Any]]:
+        begin = self.packets[first].pts
+        inside = (self.places >= first) & (self.places <= last) & (self.times >= begin)
+        expected = iter(np.flatnonzero(inside).tolist())
+        is_key = True
+        for packet in [*self.packets[first : last + 1], None]:
+            for picture in context.decode(packet):
+                if picture.pts is not None and picture.pts < begin:
+                    continue
+                number = next(expected, None)
+                self.most_pixels -= picture.height * picture.width
+                if self.most_pixels < 0 or number is None or picture.pts != self.times[number] or picture.interlaced_frame:
+                    raise DoubtError
+                if is_key and first and not picture.key_frame:
+                    raise DoubtError
+                is_key = False
+                yield number, picture
+        if next(expected, None) is not None:
+            raise DoubtError
+
+
+def _ranked(
+    packets: list[Any], shown: NDArray[np.int64], *, in_order: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the times of the frames, ascending, and the numbers of their packets."""
+    every = np.array([packet.pts for packet in packets], np.int64)
+    if not len(shown) or not packets[0].is_keyframe or every.min() < every[0]:
+        raise DoubtError
+    order = np.argsort(every[shown], kind="stable")
+    times = every[shown][order]
+    if (np.diff(times) <= 0).any() or (in_order and (np.diff(order) < 0).any()):
+        raise DoubtError
+    return times, shown[order]
+
+
+def _is_shown(kind: str, packet: Any) -> bool:
+    """Return False for a packet of VP8 or VP9 that only changes what later frames refer to.
+
+    RFC 6386, 9.1, and the VP9 bitstream specification, 6.2 and annex B. AV1's packets are temporal units: each shows one.
+    """
+    if kind == "mpeg4" and packet.size < _EMPTY_VOP:
+        raise DoubtError
+    if kind not in ("vp8", "vp9"):
+        return True
+    data = memoryview(packet)
+    if kind == "vp8":
+        return bool(data[0] & 0x10)
+    if data[-1] & 0xE0 == 0xC0:  # several frames, of which one is shown
+        return True
+    bits = data[0] << 1 if data[0] & 0x30 == 0x30 else data[0]  # profile 3 has a bit more
+    return bool(bits & 0x08 or bits & 0x02)
