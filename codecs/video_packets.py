@@ -4,8 +4,8 @@ A packet is one frame, at the time that its container gives: the number of a fra
 decoded to know it. Packets that an edit list cuts off, and hidden frames of VP8 and VP9, are not counted. A file whose
 packets do not have these properties is in doubt, and is decoded from its start.
 
-A run of packets begins at a keyframe. Its frames are compared with its packets: if one is missing, or the decoder refuses
-to begin there, as at an open group of pictures of H.264, decoding begins at an earlier keyframe.
+A run of packets begins at a keyframe. If a frame is missing, or the decoder refuses to begin there, as at an open group of
+pictures of H.264, decoding begins at an earlier keyframe.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ __all__ = ["DoubtError", "VideoPackets"]
 
 _IN_ORDER = ("vp8", "vp9", "av1")  # frames are shown in the order of their packets
 _KNOWN = (*_IN_ORDER, "h264", "hevc", "mpeg4")
+_SKIPPING = ("h264", "hevc", "mpeg4")  # the decoders that can be asked at each packet to leave out a frame
 _EMPTY_VOP = 12  # bytes: a shorter packet of MPEG-4 may be a frame that is not coded, and not shown
 _MOST_TRIES = 16
 
@@ -49,6 +50,7 @@ class VideoPackets:
         keys: int64[k], the numbers of packets from which decoding can begin, ascending.
         times: int64[n], the times of the frames, ascending: a frame's number is its place here.
         places: int64[n], the number of each frame's packet.
+        may_skip: True if the decoder can leave out a frame to which no others refer.
         most_pixels: The most pixels that are still decoded, over all frames and tries.
     """
 
@@ -56,6 +58,7 @@ class VideoPackets:
     keys: list[int]
     times: NDArray[np.int64]
     places: NDArray[np.int64]
+    may_skip: bool
     most_pixels: int
     _n_tries: int = 0
 
@@ -77,22 +80,22 @@ class VideoPackets:
         if kind not in _KNOWN:
             raise DoubtError
         packets: list[Any] = []
-        shown: list[int] = []
         for packet in file.demux(track):
-            if packet.dts is None and not packet.size:  # asks the decoder for its last frames
-                continue
             most_bytes -= packet.size
-            if most_bytes < 0 or len(packets) >= most or packet.pts is None or packet.is_corrupt or not packet.size:
+            if most_bytes < 0 or len(packets) > most:
                 raise DoubtError
-            if not packet.is_discard and _is_shown(kind, packet):
-                shown.append(len(packets))
             packets.append(packet)
+        packets.pop()  # asks the decoder for its last frames
+        if any(packet.pts is None or packet.is_corrupt or not packet.size for packet in packets):
+            raise DoubtError
+        may_hide = kind in ("vp8", "vp9", "mpeg4")
+        shown = [at for at, one in enumerate(packets) if not (one.is_discard or (may_hide and _is_hidden(kind, one)))]
         times, places = _ranked(packets, np.array(shown, np.int64), in_order=kind in _IN_ORDER)
         keys = [at for at, one in enumerate(packets) if one.is_keyframe and (not at or not one.is_discard)]
-        return cls(packets, keys, times, places, most_pixels)
+        return cls(packets, keys, times, places, kind in _SKIPPING, most_pixels)
 
     def frames(self, context: Any, wanted: NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
-        """Yield frames with their numbers, ascending: the wanted ones, and others that these need.
+        """Yield the wanted frames with their numbers.
 
         Args:
             context: PyAV's decoder.
@@ -104,7 +107,7 @@ class VideoPackets:
         for first, last in self._runs(wanted):
             context.flush_buffers()
             try:
-                yield from self._decoded(context, first, last)
+                yield from self._decoded(context, first, last, wanted)
             except Exception as error:
                 raise DoubtError(first) from error
 
@@ -133,24 +136,25 @@ class VideoPackets:
                 runs.append((self.keys[at], place))
         return runs
 
-    def _decoded(self, context: Any, first: int, last: int) -> Iterator[tuple[int, Any]]:
+    def _decoded(self, context: Any, first: int, last: int, wanted: NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
         begin = self.packets[first].pts
-        inside = (self.places >= first) & (self.places <= last) & (self.times >= begin)
-        expected = iter(np.flatnonzero(inside).tolist())
-        is_key = True
+        times, places = self.times[wanted], self.places[wanted]
+        here = (places >= first) & (places <= last)
+        missing = dict(zip(times[here].tolist(), wanted[here].tolist(), strict=True))
+        is_first = True
         for packet in [*self.packets[first : last + 1], None]:
+            if self.may_skip:
+                context.skip_frame = "DEFAULT" if packet is None or packet.pts in missing else "NONREF"
             for picture in context.decode(packet):
-                if picture.pts is not None and picture.pts < begin:
-                    continue
-                number = next(expected, None)
                 self.most_pixels -= picture.height * picture.width
-                if self.most_pixels < 0 or number is None or picture.pts != self.times[number] or picture.interlaced_frame:
+                if is_first and first and not (picture.key_frame and picture.pts == begin):
                     raise DoubtError
-                if is_key and first and not picture.key_frame:
+                is_first = False
+                if self.most_pixels < 0 or picture.interlaced_frame:
                     raise DoubtError
-                is_key = False
-                yield number, picture
-        if next(expected, None) is not None:
+                if picture.pts in missing:
+                    yield missing.pop(picture.pts), picture
+        if missing:
             raise DoubtError
 
 
@@ -168,19 +172,19 @@ def _ranked(
     return times, shown[order]
 
 
-def _is_shown(kind: str, packet: Any) -> bool:
-    """Return False for a packet of VP8 or VP9 that only changes what later frames refer to.
+def _is_hidden(kind: str, packet: Any) -> bool:
+    """Return True for a packet of VP8 or VP9 that only changes the frames to which later ones refer.
 
     RFC 6386, 9.1, and the VP9 bitstream specification, 6.2 and annex B. AV1's packets are temporal units: each shows one.
     """
-    if kind == "mpeg4" and packet.size < _EMPTY_VOP:
-        raise DoubtError
-    if kind not in ("vp8", "vp9"):
-        return True
+    if kind == "mpeg4":
+        if packet.size < _EMPTY_VOP:
+            raise DoubtError
+        return False
     data = memoryview(packet)
     if kind == "vp8":
-        return bool(data[0] & 0x10)
+        return not data[0] & 0x10
     if data[-1] & 0xE0 == 0xC0:  # several frames, of which one is shown
-        return True
+        return False
     bits = data[0] << 1 if data[0] & 0x30 == 0x30 else data[0]  # profile 3 has a bit more
-    return bool(bits & 0x08 or bits & 0x02)
+    return not bits & 0x0A

@@ -178,7 +178,8 @@ class Video(SequenceCodec):
             if number in missing:
                 pixels.add(picture)
                 missing.remove(number)
-        return pixels.array()[rows[: len(numbers)]]
+        found = pixels.array()
+        return found if np.array_equal(rows, np.arange(len(numbers))) else found[rows[: len(numbers)]]
 
     @contextmanager
     def _opened(self, blob: bytes) -> Iterator[tuple[Any, Any]]:
@@ -214,7 +215,10 @@ class _Pixels:
         self._most = most
         self._size: tuple[int, int] | None = None
         self._buffer, self._n_frames = bytearray(), 0
-        self._converter: Any = None
+        av = _pyav("")
+        self._converter = av.video.reformatter.VideoReformatter()  # one for all frames: it has tables
+        # Since PyAV 17 it starts threads for each frame by default, which takes 8 times as long.
+        self._options = {"threads": 1} if int(av.__version__.partition(".")[0]) >= 17 else {}
 
     def add(self, picture: Any) -> None:
         """Add a frame.
@@ -230,8 +234,7 @@ class _Pixels:
         self._n_frames += 1
         if self._n_frames * found[0] * found[1] > self._most:
             raise ValueError(f"expected at most {self._most} pixels in the frames, found more")
-        self._converter = self._converter or _pyav("").video.reformatter.VideoReformatter()  # one for all: it has tables
-        converted = self._converter.reformat(picture, format="rgb24")
+        converted = self._converter.reformat(picture, format="rgb24", **self._options)
         self._buffer += converted.to_ndarray().reshape(-1).data
 
     def array(self) -> NDArray[np.uint8]:
