@@ -4,8 +4,8 @@ A packet is one frame, at the time that its container gives: the number of a fra
 decoded to know it. Packets that an edit list cuts off, and hidden frames of VP8 and VP9, are not counted. A file whose
 packets do not have these properties is in doubt, and is decoded from its start.
 
-A run of packets begins at a keyframe. If a frame is missing, or the decoder refuses to begin there, as at an open group of
-pictures of H.264, decoding begins at an earlier keyframe.
+A run of packets begins at a keyframe. If a frame is missing, or the decoder refuses to begin there, as at an open group
+of pictures of H.264, decoding begins at an earlier keyframe.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def _ranked(
 def _is_hidden(kind: str, packet: Any) -> bool:
     """Return True for a packet of VP8 or VP9 that only changes the frames to which later ones refer.
 
-    RFC 6386, 9.1, and the VP9 bitstream specification, 6.2 and annex B. AV1's packets are temporal units: each shows one.
+    RFC 6386, 9.1, and the VP9 bitstream specification, 6.2 and annex B. A packet of AV1 shows one.
     """
     if kind == "mpeg4":
         if packet.size < _EMPTY_VOP:

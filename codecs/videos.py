@@ -1,8 +1,7 @@
-"""Videos as MP4 and WebM files, by PyAV, which the extra `video` installs and which is imported only when used.
+"""Videos as MP4 and WebM files.
 
 Decoded: uint8 `(n, height, width, 3)`, the frames of the first video stream in display order. Sound, frame times and
-the rotation that phones write are ignored. A file is opened from memory, only as its declared format, and files that
-it refers to are not opened.
+the rotation that phones write are ignored.
 """
 
 from __future__ import annotations
@@ -15,12 +14,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dataformats.codecs.media_files import STRICT, open_media, pyav
 from dataformats.codecs.video_packets import DoubtError, VideoPackets
-from dataformats.errors import MissingExtraError, SpecError
+from dataformats.errors import SpecError
 from dataformats.interfaces import Codec, SequenceCodec
 
 if TYPE_CHECKING:
@@ -46,11 +46,9 @@ _RATE = re.compile(r"\d{1,6}(\.\d{1,6}|/\d{1,6})?")
 _BOX = struct.Struct(">I4s")  # size with this header, type: ISO/IEC 14496-12, 4.2; size 1: 64 bits follow; 0: the rest
 _EBML, _SEGMENT = bytes.fromhex("1a45dfa3"), bytes.fromhex("18538067")  # RFC 8794, RFC 9559
 
-# Playlists, and tracks whose data lie in other files, name paths and addresses; no protocol is allowed for them.
-_READING = {"protocol_whitelist": "", "enable_drefs": "0", "use_absolute_path": "0"}
 _WRITING = {"fflags": "+bitexact"}  # omits WebM's random identifier
 # FFmpeg counts padding as pixels. This limit catches sizes that change midway; allowed sizes are checked here.
-_DECODING = {"max_pixels": str(4 * MAX_FRAME_PIXELS), "err_detect": "explode"}
+_DECODING = {"max_pixels": str(4 * MAX_FRAME_PIXELS), **STRICT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +101,7 @@ class Video(SequenceCodec):
             self.container.check(value)
             return value
         frames = _checked(value)
-        av = _pyav(self.name)
+        av = pyav(self.name)
         stream = BytesIO()
         with av.open(stream, "w", format=self.container.name, options=_WRITING) as out:
             track = out.add_stream(self.container.encoder, rate=self.fps)
@@ -141,8 +139,8 @@ class Video(SequenceCodec):
 
         Args:
             blob: The video.
-            choose: Returns int64[m], numbers in `[0, n)`, for a video of `n` frames; repeats are allowed. It may be called
-                again, and then returns the same ones.
+            choose: Returns int64[m], numbers in `[0, n)`, for a video of `n` frames; repeats are allowed. It may be
+                called again, and then returns the same ones.
 
         Returns:
             uint8 (m, h, w, 3).
@@ -160,7 +158,7 @@ class Video(SequenceCodec):
                         return self._picked(numbers, partial(packets.frames, track.codec_context))
                     except DoubtError as doubt:
                         packets.begin_earlier(doubt)
-        except (DoubtError, _pyav(self.name).FFmpegError):
+        except (DoubtError, pyav(self.name).FFmpegError):
             pass
         with self._opened(blob) as (file, track):
             numbers = choose(sum(1 for _ in self._all(file, track, most)))
@@ -185,18 +183,14 @@ class Video(SequenceCodec):
     def _opened(self, blob: bytes) -> Iterator[tuple[Any, Any]]:
         """Open a video: its file and its first stream of pictures."""
         self.container.check(blob)
-        av = _pyav(self.name)
-        try:
-            with av.open(BytesIO(blob), format=self.container.reader, options=_READING, io_open=_refuse_to_open) as file:
-                if not file.streams.video:
-                    raise ValueError("the file has no video stream")
-                track = file.streams.video[0]
-                _check_size(track.codec_context.height, track.codec_context.width)
-                track.codec_context.options = _DECODING
-                track.codec_context.thread_count = 1
-                yield file, track
-        except av.error.MemoryError as error:  # raised by FFmpeg for an implausible size in the data
-            raise ValueError(f"the video states a size that it cannot have: {error}") from error
+        with open_media(blob, self.container.reader, self.name) as file:
+            if not file.streams.video:
+                raise ValueError("the file has no video stream")
+            track = file.streams.video[0]
+            _check_size(track.codec_context.height, track.codec_context.width)
+            track.codec_context.options = _DECODING
+            track.codec_context.thread_count = 1
+            yield file, track
 
     def _all(self, file: Any, track: Any, most_pixels: int) -> Iterator[Any]:
         """Yield all frames; the number of them in the file's header is not trusted."""
@@ -215,7 +209,7 @@ class _Pixels:
         self._most = most
         self._size: tuple[int, int] | None = None
         self._buffer, self._n_frames = bytearray(), 0
-        av = _pyav("")
+        av = pyav("")
         self._converter = av.video.reformatter.VideoReformatter()  # one for all frames: it has tables
         # Since PyAV 17 it starts threads for each frame by default, which takes 8 times as long.
         self._options = {"threads": 1} if int(av.__version__.partition(".")[0]) >= 17 else {}
@@ -306,18 +300,6 @@ def _element_size(blob: bytes, offset: int) -> tuple[int | None, int]:
     mask = (1 << 7 * width) - 1
     size = int.from_bytes(blob[offset : offset + width], "big") & mask
     return (None if size == mask else size), offset + width
-
-
-def _refuse_to_open(url: str, *_: Any) -> NoReturn:
-    raise PermissionError(f"expected a video without references to other files, found one to {url!r:.200}")
-
-
-def _pyav(name: str) -> Any:
-    try:
-        import av
-    except ImportError as error:
-        raise MissingExtraError(f"codec {name!r}", extra="video") from error
-    return av
 
 
 MP4 = Video(Container("mp4", "mp4", "h264", _check_mp4))

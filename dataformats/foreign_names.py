@@ -48,6 +48,7 @@ TYPES = _table(
         "tensor ndarray": ("array", "npy"),
         "image img pil": ("jpg", "png", "webp"),
         "video": ("mp4", "webm"),
+        "sound wav flac mp3 ogg": ("audio",),
         "dict object": ("json", "msgpack"),
         "protobuf proto": ("example", "bytes"),
         "tf.train.example": ("example",),

@@ -192,6 +192,7 @@ codecs: Registry[Codec] = Registry(
         "webp": "dataformats.codecs.images:WEBP",
         "mp4": "dataformats.codecs.videos:MP4",
         "webm": "dataformats.codecs.videos:WEBM",
+        "audio": "dataformats.codecs.sounds:AUDIO",
         "int": "dataformats.codecs.granular_integers:INT",
         "i64": "dataformats.codecs.granular_integers:I64",
         "u64": "dataformats.codecs.granular_integers:U64",

@@ -14,7 +14,7 @@ from dataformats.spec import NUMBER_TYPES, Type
 
 __all__ = ["MEDIA", "arrow_schema", "arrow_type", "type_for_arrow"]
 
-MEDIA = ("jpg", "jpeg", "png", "webp", "mp4", "webm")
+MEDIA = ("jpg", "jpeg", "png", "webp", "mp4", "webm", "audio")
 """The codecs whose blobs are files of a standard that other programs decode."""
 
 _READ_AS_BYTES = "Read the field as bytes, with with_spec()"
@@ -32,7 +32,7 @@ def arrow_schema(spec: Mapping[str, Type], *, media_structs: bool = False) -> An
 
     Args:
         spec: Field to type.
-        media_structs: Images and videos are the structs of Hugging Face, `{bytes, path}`, instead of binary.
+        media_structs: Images, videos and sounds are the structs of Hugging Face, `{bytes, path}`, instead of binary.
 
     Raises:
         MissingExtraError: pyarrow is not installed.

@@ -482,7 +482,7 @@ class RecordSource(ABC):
         Args:
             batch_size: Records of a batch; `None` is about a thousand, fewer if they are large.
             fields: The fields to read; `None` reads all.
-            media_structs: Images and videos are Hugging Face's structs `{bytes, path}` instead of binary.
+            media_structs: Images, videos and sounds are Hugging Face's structs `{bytes, path}` instead of binary.
 
         Raises:
             MissingExtraError: pyarrow is not installed.

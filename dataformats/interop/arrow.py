@@ -25,7 +25,7 @@ class SourceDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]  # pyarrow h
 
     Args:
         source: The records, which have a spec.
-        media_structs: Images and videos are Hugging Face's structs `{bytes, path}` instead of binary.
+        media_structs: Images, videos and sounds are Hugging Face's structs `{bytes, path}` instead of binary.
 
     Raises:
         SpecError: The records have no spec.

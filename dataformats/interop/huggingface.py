@@ -25,7 +25,7 @@ except ImportError as error:
 
 __all__ = ["features_of", "load"]
 
-_VIDEOS = ("mp4", "webm")
+_UNDECODED: dict[str, Any] = {"mp4": datasets.Video, "webm": datasets.Video, "audio": datasets.Audio}
 _PART_RECORDS = 1000
 _PART_BYTES = 4 * 2**20
 _MAX_PARTS = 10_000
@@ -69,12 +69,12 @@ def load(source: RecordSource | Any, *, streaming: bool = False, **options: Any)
 def features_of(source: RecordSource) -> datasets.Features:
     """Return the features of a source's records, from its Arrow schema; images are `Image`, which are decoded.
 
-    Videos are `Video(decode=False)`: to decode them needs another package of Hugging Face.
+    Videos and sounds have `decode=False`: to decode them needs another package of Hugging Face.
     """
     features = datasets.Features.from_arrow_schema(_reader(source).schema)
     for name, kind in source.spec.items():
         if kind.codec in MEDIA:
-            media = datasets.Video(decode=False) if kind.codec in _VIDEOS else datasets.Image()
+            media = _UNDECODED[kind.codec](decode=False) if kind.codec in _UNDECODED else datasets.Image()
             for _ in kind.dims:
                 media = datasets.LargeList(media)
             features[name] = media

@@ -186,8 +186,8 @@ class TableSource(DecodingSource):
         if not isinstance(part, range):
             return self._typed(stored, name)
         kind = self._spec[name]
-        codec = None if kind.dims or kind.element == self._table.spec[name].element else self._declared.codecs.codec(kind)
-        if isinstance(codec, SequenceCodec):
+        is_encoded = not kind.dims and kind.element != self._table.spec[name].element
+        if is_encoded and isinstance(self._declared.codecs.codec(kind), SequenceCodec):
             return self._typed(stored, name, part)
         return _part(self._typed(stored, name), part, name)
 

@@ -1,4 +1,4 @@
-"""Read images, videos and opaque fields as their stored bytes."""
+"""Read images, videos, sounds and opaque fields as their stored bytes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataformats.interfaces.record_source import RecordSource
 
 __all__ = ["leave_undecoded"]
 
-_MEDIA = ("jpg", "jpeg", "png", "webp", "mp4", "webm")
+_MEDIA = ("jpg", "jpeg", "png", "webp", "mp4", "webm", "audio")
 
 
 def leave_undecoded(source: RecordSource) -> RecordSource:
-    """Return the source with images, videos and fields that no codec decodes as bytes, if they are stored."""
+    """Return the source with images, videos, sounds and fields that no codec decodes as bytes, if stored."""
     encoded = {name for name, kind in source.spec.items() if kind.codec in _MEDIA} | source.opaque_fields.keys()
     if not encoded:
         return source
