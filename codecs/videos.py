@@ -129,8 +129,8 @@ class Video(SequenceCodec):
         return pixels.array()
 
     def decode_part(self, blob: bytes, part: range) -> NDArray[np.uint8]:
-        """Return the frames of `part` that the video has: uint8 (m, h, w, 3)."""
-        return self.decode_chosen(blob, lambda n: np.array([at for at in part if 0 <= at < n], np.int64))
+        """Return the frames of `part`: uint8 (m, h, w, 3)."""
+        return self.decode_chosen(blob, lambda n: np.array(part if max(part, default=0) < n else [], np.int64))
 
     def decode_chosen(self, blob: bytes, choose: Callable[[int], NDArray[np.int64]]) -> NDArray[np.uint8]:
         """Return some frames, decoded with no more others than they need.

@@ -271,6 +271,7 @@ NOT_IMAGES = (
 )
 
 FRAMES = np.broadcast_to(np.linspace(20, 160, 8, dtype=np.uint8)[None, None, :, None], (2, 8, 8, 3)).copy()
+SAMPLES = np.linspace(-1, 0.9, 60, dtype=np.float32).reshape(30, 2)
 BAD_RATES = ("0", "0/5", "30/0", "x", "-1", "1e9", "1001", "30,30", "", "0.0")
 
 FEATURES = {"i": "int64[]", "f": "float32?", "t": "utf8[]"}
@@ -482,6 +483,14 @@ CODECS = [
     CodecCase("webp", [COLORS, COLORS[:, ::-1]], damaged=[b""], lossless=False, cuts=True, flip_every=31),
     CodecCase("mp4", [FRAMES, FRAMES[:, ::-1]], bad_args=BAD_RATES, lossless=False, cuts=True, flip_every=211),
     CodecCase("webm", [FRAMES, FRAMES[:, ::-1]], bad_args=BAD_RATES, lossless=False, cuts=True, flip_every=211),
+    CodecCase(
+        "audio(16000)",
+        [SAMPLES, SAMPLES[::-1, :1]],
+        refuses=[SAMPLES.astype(np.float64), SAMPLES[:0], SAMPLES[None], "text", b"text"],
+        bad_args=["0", "x", "-1", "16000,2", "1e4", ""],
+        damaged=[b"", b"RIFF"],
+        flip_every=31,
+    ),
     CodecCase(
         "feature",
         [np.array([1, 300]), [b"text", b""], np.array([0.5], "f4"), None],

@@ -167,6 +167,7 @@ def decode_part(
     """
     if counts is not None:
         check_counts(Type(codec.name), counts, field)
+    check_part(part, np.full(len(blobs), np.iinfo(np.int64).max), str(field))
     column = _decode_elements(codec, blobs, None, field, part)
     fewest = min(map(len, column), default=len(part))
     if fewest < len(part):

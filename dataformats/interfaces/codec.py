@@ -105,7 +105,10 @@ class SequenceCodec(Codec):
 
     @abstractmethod
     def decode_part(self, blob: bytes, part: range) -> Any:
-        """Return those elements of `part` that the value has, in that order; they equal those of `decode`."""
+        """Return the elements `part`, in that order, equal to those of `decode`; fewer if the value has not all.
+
+        No element of `part` is below 0.
+        """
 
 
 class FieldCodecs(Protocol):

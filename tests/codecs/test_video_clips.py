@@ -1,0 +1,292 @@
+"""Clips of videos: ranges of frames in a mask, and `RandomClip`. The oracle is the whole video, decoded."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dataformats
+from dataformats import Loader
+from dataformats.batch import Blobs
+from dataformats.codecs import videos
+from dataformats.codecs.videos import MP4, Video, video_of
+from dataformats.columns.field_decoder import decode_part
+from dataformats.errors import CodecError, SpecError
+from dataformats.videos import RandomClip
+from tests.codecs.encoded_videos import QUICK, encoded, with_box, without_first_frames
+
+N = 20
+PARTS = [range(1), range(N), range(7, 12), range(19, 20), range(2, 19, 5), range(17, 3, -2), range(0), range(5, 5)]
+
+av = pytest.importorskip("av", reason="needs the extra 'video'")
+
+
+@pytest.fixture(scope="module")
+def blob() -> bytes:
+    return encoded(av, "h264 with B frames")
+
+
+@pytest.fixture(scope="module")
+def whole(blob: bytes) -> np.ndarray:
+    return MP4.decode(blob)
+
+
+def one_pass_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse to decode a whole video."""
+
+    def refused(*_: Any) -> Any:
+        raise AssertionError("the whole video is decoded")
+
+    monkeypatch.setattr(Video, "_all", refused)
+
+
+def check_parts(blob: bytes, whole: np.ndarray, parts: list[range] = PARTS) -> None:
+    codec = video_of(blob)
+    for part in parts:
+        found = codec.decode_part(blob, part)
+        assert np.array_equal(found, whole[np.array(part, np.int64)]), part
+        assert found.dtype == np.uint8
+    for number in range(len(whole)):
+        assert np.array_equal(codec.decode_part(blob, range(number, number + 1))[0], whole[number]), number
+
+
+# ---- frames
+
+
+@pytest.mark.parametrize("kind", QUICK)
+def test_parts_equal_the_whole_video(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    blob = encoded(av, kind)
+    whole = video_of(blob).decode(blob)
+    assert len(whole) == N
+    assert len(np.unique(whole.reshape(N, -1), axis=0)) == N
+    if kind != "h264 interlaced":  # a packet may be a field there
+        one_pass_alone(monkeypatch)
+    check_parts(blob, whole)
+
+
+@pytest.mark.parametrize("kind", ["h264", "h264 with B frames", "mpeg4"])
+@pytest.mark.parametrize("seconds", [None, 0.3])
+def test_edit_lists_drop_frames(kind: str, seconds: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    blob = encoded(av, kind)
+    with av.open(videos.BytesIO(blob), format="mp4") as file:
+        ticks = int(0.2 / file.streams.video[0].time_base)
+    cut = without_first_frames(blob, ticks, seconds)
+    whole = MP4.decode(cut)
+    assert len(whole) == N - 6 if seconds is None else 8 <= len(whole) <= 10
+    if kind != "mpeg4":  # its decoder drops the frames of other packets
+        one_pass_alone(monkeypatch)
+    check_parts(cut, whole, [range(len(whole)), range(2, 7), range(6, 0, -3)])
+
+
+@pytest.mark.parametrize("kind", ["h264", "h264 with B frames", "mpeg4", "vp9 in MP4"])
+def test_false_keyframes_change_nothing(kind: str) -> None:
+    """A file without its list of keyframes says that all frames are some."""
+    blob = with_box(encoded(av, kind), b"stss", b"free")
+    check_parts(blob, MP4.decode(blob))
+
+
+def test_frames_in_front_are_skipped(blob: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded = []
+    frames = videos.VideoPackets._decoded
+
+    def counted(packets: Any, context: Any, first: int, last: int, wanted: Any) -> Any:
+        decoded.append((first, last))
+        return frames(packets, context, first, last, wanted)
+
+    monkeypatch.setattr(videos.VideoPackets, "_decoded", counted)
+    MP4.decode_part(blob, range(17, 19))
+    ((first, last),) = decoded
+    assert 8 <= first < last < N
+    decoded.clear()
+    MP4.decode_part(blob, range(1, 20, 17))
+    assert len(decoded) == 2
+
+
+def test_limits(blob: bytes) -> None:
+    small = Video(MP4.container, max_pixels=2 * 64 * 96)
+    assert len(small.decode_part(blob, range(18, 20))) == 2
+    with pytest.raises(ValueError, match="at most 12288 pixels"):
+        small.decode_part(blob, range(17, 20))
+    with pytest.raises(ValueError, match="expected at most"):  # frames in front of the wanted ones
+        Video(MP4.container, max_pixels=64 * 96).decode_part(encoded(av, "h264"), range(19, 20))
+
+
+def test_damaged_videos_raise_or_decode(blob: bytes) -> None:
+    for at in range(0, len(blob), 211):
+        damaged = bytearray(blob)
+        damaged[at] ^= 0x55
+        for cut in (bytes(damaged), blob[:at]):
+            with suppress(CodecError, IndexError):
+                found: Any = decode_part(MP4, Blobs.join([cut]), None, range(9, 11), "x")
+                assert found[0].shape == (2, 64, 96, 3)
+
+
+def test_packets_that_share_bytes_are_not_kept(blob: bytes, whole: np.ndarray) -> None:
+    with av.open(videos.BytesIO(blob), format="mp4") as file, pytest.raises(videos.DoubtError):
+        videos.VideoPackets.read(file, file.streams.video[0], len(blob) // 2, N, 2**30)
+
+
+# ---- masks
+
+
+SOURCES = ["tfrecord", "ffrecord", "granular", "parquet"]
+
+
+def written(path: Path, format: str, blobs: list[bytes], kind: str = "mp4") -> Path:
+    with dataformats.create(path, format, spec={"video": kind, "label": "int64"}) as writer:
+        for number, one in enumerate(blobs):
+            writer.append({"video": one, "label": number})
+    return path
+
+
+@pytest.mark.parametrize("format", SOURCES)
+def test_masks_take_frames(format: str, tmp_path: Path, blob: bytes, whole: np.ndarray) -> None:
+    path = written(tmp_path / f"a.{format}", format, [blob, blob, blob])
+    source = dataformats.open(path, spec={"video": "mp4", "label": "int64"})
+    found = source[1, {"video": range(7, 12), "label": True}]
+    assert np.array_equal(found["video"], whole[7:12])
+    assert found["label"] == 1
+    batch = source.read([2, 0], {"video": range(18, 2, -3)})
+    assert [np.array_equal(one, whole[18:2:-3]) for one in batch["video"]] == [True, True]
+    view = dataformats.concat([source.select("video"), source.take([1]).select("video")])
+    assert np.array_equal(view[3, {"video": range(3)}]["video"], whole[:3])
+    for part in (range(18, 21), range(-1, 2)):
+        for read in (lambda part=part: source[0, {"video": part}], lambda part=part: source.read([0], {"video": part})):
+            with pytest.raises(IndexError, match=r"goes past the .*elements of record 0"):
+                read()
+
+
+@pytest.mark.parametrize("format", ["tfrecord", "parquet"])
+def test_masks_of_missing_videos(format: str, tmp_path: Path, blob: bytes, whole: np.ndarray) -> None:
+    with dataformats.create(tmp_path / "a", format, spec={"video": "mp4?", "label": "int64"}) as writer:
+        writer.append({"video": blob, "label": 0})
+        writer.append({"video": None, "label": 1})
+    source = dataformats.open(tmp_path / "a", format=format, spec={"video": "mp4?", "label": "int64"})
+    assert np.array_equal(source[0, {"video": range(3, 5)}]["video"], whole[3:5])
+    with pytest.raises(IndexError):
+        source.read([0, 1], {"video": range(3, 5)})
+
+
+def test_ranges_of_other_types_raise(tmp_path: Path, blob: bytes) -> None:
+    path = written(tmp_path / "a.tfrecord", "tfrecord", [blob])
+    for spec in ({"video": "bytes", "label": "int64"}, {"video": "jpg", "label": "int64"}):
+        with pytest.raises(SpecError, match="a range needs a sequence"):
+            dataformats.open(path, spec=spec)[0, {"video": range(1)}]
+
+
+def test_codecs_of_the_call_decode_ranges(tmp_path: Path, blob: bytes, whole: np.ndarray) -> None:
+    path = written(tmp_path / "a.tfrecord", "tfrecord", [blob])
+    small = Video(MP4.container, max_pixels=2 * 64 * 96)
+    source = dataformats.open(path, spec={"video": "mp4"}, codecs={"mp4": small})
+    assert np.array_equal(source[0, {"video": range(2, 4)}]["video"], whole[2:4])
+    with pytest.raises(CodecError, match=r"expected at most 12288 pixels"):
+        source[0, {"video": range(3)}]
+    whole_first = dataformats.open(path, spec={"video": "mp4"}, codecs={"mp4": (MP4.encode, MP4.decode)})
+    assert np.array_equal(whole_first[0, {"video": range(2, 4)}]["video"], whole[2:4])
+
+
+def test_damaged_records_are_named(tmp_path: Path, blob: bytes) -> None:
+    path = written(tmp_path / "a.tfrecord", "tfrecord", [blob, blob[:-100], blob], kind="bytes")
+    source = dataformats.open(path, spec={"video": "mp4"})
+    with pytest.raises(CodecError, match=r"record 1 .*a\.tfrecord"):
+        source.read([0, 1, 2], {"video": range(3)})
+    batch = source.read([0, 1, 2], {"video": range(3)}, on_corrupt="omit")
+    assert list(batch.indices) == [0, 2]
+    assert list(batch.failed) == [1]
+
+
+# ---- random clips
+
+
+def clip(operation: RandomClip, blob: bytes, seed: int = 0) -> Any:
+    return operation.decode_batch(Blobs.join([blob]), lambda _: np.random.default_rng(seed))[0]
+
+
+@pytest.mark.parametrize("kind", ["h264 with B frames", "h264 interlaced", "vp9"])
+def test_random_clips_are_parts(kind: str) -> None:
+    blob = encoded(av, kind)
+    whole = video_of(blob).decode(blob)
+    operation = RandomClip(4, stride=3)
+    starts = set()
+    for seed in range(20):
+        numbers = operation.numbers(N, np.random.default_rng(seed))
+        assert np.array_equal(clip(operation, blob, seed), whole[numbers])
+        assert (np.diff(numbers) == 3).all()
+        starts.add(int(numbers[0]))
+    assert len(starts) > 5
+    assert {0, 10} >= {min(starts), max(starts)} or max(starts) <= 10
+
+
+def test_random_numbers_are_frozen() -> None:
+    """Others would change every training run, and a resumed one in its middle."""
+    found = [int(RandomClip(16, 2).numbers(600, np.random.default_rng(seed))[0]) for seed in range(6)]
+    assert found == [int(np.random.default_rng(seed).integers(570)) for seed in range(6)]
+    starts = {int(RandomClip(2).numbers(5, np.random.default_rng(seed))[0]) for seed in range(100)}
+    assert starts == {0, 1, 2, 3}
+
+
+def test_short_videos_repeat_their_last_frame(blob: bytes, whole: np.ndarray) -> None:
+    found = clip(RandomClip(30), blob)
+    assert np.array_equal(found[:N], whole)
+    assert np.array_equal(found[N:], np.repeat(whole[-1:], 10, 0))
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"frames": 0}, {"frames": 2, "stride": 0}, {"frames": 2.5}, {"frames": 2, "seed": -1}]
+)
+def test_wrong_arguments_raise(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="expected a whole number"):
+        RandomClip(**arguments)
+
+
+def test_other_bytes_raise() -> None:
+    with pytest.raises(ValueError, match="expected the bytes of an MP4, WebM or Matroska video"):
+        clip(RandomClip(2), b"\xff\xd8\xff" + bytes(20))
+
+
+@pytest.fixture
+def source(tmp_path: Path, blob: bytes) -> dataformats.RecordSource:
+    return dataformats.open(written(tmp_path / "a.tfrecord", "tfrecord", [blob] * 10, kind="bytes"))
+
+
+def batches(loader: Loader, n: int) -> list[np.ndarray]:
+    steps = iter(loader)
+    return [np.asarray(next(steps)["video"]) for _ in range(n)]
+
+
+def test_loaders_resume_with_the_same_clips(source: dataformats.RecordSource) -> None:
+    def loader(seed: int = 0, **options: Any) -> Loader:
+        return Loader(source, 4, seed=seed, decode={"video": pickle.loads(pickle.dumps(RandomClip(3, 2)))}, **options)
+
+    with loader() as undisturbed, loader(workers=0) as stopped, loader(seed=1) as other:
+        expected = batches(undisturbed, 3)
+        assert [one.shape for one in expected] == [(4, 3, 64, 96, 3), (4, 3, 64, 96, 3), (2, 3, 64, 96, 3)]
+        assert np.array_equal(batches(stopped, 1)[0], expected[0])
+        state = stopped.state_dict()
+        assert not np.array_equal(batches(other, 1)[0], expected[0])
+    with loader(workers=3) as resumed:
+        resumed.load_state_dict(state)
+        assert all(map(np.array_equal, batches(resumed, 2), expected[1:]))
+
+
+def test_reads_draw_by_seed_and_index(source: dataformats.RecordSource) -> None:
+    def read(indices: list[int], seed: int = 0) -> Any:
+        return source.read(indices, ["video"], decode={"video": RandomClip(2, seed=seed)})["video"]
+
+    found = read([0, 1, 2, 3, 4, 5])
+    assert np.array_equal(read([5])[0], found[5])
+    assert not all(np.array_equal(one, found[0]) for one in found)
+    assert not all(map(np.array_equal, read([0, 1, 2, 3, 4, 5], seed=1), found))
+
+
+def test_clips_of_unequal_sizes_are_a_list(tmp_path: Path, blob: bytes) -> None:
+    path = written(tmp_path / "a.tfrecord", "tfrecord", [blob, encoded(av, "vp9", height=32, width=32)], kind="bytes")
+    decode: dict[str, Callable[..., Any] | Any] = {"video": RandomClip(2)}
+    found = dataformats.open(path).read([0, 1], decode=decode)["video"]
+    assert [one.shape for one in found] == [(2, 64, 96, 3), (2, 32, 32, 3)]

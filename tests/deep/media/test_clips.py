@@ -1,0 +1,33 @@
+"""Three hundred random clips of every kind of video equal the frames of the whole video."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dataformats.codecs.videos import Video, video_of
+from tests.codecs.encoded_videos import QUICK, SLOW, encoded
+
+N, CLIPS = 90, 300
+
+av = pytest.importorskip("av", reason="needs the extra 'video'")
+
+
+@pytest.mark.parametrize("kind", [*QUICK, *SLOW])
+def test_random_parts_equal_the_whole_video(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    blob = encoded(av, kind, N)
+    codec = video_of(blob)
+    whole = codec.decode(blob)
+    assert len(whole) == N
+    wholes: list[Any] = []
+    decode_all = Video._all
+    monkeypatch.setattr(Video, "_all", lambda *a: wholes.append(0) or decode_all(*a))
+    rng = np.random.default_rng(0)
+    for _ in range(CLIPS):
+        first, n, step = rng.integers((0, 1, 1), (N, 17, 5)).tolist()
+        part = range(first, min(N, first + n * step), step)
+        part = part if rng.random() < 0.8 else part[::-1]
+        assert np.array_equal(codec.decode_part(blob, part), whole[np.array(part)]), part
+    assert (not wholes) or kind == "h264 interlaced"
