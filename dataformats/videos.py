@@ -42,8 +42,11 @@ class RandomClip(FieldOperation):
 
     Example:
         >>> import dataformats
+        >>> import numpy as np
         >>> from dataformats.videos import RandomClip
-        >>> videos = dataformats.open("tests/golden/real/videos.tfrecord")
+        >>> with dataformats.create("videos.tfrecord", spec={"video": "mp4"}) as writer:
+        ...     writer.extend({"video": np.zeros((n, 48, 64, 3), np.uint8)} for n in (40, 50))
+        >>> videos = dataformats.open("videos.tfrecord")
         >>> loader = dataformats.Loader(videos, 2, decode={"video": RandomClip(frames=16, stride=2)})
         >>> next(iter(loader))["video"].shape
         (2, 16, 48, 64, 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ def test_arrays_come_back(dtype: Any, shape: tuple[int, ...]) -> None:
     blob = codec.encode(values if dtype == np.int16 else samples)
     assert np.array_equal(codec.decode(blob), samples.reshape(100, -1))
     assert codec.encode(blob) is blob
-    with av.open(dataformats.codecs.videos.BytesIO(blob)) as file:
+    with av.open(BytesIO(blob)) as file:
         assert file.streams.audio[0].rate == 8000
         assert file.streams.audio[0].codec_context.name == ("pcm_s16le" if dtype == np.int16 else "pcm_f32le")
 

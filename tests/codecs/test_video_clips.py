@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 import dataformats
 from dataformats import Loader
 from dataformats.batch import Blobs
-from dataformats.codecs import videos
+from dataformats.codecs.video_packets import DoubtError, VideoPackets
 from dataformats.codecs.videos import MP4, Video, video_of
 from dataformats.columns.field_decoder import decode_part
 from dataformats.errors import CodecError, SpecError
@@ -74,7 +74,7 @@ def test_parts_equal_the_whole_video(kind: str, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("seconds", [None, 0.3])
 def test_edit_lists_drop_frames(kind: str, seconds: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
     blob = encoded(av, kind)
-    with av.open(videos.BytesIO(blob), format="mp4") as file:
+    with av.open(BytesIO(blob), format="mp4") as file:
         ticks = int(0.2 / file.streams.video[0].time_base)
     cut = without_first_frames(blob, ticks, seconds)
     whole = MP4.decode(cut)
@@ -93,13 +93,13 @@ def test_false_keyframes_change_nothing(kind: str) -> None:
 
 def test_frames_in_front_are_skipped(blob: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     decoded = []
-    frames = videos.VideoPackets._decoded
+    frames = VideoPackets._decoded
 
     def counted(packets: Any, context: Any, first: int, last: int, wanted: Any) -> Any:
         decoded.append((first, last))
         return frames(packets, context, first, last, wanted)
 
-    monkeypatch.setattr(videos.VideoPackets, "_decoded", counted)
+    monkeypatch.setattr(VideoPackets, "_decoded", counted)
     MP4.decode_part(blob, range(17, 19))
     ((first, last),) = decoded
     assert 8 <= first < last < N
@@ -128,8 +128,8 @@ def test_damaged_videos_raise_or_decode(blob: bytes) -> None:
 
 
 def test_packets_that_share_bytes_are_not_kept(blob: bytes, whole: np.ndarray) -> None:
-    with av.open(videos.BytesIO(blob), format="mp4") as file, pytest.raises(videos.DoubtError):
-        videos.VideoPackets.read(file, file.streams.video[0], len(blob) // 2, N, 2**30)
+    with av.open(BytesIO(blob), format="mp4") as file, pytest.raises(DoubtError):
+        VideoPackets.read(file, file.streams.video[0], len(blob) // 2, N, 2**30)
 
 
 # ---- masks
@@ -251,7 +251,7 @@ def test_other_bytes_raise() -> None:
 
 
 @pytest.fixture
-def source(tmp_path: Path, blob: bytes) -> dataformats.RecordSource:
+def source(tmp_path: Path, blob: bytes) -> Any:
     return dataformats.open(written(tmp_path / "a.tfrecord", "tfrecord", [blob] * 10, kind="bytes"))
 
 
@@ -275,7 +275,7 @@ def test_loaders_resume_with_the_same_clips(source: dataformats.RecordSource) ->
         assert all(map(np.array_equal, batches(resumed, 2), expected[1:]))
 
 
-def test_reads_draw_by_seed_and_index(source: dataformats.RecordSource) -> None:
+def test_reads_draw_by_seed_and_index(source: Any) -> None:
     def read(indices: list[int], seed: int = 0) -> Any:
         return source.read(indices, ["video"], decode={"video": RandomClip(2, seed=seed)})["video"]
 
@@ -287,6 +287,6 @@ def test_reads_draw_by_seed_and_index(source: dataformats.RecordSource) -> None:
 
 def test_clips_of_unequal_sizes_are_a_list(tmp_path: Path, blob: bytes) -> None:
     path = written(tmp_path / "a.tfrecord", "tfrecord", [blob, encoded(av, "vp9", height=32, width=32)], kind="bytes")
-    decode: dict[str, Callable[..., Any] | Any] = {"video": RandomClip(2)}
+    decode = {"video": RandomClip(2)}
     found = dataformats.open(path).read([0, 1], decode=decode)["video"]
     assert [one.shape for one in found] == [(2, 64, 96, 3), (2, 32, 32, 3)]

@@ -50,6 +50,7 @@ LEVELS = {
     "compat": 9,
     "interop": 9,
     "testing": 9,
+    "videos": 9,
     "viewer": 9,
     "__main__": 9,
     "__init__": 10,  # the public package: imports everything, and no module inside imports it
