@@ -28,7 +28,7 @@ MAX_SAMPLES = 2**28
 
 _READERS = {"WAV": "wav", "FLAC": "flac", "MP3": "mp3", "OGG": "ogg"}
 _SCALES = {"u8": 2.0**7, "s16": 2.0**15, "s32": 2.0**31, "flt": 1.0, "dbl": 1.0}
-_UNKNOWN_SIZES = (0, 2**32 - 1)  # of a WAV that was written to a pipe
+_UNKNOWN_SIZES = (0, 2**32 - 1)  # a WAV that was written to a pipe
 _MOST_CHANNELS = 64
 
 

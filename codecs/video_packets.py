@@ -184,7 +184,7 @@ def _is_hidden(kind: str, packet: Any) -> bool:
     data = memoryview(packet)
     if kind == "vp8":
         return not data[0] & 0x10
-    if data[-1] & 0xE0 == 0xC0:  # several frames, of which one is shown
+    if data[-1] & 0xE0 == 0xC0:  # several frames: one is shown
         return False
     bits = data[0] << 1 if data[0] & 0x30 == 0x30 else data[0]  # profile 3 has a bit more
     return not bits & 0x0A

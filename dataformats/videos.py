@@ -3,8 +3,8 @@
 Pass them as `decode=` to a `Loader` or to `read`, for a field of type `mp4` or `webm`, or `bytes` that are such videos.
 The frames of a known place need no operation: `src[5, {"video": range(32, 48)}]`.
 
-Frames are numbered in the order in which they are shown, and equal those of the whole video. Random numbers depend on
-the seed and the position, as those of `dataformats.images`.
+Frames are numbered in the order in which they are shown, and equal the frames of the whole video. Random numbers depend on
+the seed and the position, as in `dataformats.images`.
 """
 
 from __future__ import annotations

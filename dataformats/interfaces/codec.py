@@ -105,7 +105,7 @@ class SequenceCodec(Codec):
 
     @abstractmethod
     def decode_part(self, blob: bytes, part: range) -> Any:
-        """Return the elements `part`, in that order, equal to those of `decode`; fewer if the value has not all.
+        """Return the elements `part`, in that order, as `decode` gives them; fewer if the value has too few.
 
         No element of `part` is below 0.
         """

@@ -127,7 +127,7 @@ def test_damaged_videos_raise_or_decode(blob: bytes) -> None:
                 assert found[0].shape == (2, 64, 96, 3)
 
 
-def test_packets_that_share_bytes_are_not_kept(blob: bytes, whole: np.ndarray) -> None:
+def test_packets_of_shared_bytes_raise(blob: bytes, whole: np.ndarray) -> None:
     with av.open(BytesIO(blob), format="mp4") as file, pytest.raises(DoubtError):
         VideoPackets.read(file, file.streams.video[0], len(blob) // 2, N, 2**30)
 
