@@ -3,8 +3,8 @@
 Pass them as `decode=` to a `Loader` or to `read`, for a field of type `mp4` or `webm`, or `bytes` that are such videos.
 The frames of a known place need no operation: `src[5, {"video": range(32, 48)}]`.
 
-Frames are numbered in the order in which they are shown, and equal the frames of the whole video. Random numbers depend on
-the seed and the position, as in `dataformats.images`.
+Frames are numbered in the order in which they are shown, and equal the frames of the whole video. Random numbers
+depend on the seed and the position, as in `dataformats.images`.
 """
 
 from __future__ import annotations
@@ -41,12 +41,14 @@ class RandomClip(FieldOperation):
         max_pixels: The most pixels of a clip; `None`: 2^29.
 
     Example:
+        >>> import tempfile
         >>> import dataformats
         >>> import numpy as np
         >>> from dataformats.videos import RandomClip
-        >>> with dataformats.create("videos.tfrecord", spec={"video": "mp4"}) as writer:
+        >>> path = tempfile.mkdtemp() + "/videos.tfrecord"
+        >>> with dataformats.create(path, spec={"video": "mp4"}) as writer:
         ...     writer.extend({"video": np.zeros((n, 48, 64, 3), np.uint8)} for n in (40, 50))
-        >>> videos = dataformats.open("videos.tfrecord")
+        >>> videos = dataformats.open(path)
         >>> loader = dataformats.Loader(videos, 2, decode={"video": RandomClip(frames=16, stride=2)})
         >>> next(iter(loader))["video"].shape
         (2, 16, 48, 64, 3)
