@@ -17,7 +17,7 @@
 
 #define GAP 4096             /* neighbors at most a page apart are read as one */
 #define RUN_BYTES (256 << 10) /* read, verified and copied while in the second-level cache */
-#define DIRECT_BYTES 4096    /* longer blobs are read to their places; shorter ones are copied there */
+#define DIRECT_BYTES 4096    /* longer blobs are read to their places; shorter ones are copied there, or are one piece */
 #define FRAMING_BYTES (2 * BATCH_MAX_FRAMING) /* scratch memory for each blob that is read to its place */
 #define RUN_EFFORT 4096       /* bytes whose copy costs as much as a system call; reading costs twice a copy */
 #define GROUP 64             /* blobs that are copied together */
@@ -74,11 +74,25 @@ static int is_long(const batch_span *span) { return span->stop - span->start >= 
  * neighbors. */
 static int begins_long(const batch_span *first, int64_t n) { return is_long(first) || (n > 1 && is_long(first + 1)); }
 
-/* Return whether the blobs of a run are read to their places: long ones, or a single one without framing. */
-static int direct(const batch *plan, const batch_run *run) {
-    const batch_span *span = &plan->spans[run->first];
-    const batch_field *field = &plan->fields[span->field];
-    return begins_long(span, run->n) || (run->n == 1 && field->head + field->tail == 0);
+/* Return whether the blobs of a run lie in one output as they do in the file, with nothing between: one piece. */
+static int is_one_piece(const batch *plan, const batch_run *run) {
+    const batch_span *first = &plan->spans[run->first];
+    const batch_field *field = &plan->fields[first->field];
+    if (field->head + field->tail > 0 || (run->n > 1 && field->slice.n_bytes > 0)) {
+        return 0;
+    }
+    for (const batch_span *span = first + 1; span < first + run->n; span++) {
+        if (span->field != first->field || span->start != span[-1].stop ||
+            field->place[span->row] - field->place[first->row] != span->start - first->start) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Return whether the blobs of a run are read to their places. */
+static int is_direct(const batch *plan, const batch_run *run) {
+    return begins_long(&plan->spans[run->first], run->n) || is_one_piece(plan, run);
 }
 
 /* Return whether `next` is read together with the run from `first` to `last`. */
@@ -91,7 +105,7 @@ static int joins(const batch_span *first, const batch_span *last, const batch_sp
 
 static int64_t scratch_of(const batch *plan, const batch_run *run) {
     const batch_span *first = &plan->spans[run->first], *last = first + run->n - 1;
-    return direct(plan, run) ? GAP + run->n * FRAMING_BYTES : (last->stop - first->start + 63) & ~(int64_t)63;
+    return run->is_direct ? GAP + run->n * FRAMING_BYTES : (last->stop - first->start + 63) & ~(int64_t)63;
 }
 
 static void cut_runs(batch *plan) {
@@ -104,7 +118,8 @@ static void cut_runs(batch *plan) {
             end++;
         }
         batch_run *run = &plan->runs[plan->n_runs++];
-        *run = (batch_run){first, end - first, 0, 0};
+        *run = (batch_run){first, end - first, 0, 0, 0};
+        run->is_direct = is_direct(plan, run);
         const int64_t n_scratch = scratch_of(plan, run);
         plan->n_scratch = n_scratch > plan->n_scratch ? n_scratch : plan->n_scratch;
         first = end;
@@ -304,8 +319,12 @@ int batch_copy(const batch *plan, int64_t share, int64_t n_shares) {
 
 #ifdef DATAFORMATS_POSIX
 
-static void add_part(read_request *request, void *base, int64_t n_bytes) {
-    if (n_bytes > 0) {
+/* Add a piece of memory; one right behind the last piece makes that longer. */
+static void add_part(read_request *request, uint8_t *base, int64_t n_bytes) {
+    read_part *last = request->n_parts == 0 ? NULL : &request->parts[request->n_parts - 1];
+    if (n_bytes > 0 && last != NULL && base == (uint8_t *)last->base + last->n_bytes) {
+        last->n_bytes += (size_t)n_bytes;
+    } else if (n_bytes > 0) {
         request->parts[request->n_parts++] = (read_part){base, (size_t)n_bytes};
     }
 }
@@ -317,7 +336,7 @@ static void place_request(const batch *plan, const batch_run *run, uint8_t *scra
                           read_part *parts) {
     const batch_span *first = &plan->spans[run->first], *last = first + run->n - 1;
     *request = (read_request){plan->files[first->file].fd, 0, first->start, last->stop - first->start, parts, 0, 0};
-    if (!direct(plan, run)) {
+    if (!run->is_direct) {
         add_part(request, scratch, request->length);
         return;
     }
@@ -385,7 +404,7 @@ static int deliver_scratch(const batch *plan, const batch_run *run, const uint8_
 }
 
 static int deliver_run(const batch *plan, const batch_run *run, uint8_t *scratch) {
-    if (!direct(plan, run)) {
+    if (!run->is_direct) {
         return deliver_scratch(plan, run, scratch);
     }
     for (int64_t i = 0; i < run->n; i++) {

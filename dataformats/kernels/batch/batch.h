@@ -66,6 +66,7 @@ typedef struct {
     int64_t first, n; /* spans */
     int64_t scratch;  /* its offset in the scratch memory, if several runs are read at once */
     int is_done;
+    int is_direct;   /* its blobs are read to their places; else to scratch memory, and copied from there */
 } batch_run;
 
 typedef struct {

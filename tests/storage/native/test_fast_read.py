@@ -122,6 +122,39 @@ def test_blobs_are_slices(way: str, data: Any, tmp_path: Path) -> None:
         assert values.flags.writeable
 
 
+NEIGHBORS = [(0, number * 100, 100) for number in range(200)]
+"""Short blobs with nothing between, in more than one run."""
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        NEIGHBORS,
+        NEIGHBORS[::-1],
+        [row for pair in zip(NEIGHBORS[1::2], NEIGHBORS[::2], strict=True) for row in pair],
+        [row for number, row in enumerate(NEIGHBORS) for row in [row, (number % 2, 50, 0)]],
+        [row for row in NEIGHBORS for row in [row, (1, *row[1:])]],
+        [(0, start, length) for _, start, _ in NEIGHBORS for start, length in [(start, 60), (start + 60, 40)]],
+        [row for row in NEIGHBORS if row[1] % 700],
+        NEIGHBORS[:20] + NEIGHBORS[:20] + NEIGHBORS[10:30],
+    ],
+    ids=["ascending", "descending", "swapped", "empty between", "two files", "uneven", "gaps", "repeated"],
+)
+@pytest.mark.parametrize("way", WAYS)
+def test_short_neighbors_are_slices(way: str, rows: list[tuple[int, int, int]], tmp_path: Path) -> None:
+    contents = [noise(20_000, 1), noise(20_000, 2)]
+    files = written(tmp_path, contents, way)
+    blobs = [contents[file][offset : offset + length] for file, offset, length in rows]
+    sums = np.array([zlib.crc32(blob) for blob in blobs], np.uint32)
+    checked = extents(rows, check=Checked(FrameCheck.CRC32), stored=sums)
+    for requests in ([extents(rows)], [checked], [checked, extents(rows[::-1])]):
+        assert gathered(files, *requests) == [blobs, blobs[::-1]][: len(requests)]
+    for row in (0, len(rows) // 2, len(rows) - 1):
+        wrong = sums.copy()
+        wrong[row] ^= 1
+        assert gathered(files, replace(checked, stored=wrong)) is None
+
+
 class Checked(KernelCheck):
     """A check by the kernel alone: the reference path is not used here."""
 
