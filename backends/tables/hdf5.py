@@ -17,7 +17,6 @@ from dataformats.batch import Column
 from dataformats.errors import DataFormatsError, FormatError, MissingExtraError, SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces import Backend, BlockTable, ReaderOptions, SniffResult, StoredFile
-from dataformats.interfaces.table import starts_of
 from dataformats.spec import Spec
 from dataformats.storage.file_object import FileObject
 
@@ -41,8 +40,7 @@ class Hdf5Table(BlockTable):
         self._names = names
         self._forget()
         after_fork(self, "_forget")
-        self._blocks: list[tuple[int, int, int]] = []  # number of the file, first row, end
-        counts = list[int]()
+        counts, self._block_rows = list[int](), list[int]()
         self.decoded_bytes: int = 0
         for number, file in enumerate(files):
             fields = self._fields(number)
@@ -56,11 +54,14 @@ class Hdf5Table(BlockTable):
             chunk = max((field.dataset.chunks or (1,))[0] for field in fields.values())
             rows = rows_of_block(chunk, n, row_bytes)
             check_block(min(rows, n), row_bytes, file.size, max_block_bytes, file)
-            self._blocks += [(number, first, min(first + rows, n)) for first in range(0, n, rows)]
+            self._block_rows.append(rows)
             counts.append(n)
             self.decoded_bytes += n * row_bytes
         self.counts: NDArray[np.int64] = np.array(counts, np.int64)
-        self.block_starts: NDArray[np.int64] = starts_of([end - first for _, first, end in self._blocks])
+        ends = np.cumsum(self.counts)
+        parts = [np.arange(end - n, end, rows) for end, n, rows in zip(ends, counts, self._block_rows, strict=True)]
+        self.block_starts: NDArray[np.int64] = np.concatenate(parts)
+        self._ends: NDArray[np.int64] = ends
 
     def _forget(self) -> None:
         self._lock = threading.RLock()
@@ -85,7 +86,10 @@ class Hdf5Table(BlockTable):
         return Hdf5Rows(self.files, rows) if all(len(of_file) == len(self.spec) for of_file in rows) else None
 
     def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
-        number, first, end = self._blocks[block]
+        start = self.block_starts[block]
+        number = int(np.searchsorted(self._ends, start, side="right"))
+        first = int(start - self._ends[number] + self.counts[number])
+        end = min(first + self._block_rows[number], int(self.counts[number]))
         known = self._fields(number)
         columns: dict[str, Column] = {}
         stored: dict[str, Any] = {}  # the members of a compound are read at once
