@@ -19,9 +19,11 @@ from dataformats.fork_hooks import after_fork
 from dataformats.interfaces import Backend, BlockTable, ReaderOptions, SniffResult, StoredFile
 from dataformats.spec import Spec
 from dataformats.storage.file_object import FileObject
+from dataformats.storage.threads import for_each
 
 __all__ = ["BACKEND", "Hdf5Backend"]
 
+_TOGETHER_BYTES = 32 * 2**20  # of blocks that threads decompress at once
 _MAGIC = b"\x89HDF\r\n\x1a\n"
 _USER_BLOCKS = (0, *(512 << power for power in range(12)))  # places of the magic number: HDF5 File Format, II.A
 
@@ -55,6 +57,8 @@ class Hdf5Table(BlockTable):
             rows = rows_of_block(chunk, n, row_bytes)
             check_block(min(rows, n), row_bytes, file.size, max_block_bytes, file)
             self._block_rows.append(rows)
+            if any(field.deflated is not None for field in fields.values()):
+                self.blocks_together = max(1, _TOGETHER_BYTES // max(1, rows * row_bytes))
             counts.append(n)
             self.decoded_bytes += n * row_bytes
         self.counts: NDArray[np.int64] = np.array(counts, np.int64)
@@ -85,6 +89,11 @@ class Hdf5Table(BlockTable):
             return None  # the file is damaged: blocks find the records
         return Hdf5Rows(self.files, rows) if all(len(of_file) == len(self.spec) for of_file in rows) else None
 
+    def read_blocks(self, blocks: Sequence[int], fields: Sequence[str]) -> Sequence[Mapping[str, Column]]:
+        found = dict[int, Mapping[str, Column]]()
+        for_each(lambda number: found.update({number: self.read_block(blocks[number], fields)}), len(blocks))
+        return [found[number] for number in range(len(blocks))]
+
     def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
         start = self.block_starts[block]
         number = int(np.searchsorted(self._ends, start, side="right"))
@@ -97,7 +106,7 @@ class Hdf5Table(BlockTable):
             path = known[name].dataset.name
             try:
                 if path not in stored:
-                    stored[path] = known[name].dataset[first:end]
+                    stored[path] = known[name].rows(first, end)
                 columns[name] = known[name].column(stored[path])
             except (OSError, RuntimeError, ValueError, TypeError, KeyError, MemoryError) as error:
                 what = f"rows {first} to {end - 1} of {path!r} cannot be read: {error}"

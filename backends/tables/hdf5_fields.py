@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.tables.arrays_of_rows import blob_column, check_names, is_in, same_length
+from dataformats.backends.tables.hdf5_chunks import DeflatedChunks
 from dataformats.batch import Column, Ragged
 from dataformats.columns.numbers import offsets_of
 from dataformats.errors import FormatError, SpecError
@@ -31,12 +32,19 @@ class Hdf5Field:
         members: The names of the member, and of those that it is in.
         type: The type of a value.
         row_bytes: Bytes of a value in memory; 16 for one of any length.
+        deflated: The chunks, if they can be decompressed without h5py.
     """
 
     dataset: Any
     members: tuple[str, ...]
     type: Type
     row_bytes: int
+    deflated: DeflatedChunks | None
+
+    def rows(self, first: int, end: int) -> NDArray[Any]:
+        """Return the rows `[first, end)` of the dataset; raises the errors of h5py."""
+        found = None if self.deflated is None else self.deflated.read(first, end)
+        return self.dataset[first:end] if found is None else found
 
     def column(self, rows: NDArray[Any]) -> Column:
         """Return the column of rows that h5py read."""
@@ -70,10 +78,11 @@ def fields_of(opened: Any, file: StoredFile, names: Sequence[str] | None) -> dic
     for name in lengths:
         dataset = datasets[name]
         _check_storage(dataset, file)
+        deflated = DeflatedChunks.of(dataset)
         for members, dtype in _leaves(dataset.dtype, ()):
             label = "/".join((name, *members))
             kind, width = _type_of(dtype, dataset.shape[1:], label)
-            fields[label] = Hdf5Field(dataset, members, kind, width)
+            fields[label] = Hdf5Field(dataset, members, kind, width, deflated)
     return fields
 
 

@@ -193,6 +193,41 @@ def test_h5py_decodes_other_hdf5_values(tmp_path: Path) -> None:
             assert np.array_equal(source.read(range(20))["x"], expected)
 
 
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("dtype", ["u1", "<i8", ">i4", "<f2", "f8"])
+def test_gzip_chunks_of_hdf5(dtype: str, shuffle: bool, tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
+    values = np.random.default_rng(0).integers(0, 100, (12_000, 2, 3)).astype(dtype)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        for name, chunk in {"a": 700, "b": 512}.items():
+            file.create_dataset(name, data=values, chunks=(chunk, 2, 3), compression="gzip", shuffle=shuffle)
+        some = file.create_dataset("c", (12_000,), "i4", chunks=(700,), compression="gzip", fillvalue=7)
+        some[8000:] = np.arange(4000)
+        expected = {"a": values, "b": values, "c": some[:]}
+    source = dataformats.open(tmp_path / "x.h5")
+    assert source.block_starts is not None
+    for order in (range(12_000), range(699, 1500), np.random.default_rng(1).permutation(12_000)):
+        batch = source.read(order)
+        assert all(np.array_equal(batch[name], found[order]) for name, found in expected.items())
+
+
+@pytest.mark.parametrize("place", [0.01, 0.5, 0.99])
+def test_damaged_gzip_chunk_of_hdf5(place: float, tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
+    values = np.random.default_rng(0).integers(0, 100, 60_000)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        chunks = file.create_dataset("x", data=values, chunks=(20_000,), compression="gzip").id
+        begin, size = chunks.get_chunk_info(1).byte_offset, chunks.get_chunk_info(1).size
+    content = bytearray((tmp_path / "x.h5").read_bytes())
+    content[begin + int(place * size)] ^= 255
+    (tmp_path / "x.h5").write_bytes(content)
+    source = dataformats.open(tmp_path / "x.h5")
+    with pytest.raises(FormatError, match="rows 20000 to 39999 of '/x' cannot be read"):
+        source.read(range(60_000))
+    batch = source.read(range(0, 60_000, 100), on_corrupt="omit")
+    assert batch["x"].tolist() == values[[*range(0, 20_000, 100), *range(40_000, 60_000, 100)]].tolist()
+
+
 def test_rows_behind_the_end_of_hdf5(tmp_path: Path) -> None:
     pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
     write_hdf5(tmp_path / "x.h5", 40, 7)
