@@ -106,6 +106,11 @@ class Type:
         return replace(self, optional=False) if self.optional else self
 
     @property
+    def is_blob_list(self) -> bool:
+        """True if a value is a list whose elements are blobs, such as text or images."""
+        return bool(self.dims) and self.dtype is None
+
+    @property
     def element(self) -> Type:
         """The type of the innermost element: the codec alone."""
         return Type(self.codec, self.args) if self.dims or self.optional else self

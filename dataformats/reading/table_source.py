@@ -199,13 +199,15 @@ class TableSource(DecodingSource):
         if getattr(column, "present", None) is not None:
             present, rows = column.present, np.flatnonzero(column.present)
             column = take_column(column.values, rows) if isinstance(column, Nullable) else column.take(rows)
-        if not present.all() and not kind.optional:
+        is_empty = kind.is_blob_list and kind.dims[0] is None and not kind.optional  # instead of missing
+        if not (present.all() or kind.optional or is_empty):
             raise SpecError(f"expected {kind}, found nothing", field=name, index=int(present.argmin()))
         if (kind.element, kind.dims) != (stored.element, stored.dims):
             if part is not None:
                 check_part(part, np.where(present, np.iinfo(np.int64).max, 0), name)
             column = self._decoded(replace(column, present=None), kind, name, part)
-        return insert_missing(column, present, optional=kind.optional)
+        column = insert_missing(column, present, optional=kind.optional)
+        return replace(column, present=None) if is_empty and isinstance(column, Ragged) else column
 
     def _decoded(self, column: Ragged, type_: Type, name: str, part: range | None) -> Column:
         counts = None

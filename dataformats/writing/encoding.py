@@ -44,6 +44,12 @@ _CHUNK_RECORDS = 64  # encoded together: more would not stay in the processor's 
 _FIELDS_RECORDS, _FIELDS_BYTES = 256, 2**21  # the same if fields are encoded one after the other
 NEEDS_SPEC = Remedy("For records with fields, pass {spec} with a type for each field.", spec=...)
 
+_NO_LIST = Remedy(
+    "Give it an empty list; or convert with {from_spec}, where its type has no '?': a missing list is then read as an "
+    "empty one.",
+    from_spec=...,
+)
+
 
 class FieldsEncoder:
     """Encodes a record into the blobs of its fields.
@@ -58,7 +64,9 @@ class FieldsEncoder:
         for kind in spec.values():
             codecs.codec(kind)  # raises for an unknown one before anything is written
         self._encoders = {name: _field_encoder(name, kind, stored[name], codecs) for name, kind in spec.items()}
-        self._optional = {name for name, kind in spec.items() if kind.optional and stored[name].optional}
+        self._optional = {
+            name for name, kind in spec.items() if kind.optional and (kind.is_blob_list or stored[name].optional)
+        }
         self._batch = {name: _batch_encoder(kind, stored[name], codecs) for name, kind in spec.items()}
 
     def __call__(self, record: Any) -> dict[str, list[bytes]]:
@@ -135,10 +143,24 @@ class FieldsEncoder:
 
 def _field_encoder(name: str, type_: Type, stored: Type, codecs: CodecResolver) -> Callable[[Any], list[bytes]]:
     """Return the function from a value to its blobs."""
+    if type_.is_blob_list and type_.optional and not stored.optional:
+        return _present_encoder(name, codecs.encoder(type_, name))
     if type_ == stored or type_.dtype is None:
         return codecs.encoder(type_, name)
     encode = codecs.encoder(stored, name)
     return lambda value: encode(None if value is None and type_.optional else to_exact_array(type_, value, field=name))
+
+
+def _present_encoder(name: str, encode: Callable[[Any], list[bytes]]) -> Callable[[Any], list[bytes]]:
+    """Return the function from a list to its blobs, if a missing list would be stored as an empty one."""
+
+    def encode_present(value: Any) -> list[bytes]:
+        if value is None:
+            what = "the record lacks this field, and the format cannot tell a missing list of blobs from an empty one"
+            raise SpecError(what, field=name, remedy=_NO_LIST)
+        return encode(value)
+
+    return encode_present
 
 
 def _batch_encoder(type_: Type, stored: Type, codecs: CodecResolver) -> Callable[[Column], Blobs | None]:

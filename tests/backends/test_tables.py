@@ -150,6 +150,39 @@ def test_text_and_bytes_take_the_types_of_the_new_data(table: Any, tmp_path: Pat
         dataformats.open(tmp_path / "x.parquet", spec={"image": "jpg"})[0]
 
 
+@pytest.mark.parametrize("out", ["y.parquet", "y.arrow"])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_lists_of_text_are_copied(out: str, workers: int, tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    words = [[f"é{i}"] * (i % 4) for i in range(N)]
+    blobs = [[bytes([i]), b""][: i % 3] for i in range(N)]
+    lists = {"words": words, "blobs": arrow.array(blobs, arrow.list_(arrow.binary()))}
+    write_parquet(tmp_path / "x.parquet", arrow.table(lists))
+    assert dataformats.open(tmp_path / "x.parquet").spec == {"words": "utf8[]?", "blobs": "bytes[]?"}
+    dataformats.convert(tmp_path / "x.parquet", tmp_path / out, workers=workers)
+    found = dataformats.open(tmp_path / out)
+    assert [(record["words"], record["blobs"]) for record in found] == list(zip(words, blobs, strict=True))
+    assert dataformats.verify(tmp_path / out, against=tmp_path / "x.parquet").ok
+
+
+def test_missing_lists_of_text(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    path, spec = tmp_path / "x.parquet", {"words": "utf8[]"}
+    write_parquet(path, arrow.table({"words": [["a"], None, []]}))
+    with pytest.raises(SpecError, match=r"record 1 of .*x\.parquet.* 'words'.*missing list.*source_options"):
+        dataformats.convert(path, tmp_path / "y.parquet")
+    dataformats.convert(path, tmp_path / "y.parquet", source_options={"spec": spec})
+    assert [record["words"] for record in dataformats.open(tmp_path / "y.parquet")] == [["a"], [], []]
+    assert dataformats.open(path)[1] == {}
+    batch = dataformats.open(path, spec=spec).read([2, 1, 0])
+    assert [list(words) for words in batch["words"]] == [[], [], ["a"]]
+    with dataformats.create(tmp_path / "z.arrow", spec={"words": "utf8[]?"}) as writer:
+        writer.append({"words": []})
+        for record in ({}, {"words": None}):
+            with pytest.raises(SpecError, match="missing list"):
+                writer.append(record)
+
+
 def test_several_tables_are_one_dataset(table: Any, tmp_path: Path) -> None:
     for number in range(3):
         write_parquet(tmp_path / f"part-{number}.parquet", table)
