@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dataformats.batch import StoredRecords
 from dataformats.errors import DataFormatsError, FormatError, Remedy, SpecError
@@ -13,7 +17,7 @@ from dataformats.reading.conditions import Where
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import files_of, open_for_copying
 from dataformats.reading.opening import open as open_source
-from dataformats.reading.views import evaluate
+from dataformats.reading.views import evaluate, random_parts
 from dataformats.staging.paths import area_at
 from dataformats.writing.creating import writer
 from dataformats.writing.encoding import refuse_record
@@ -83,26 +87,32 @@ def split(
     shards: int | None = None,
     shard_records: int | None = None,
     where: Where | None = None,
+    fraction: float | None = None,
+    seed: int = 0,
     rest_path: Any = None,
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
     source_options: Mapping[str, Any] | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> dict[str, int]:
-    """Copy the records of a dataset into shards of one size, or into two datasets by a condition.
+    """Copy the records of a dataset into shards of one size, or into two datasets: by a condition, or at random.
 
     Records keep their order, and are verified and copied as `merge` does. Shards are the files (or folders) of one new
-    dataset, and each of them is a dataset by itself. Pass `shards`, `shard_records`, or `where` and `rest_path`.
+    dataset, and each of them is a dataset by itself. Pass `shards`, `shard_records`, or `rest_path` with `where` or
+    `fraction`.
 
     Args:
         source: A path as in `open`, or a dataset that `open` returned.
-        path: The new folder of shards; with `where` the dataset of the records for which it is true.
+        path: The new folder of shards; with `where` the dataset of the records for which it is true, with `fraction`
+            the dataset of that share.
         shards: The number of shards: see `merge`.
         shard_records: The records of each shard; the last one may have fewer.
         where: A condition: see `RecordSource.where`. SQL and a function make records be decoded, before anything is
             written.
-        rest_path: The dataset of all other records, if `where` is given. The two datasets are published one after the
-            other.
+        fraction: A share of the records, in (0, 1): the same ones as in the first view of `RecordSource.split`.
+        seed: Another seed, another share.
+        rest_path: The dataset of all other records, if `where` or `fraction` is given. The two datasets are published
+            one after the other.
         overwrite: See `merge`.
         progress: See `merge`.
         source_options: See `merge`.
@@ -115,8 +125,9 @@ def split(
         FormatError: A record is damaged.
         SpecError: `path` or `rest_path` is a name of another format, or there are fewer records than `shards`.
         TargetExistsError: See `merge`.
-        TypeError: See `merge`; or the call has not exactly one of `shards`, `shard_records` and `where`; or `where`
-            without `rest_path`.
+        TypeError: See `merge`; or the call has not exactly one of `shards`, `shard_records`, `where` and `fraction`; or
+            one of the last two without `rest_path`.
+        ValueError: The fraction is out of range.
 
     Example:
         >>> import dataformats, tempfile, pathlib
@@ -129,13 +140,14 @@ def split(
         >>> list(two.values()), dataformats.open(eights)[0]["label"]
         ([174, 1623], 8)
     """
-    given = sum(one is not None for one in (shards, shard_records, where))
-    if given != 1 or (where is None) != (rest_path is None):
-        raise TypeError("expected one of shards=, shard_records=, or where= with rest_path=")
+    given = sum(one is not None for one in (shards, shard_records, where, fraction))
+    if given != 1 or (where is None and fraction is None) != (rest_path is None):
+        raise TypeError("expected one of shards=, shard_records=, or where= or fraction= with rest_path=")
     options: dict[str, Any] = {"overwrite": overwrite, "storage_options": storage_options}
     with _opened(source, source_options) as opened:
-        if where is not None:
-            return _divide(opened, where, path, rest_path, progress=progress, options=options)
+        if rest_path is not None:
+            chosen = partial(_chosen, where=where, fraction=fraction, seed=seed)
+            return _divide(opened, chosen, path, rest_path, progress=progress, options=options)
         return _copy(opened, path, shards, shard_records, progress=progress, options=options)
 
 
@@ -175,14 +187,14 @@ def _copy(
 
 def _divide(
     sources: Sequence[FileSource],
-    where: Where,
+    choose: Callable[[FileSource], NDArray[np.bool_]],
     path: Any,
     rest_path: Any,
     *,
     progress: _Progress,
     options: dict[str, Any],
 ) -> dict[str, int]:
-    """Copy the records for which a condition holds to one dataset, and all others to another."""
+    """Copy the chosen records to one dataset, and all others to another."""
     (source,) = sources
     schema, first = _schema(sources, named=True), 0
     for destination in (path, rest_path):
@@ -196,7 +208,7 @@ def _divide(
         writer(path, schema, refuse_record, **options) as out,
         writer(rest_path, schema, refuse_record, **rest_options) as others,
     ):
-        mask = evaluate(source, where)  # which may take long: not before both names are known to be free
+        mask = choose(source)  # which may take long: not before both names are known to be free
         for records in _stored(sources, progress):
             chosen = mask[first : first + len(records)]
             out.append_stored(records[chosen])
@@ -204,6 +216,15 @@ def _divide(
             first += len(records)
         out.announce({str(rest_path): others.complete()})
     return {str(path): len(out), str(rest_path): len(others)}
+
+
+def _chosen(source: FileSource, where: Where | None, fraction: float | None, seed: int) -> NDArray[np.bool_]:
+    """Return bool[n]: the records for which the condition is true, or a random share."""
+    if where is not None:
+        return evaluate(source, where)
+    mask = np.zeros(len(source), np.bool_)
+    mask[random_parts(len(source), [fraction or 0], seed)[0]] = True
+    return mask
 
 
 def _stored(sources: Sequence[FileSource], progress: _Progress) -> Iterator[StoredRecords]:

@@ -113,7 +113,8 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
     split: (
         "dataformats split photos.tfrecord shards --shards 4",
         "dataformats split photos.tfrecord thousands --shard-records 1000",
-        "dataformats split photos.tfrecord wide.tfrecord --where 'width > height' --rest-path narrow.tfrecord",
+        "dataformats split photos.tfrecord train.tfrecord test.tfrecord --fraction 0.8 --seed 0",
+        "dataformats split photos.tfrecord wide.tfrecord narrow.tfrecord --where 'width > height'",
     ),
 }
 """Each command with the examples in its help."""

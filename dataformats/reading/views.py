@@ -42,14 +42,18 @@ def where(source: RecordSource, condition: Where) -> DecodingSource:
 
 def split(source: RecordSource, fractions: Sequence[float], seed: int) -> tuple[DecodingSource, ...]:
     """Return disjoint views: see `RecordSource.split`."""
+    return tuple(TakeView(source, part) for part in random_parts(len(source), fractions, seed))
+
+
+def random_parts(n: int, fractions: Sequence[float], seed: int) -> list[NDArray[np.int64]]:
+    """Return disjoint parts of the numbers in `[0, n)`, each ascending: see `RecordSource.split`."""
     numbers = all(isinstance(part, Real) for part in fractions)
     if not fractions or not numbers or any(not 0 < part < 1 for part in fractions) or sum(fractions) > 1 + 1e-9:
         raise ValueError(f"expected fractions in (0, 1), together at most 1, found {fractions!r:.80}")
-    order = _shuffled(len(source), seed)
-    bounds = [round(bound * len(source)) for bound in itertools.accumulate(fractions)]
+    bounds = [round(bound * n) for bound in itertools.accumulate(fractions)]
     if sum(fractions) > 1 - 1e-9:
         bounds.pop()  # the fractions cover everything
-    return tuple(TakeView(source, np.sort(part)) for part in np.split(order, bounds))
+    return [np.sort(part) for part in np.split(_shuffled(n, seed), bounds)]
 
 
 def evaluate(source: RecordSource, where: Where, on_corrupt: OnCorrupt = "raise") -> NDArray[np.bool_]:

@@ -740,6 +740,21 @@ def test_merge_and_split(run: Run, tmp_path: Path) -> None:
     assert (result.code, "record 15" in result.err, (tmp_path / "x").exists()) == (1, True, False)
 
 
+def test_split_at_random(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    facts = run("split", DIGITS, "a.tfrecord", "b.tfrecord", "--fraction", "0.8", "--seed", "3").facts
+    assert facts == {"a.tfrecord": "1438 records", "b.tfrecord": "359 records"}
+    for view, path in zip(dataformats.open(DIGITS).split(0.8, seed=3), ("a.tfrecord", "b.tfrecord"), strict=True):
+        assert list(view.read_bytes(range(len(view)))) == list(dataformats.open(path).scan_bytes())
+    facts = run("split", DIGITS, "c.tfrecord", "--fraction", "0.8", "--rest-path", "d.tfrecord").facts
+    assert facts == {"c.tfrecord": "1438 records", "d.tfrecord": "359 records"}
+    assert Path("c.tfrecord").read_bytes() != Path("a.tfrecord").read_bytes()
+    for wrong in (["--fraction", "1.5"], ["--fraction", "0"], ["--fraction", "0.5", "--shards", "2"]):
+        assert run("split", DIGITS, "x.tfrecord", "y.tfrecord", *wrong).code == 2
+    assert run("split", DIGITS, "x.tfrecord", "--fraction", "0.5").code == 2
+    assert not [*Path().glob("x*"), *Path().glob("y*")]
+
+
 def test_split_by_a_condition(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     rules = "def is_eight(record):\n    return record['label'] == 8\ndef fails(record):\n    return record['nothing']\n"
@@ -747,7 +762,7 @@ def test_split_by_a_condition(run: Run, tmp_path: Path, monkeypatch: pytest.Monk
     facts = run("split", DIGITS, "a.tfrecord", "--where", "split_rules:is_eight", "--rest-path", "b.tfrecord").facts
     assert facts == {"a.tfrecord": "174 records", "b.tfrecord": "1623 records"}
     np.save("mask.npy", np.arange(1797) < 5)
-    facts = run("split", DIGITS, "a.tfrecord", "--where", "mask.npy", "--rest-path", "b.tfrecord", "--overwrite").facts
+    facts = run("split", DIGITS, "a.tfrecord", "b.tfrecord", "--where", "mask.npy", "--overwrite").facts
     assert facts == {"a.tfrecord": "5 records", "b.tfrecord": "1792 records"}
     np.save("short.npy", np.ones(5, bool))
     for where, found in (
