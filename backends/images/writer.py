@@ -28,6 +28,7 @@ class ImagesWriter(FieldsWriter):
     def __init__(self, path: Path, *, resume: bool = False) -> None:
         self._folder = path
         self._unsynced: list[Path] = []
+        self._has_numbers = False  # True if folders have the number of their label
         if not resume:
             atomic.remove(path)
         path.mkdir(parents=True, exist_ok=True)
@@ -90,6 +91,7 @@ class ImagesWriter(FieldsWriter):
         number = int.from_bytes(blobs["label"][0], "little", signed=True)
         if number < 0:
             raise SpecError(f"expected a label from 0 on, found {number}", field="label", index=self.n_records)
+        self._has_numbers = True
         return f"{number:06d}/"
 
     def flush(self, *, sync: bool = False) -> None:
@@ -100,7 +102,19 @@ class ImagesWriter(FieldsWriter):
             self._unsynced.clear()
 
     def close(self) -> None:
+        """Sync all images.
+
+        Raises:
+            SpecError: Labels without names have gaps: readers number the folders from 0 on.
+        """
         self.flush(sync=True)
+        if self._has_numbers:
+            found = sorted(int(path.name) for path in self._folder.iterdir() if path.is_dir())
+            missing = next((number for number, label in enumerate(found) if number != label), None)
+            if missing is not None:
+                what = f"no image has the label {missing}, so readers would read {found[missing]} as {missing}"
+                remedy = "Number the labels from 0 on, or write label_name instead"
+                raise SpecError(what, field="label", remedy=remedy)
 
     def suspend(self) -> None:
         pass

@@ -132,9 +132,22 @@ def test_written_folders(fields: list[str], tmp_path: Path) -> None:
 def test_arrays_are_encoded(tmp_path: Path) -> None:
     for kind, ending in (("uint8[4,3,3]", ".png"), ("jpg(95)", ".jpg"), ("bytes", ".webp")):
         with dataformats.create(tmp_path / ending[1:], "images", spec={"image": kind, "label": "int64"}) as writer:
-            writer.append({"image": encoded(7, "WEBP") if kind == "bytes" else pixels(7), "label": 3})
-        assert os.listdir(tmp_path / ending[1:] / "000003") == [f"00000000{ending}"]
+            writer.append({"image": encoded(7, "WEBP") if kind == "bytes" else pixels(7), "label": 0})
+        assert os.listdir(tmp_path / ending[1:] / "000000") == [f"00000000{ending}"]
         assert dataformats.open(tmp_path / ending[1:]).select("image")[0]["image"] is not None
+
+
+def test_labels_with_gaps_are_an_error(tmp_path: Path) -> None:
+    spec = {"image": "png", "label": "int64"}
+    with (
+        pytest.raises(SpecError, match=r"no image has the label 1, so readers would read 3 as 1.*label_name"),
+        dataformats.create(tmp_path / "x", "images", spec=spec) as writer,
+    ):
+        writer.extend({"image": pixels(label), "label": label} for label in (0, 7, 3))
+    assert not (tmp_path / "x").exists()
+    with dataformats.create(tmp_path / "x", "images", spec=spec) as writer:
+        writer.extend({"image": pixels(label), "label": label} for label in (2, 0, 1, 2))
+    assert dataformats.open(tmp_path / "x").read(range(4))["label"].tolist() == [0, 1, 2, 2]
 
 
 def test_refused_records(tmp_path: Path) -> None:
