@@ -211,6 +211,15 @@ def test_gzip_chunks_of_hdf5(dtype: str, shuffle: bool, tmp_path: Path) -> None:
         assert all(np.array_equal(batch[name], found[order]) for name, found in expected.items())
 
 
+def test_threads_share_h5py(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
+    values = np.random.default_rng(0).integers(0, 9, (4000, 2000)).astype(np.uint8)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("a", data=values, chunks=(20, 2000), compression="gzip")
+    for _ in range(10):  # without a lock around each call of HDF5, half of these end the process
+        assert np.array_equal(dataformats.open(tmp_path / "x.h5").read(range(4000))["a"], values)
+
+
 @pytest.mark.parametrize("place", [0.01, 0.5, 0.99])
 def test_damaged_gzip_chunk_of_hdf5(place: float, tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
