@@ -9,7 +9,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
@@ -132,6 +132,9 @@ class S3Reader:
     protocol = ("s3", "s3a")
 
     def __init__(self, options: dict[str, Any], settings: dict[str, Any]) -> None:
+        import obstore
+
+        self._obstore = obstore
         self._options = options
         self._settings = settings
         self._stores: dict[str, Any] = {}
@@ -180,11 +183,9 @@ class S3Reader:
 
     @_or_s3fs
     def ls(self, path: str, detail: bool = True) -> list[dict[str, Any]]:
-        store, key = self._split(path)
         with _as_os_errors():
-            import obstore
-
-            found = obstore.list_with_delimiter(store, key or None)
+            store, key = self._split(path)
+            found = self._obstore.list_with_delimiter(store, key or None)
         bucket = path.partition("/")[0]
         folders = [_described(f"{bucket}/{name}", None) for name in found["common_prefixes"]]
         entries = folders + [_described(f"{bucket}/{one['path']}", one) for one in found["objects"]]
@@ -194,26 +195,18 @@ class S3Reader:
 
     @_or_s3fs
     def info(self, path: str) -> dict[str, Any]:
-        store, key = self._split(path)
-        if key:
-            try:
-                with _as_os_errors():
-                    import obstore
-
-                    return _described(path, obstore.head(store, key))
-            except FileNotFoundError:
-                pass
+        with suppress(FileNotFoundError), _as_os_errors():
+            store, key = self._split(path)
+            if key:
+                return _described(path, self._obstore.head(store, key))
         self.ls(path)
         return _described(path, None)
 
     @_or_s3fs
-    def cat_file(self, path: str, start: int = 0, end: int | None = None) -> bytes:
-        store, key = self._split(path)
+    def cat_file(self, path: str, *, start: int, end: int) -> bytes:
         with _as_os_errors():
-            import obstore
-
-            options: Any = {"range": {"offset": start} if end is None else (start, end)}
-            return bytes(obstore.get(store, key, options=options).bytes())
+            store, key = self._split(path)
+            return bytes(self._obstore.get(store, key, options={"range": (start, end)}).bytes())
 
     def exists(self, path: str) -> bool:
         try:
@@ -249,16 +242,15 @@ class S3Reader:
         return request_all(self.s3fs, requests)
 
     def _request(self, request: RangeRequest) -> Any:
-        import obstore
         from obstore.exceptions import PreconditionError
 
         asked: Any = {"range": (request.offset, request.offset + request.length)}
         if request.condition is not None:
             asked["if_match"] = request.condition
         try:
-            store, key = self._split(request.path)
             with _as_os_errors():
-                answer = obstore.get(store, key, options=asked)
+                store, key = self._split(request.path)
+                answer = self._obstore.get(store, key, options=asked)
                 first, end = answer.range
                 about = answer.meta
                 found = {"Content-Range": f"bytes {first}-{end - 1}/{about['size']}", "ETag": about["e_tag"]}
@@ -284,7 +276,8 @@ def _decides(error: Any) -> bool:
     """Return True for an error that tells that obstore, with these settings, has no access; not for a busy server."""
     if not isinstance(error, OSError) or isinstance(error, FileNotFoundError):
         return False
-    return not (getattr(error, "status", 0) and is_transient(error))
+    status = getattr(error, "status", 0)
+    return status != 416 and not (status and is_transient(error))  # 416: an empty object has no range
 
 
 def _of_another_range(request: RangeRequest, message: str) -> Any:

@@ -8,15 +8,22 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 __all__ = ["fits_obstore", "settings_of"]
 
 _OPTIONS = frozenset(("key", "secret", "token", "anon", "endpoint_url", "profile", "client_kwargs"))
 _CLIENT_OPTIONS = frozenset(("endpoint_url", "region_name"))
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+_OPTION_NAMES = ("key", "secret", "token")
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 _FILES = {"AWS_CONFIG_FILE": "~/.aws/config", "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials"}
-_OTHER_VARIABLES = ("AWS_USE_DUALSTACK_ENDPOINT", "AWS_USE_FIPS_ENDPOINT", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
+_OTHER_VARIABLES = (
+    "AWS_SECURITY_TOKEN",
+    "AWS_USE_DUALSTACK_ENDPOINT",
+    "AWS_USE_FIPS_ENDPOINT",
+    "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+)
 _OTHER_SETTINGS = ("s3", "services", "endpoint_url", "ca_bundle", "use_dualstack_endpoint", "use_fips_endpoint")
 # Access points, directory buckets and the like, whose names have such endings, are no buckets at the same endpoint.
 _URL = re.compile(
@@ -30,7 +37,7 @@ Credentials = Callable[[], Any]
 def fits_obstore(url: str, options: Mapping[str, Any]) -> bool:
     """Return True if a URL names objects of a bucket, and obstore knows all `storage_options`."""
     known = options.keys() <= _OPTIONS and (options.get("client_kwargs") or {}).keys() <= _CLIENT_OPTIONS
-    keys = [bool(options.get(name)) for name in ("key", "secret", "token")]
+    keys = [bool(options.get(name)) for name in _OPTION_NAMES]
     paired = keys in ([True, True, True], [True, True, False], [False, False, False])
     return bool(known and paired and "::" not in url and _URL.fullmatch(url))
 
@@ -44,52 +51,68 @@ def settings_of(options: Mapping[str, Any]) -> dict[str, Any] | None:
     Args:
         options: `storage_options` that fit obstore.
     """
-    environment, client = os.environ, options.get("client_kwargs") or {}
+    environment, client, anonymous = os.environ, options.get("client_kwargs") or {}, bool(options.get("anon"))
     found = [options.get("endpoint_url"), client.get("endpoint_url"), *map(environment.get, _ENDPOINTS)]
     endpoint = next((url for url in found if url), None)
     region = client.get("region_name") or environment.get("AWS_DEFAULT_REGION")
     if any(map(environment.get, _OTHER_VARIABLES)) or (endpoint is None and "AWS_ENDPOINT" in environment):
         return None
-    credentials = _keys_of(options, environment)
-    if credentials is None or "profile" in options or _has_files(environment):
-        try:
-            import botocore.session
-
-            session = botocore.session.Session(profile=options.get("profile"))
-            if session.get_scoped_config().keys() & {*_OTHER_SETTINGS}:
-                return None
-            region = region or session.get_config_variable("region")
-            credentials = _keys_of(options, {}) or _credentials_of(session.get_credentials())
-        except Exception:  # such as a profile that is missing: s3fs says so
-            return None
-    anonymous = bool(options.get("anon"))
-    if credentials is None and not anonymous:
+    credentials = _keys_of(options) or _keys_of(dict(zip(_OPTION_NAMES, map(environment.get, _KEYS), strict=True)))
+    try:
+        if not (credentials or anonymous) or "profile" in options or _has_files(environment):
+            region, credentials = _from_session(options, region)
+        http = _client_options(endpoint, environment.get("AWS_CA_BUNDLE"))
+    except Exception:  # such as a profile that is missing: s3fs says so
         return None
     # Given in full, so that variables that obstore alone reads change nothing.
     config: dict[str, Any] = {"virtual_hosted_style_request": False, "s3_express": False, "request_payer": False}
     config |= {"skip_signature": anonymous} | ({"region": region} if region else {})
-    http: dict[str, Any] = {"connect_timeout": "5s", "read_timeout": "60s", "timeout": "1h"}
-    if endpoint is not None:
-        config["aws_endpoint_url_s3"] = endpoint
-        http["allow_http"] = endpoint.startswith("http://")
-    if environment.get("AWS_CA_BUNDLE") and not http.get("allow_http"):
-        http["root_certificate"] = Path(environment["AWS_CA_BUNDLE"]).read_bytes()
+    config |= {"aws_endpoint_url_s3": endpoint} if endpoint else {}
     once = {"max_retries": 0}  # `get_ranges` and `retry_transient` make requests again
     settings = {"config": config, "client_options": http, "retry_config": once}
     return settings if anonymous else settings | {"credential_provider": credentials}
+
+
+def _client_options(endpoint: str | None, bundle: str | None) -> dict[str, Any]:
+    """Return the options of the HTTP client.
+
+    Raises:
+        ValueError: The endpoint is no URL: obstore would panic.
+        OSError: The file of certificates cannot be read.
+    """
+    parts = urlsplit(endpoint or "https://any")
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+        raise ValueError(f"{endpoint!r} is no URL")
+    plain = endpoint is not None and endpoint.startswith("http://")
+    certificates = {"root_certificate": Path(bundle).read_bytes()} if bundle and not plain else {}
+    return {"connect_timeout": "5s", "read_timeout": "60s", "timeout": "1h", "allow_http": plain} | certificates
+
+
+def _from_session(options: Mapping[str, Any], region: str | None) -> tuple[str | None, Credentials | None]:
+    """Return region and credentials by botocore, which is a part of s3fs.
+
+    Raises:
+        ValueError: It has none, or other settings.
+        Exception: As botocore does.
+    """
+    import botocore.session
+
+    session = botocore.session.Session(profile=options.get("profile"))
+    other = session.get_scoped_config().keys() & {*_OTHER_SETTINGS}
+    credentials = None if options.get("anon") else _keys_of(options) or _credentials_of(session.get_credentials())
+    if other or not (credentials or options.get("anon")):
+        raise ValueError(f"no credentials, or settings that obstore lacks: {other}")
+    return region or session.get_config_variable("region"), credentials
 
 
 def _has_files(environment: Mapping[str, str]) -> bool:
     return any(Path(environment.get(name, path)).expanduser().exists() for name, path in _FILES.items())
 
 
-def _keys_of(options: Mapping[str, Any], environment: Mapping[str, str]) -> Credentials | None:
-    """Return the keys of the options, or else of the environment, if both are there."""
-    key, secret, token = (options.get(name) for name in ("key", "secret", "token"))
-    if not key:
-        key, secret = map(environment.get, _KEYS)
-        token = environment.get("AWS_SECURITY_TOKEN") or environment.get("AWS_SESSION_TOKEN")
-    answer = {"access_key_id": key, "secret_access_key": secret, "token": token, "expires_at": None}
+def _keys_of(options: Mapping[str, Any]) -> Credentials | None:
+    """Return the keys, if both are there."""
+    key, secret, token = (options.get(name) for name in _OPTION_NAMES)
+    answer = {"access_key_id": key, "secret_access_key": secret, "token": token or None, "expires_at": None}
     return (lambda: dict(answer)) if key and secret else None
 
 

@@ -63,7 +63,7 @@ def test_descriptions_equal_those_of_s3fs(server: s3_server.S3Server) -> None:
         assert ours.unstrip_protocol(path) == theirs.unstrip_protocol(path)
         assert ours._parent(path) == theirs._parent(path)
         if key not in ("folder/", "empty"):
-            assert ours.cat_file(path, 3, 8) == theirs.cat_file(path, start=3, end=8)
+            assert ours.cat_file(path, start=3, end=8) == theirs.cat_file(path, start=3, end=8)
             (request,) = resolve(f"s3://{path}", options_of(server.port))
             assert isinstance(request, FsspecFile)
             assert request.read_all(1000) == theirs.cat_file(path)
@@ -79,7 +79,7 @@ def test_descriptions_equal_those_of_s3fs(server: s3_server.S3Server) -> None:
     for missing in ("bucket/none", "none/a"):
         assert not ours.exists(missing)
         with pytest.raises(FileNotFoundError):
-            ours.cat_file(missing, 0, 1)
+            ours.cat_file(missing, start=0, end=1)
     assert ours.has_obstore
 
 
@@ -208,3 +208,26 @@ def test_credentials_of_the_environment(server: s3_server.S3Server, monkeypatch:
     assert isinstance(file, FsspecFile)
     assert isinstance(file.fs, S3Reader)
     assert file.read_all(100) == b"content of plain.tfrecord"
+
+
+@needs_moto
+@pytest.mark.parametrize("ending", ["", "/"])
+def test_spellings_of_the_endpoint(ending: str, server: s3_server.S3Server) -> None:
+    options = options_of(server.port)
+    (file,) = resolve("s3a://bucket/d/plain.tfrecord", options | {"endpoint_url": options["endpoint_url"] + ending})
+    assert isinstance(file, FsspecFile)
+    assert (file.name, file.read_all(100)) == ("s3://bucket/d/plain.tfrecord", b"content of plain.tfrecord")
+    assert file.fs.has_obstore
+
+
+@needs_moto
+def test_an_empty_object_keeps_the_reader(server: s3_server.S3Server) -> None:
+    reader = reader_at(server.port)
+    with pytest.raises(OSError, match="416"):
+        reader.cat_file("bucket/d/empty", start=0, end=10)
+    assert reader.has_obstore
+
+
+def test_an_endpoint_that_is_no_url() -> None:
+    with pytest.raises((OSError, ValueError), match="nonsense"):
+        dataformats.open("s3://bucket/x.tfrecord", storage_options={**options_of(9), "endpoint_url": "nonsense"})

@@ -135,3 +135,18 @@ def test_files_of_profiles(environment: pytest.MonkeyPatch, tmp_path: Path) -> N
     environment.delenv("AWS_PROFILE")
     environment.setenv("AWS_SHARED_CREDENTIALS_FILE", "/none")
     assert settings_of({}) is None  # no credentials
+
+
+def test_anonymous_access_looks_for_no_credentials(environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:9")
+    assert given({"anon": True}) == (None, None, None)
+
+
+def test_a_missing_bundle_is_left_to_s3fs(environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("AWS_CA_BUNDLE", "/none")
+    assert settings_of(KEYS) is None
+
+
+@pytest.mark.parametrize("endpoint", ["nonsense", "host:9000", "http://", "http://host:port", "ftp://host"])
+def test_an_endpoint_that_is_no_url_is_left_to_s3fs(endpoint: str) -> None:
+    assert settings_of({**KEYS, "endpoint_url": endpoint}) is None
