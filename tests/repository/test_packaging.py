@@ -17,7 +17,20 @@ LINKS = {"dataformats/backends": "../backends", "dataformats/codecs": "../codecs
 # With lower bounds that no test installs: of tools, and of extras that are large or that the fast tests do not use.
 NOT_TESTED = {
     *("array_record", "h5py", "lmdb", "pylance", "zarr"),
-    *("furo", "gcsfs", "granular", "mypy", "myst-parser", "pytest-cov", "ray", "ruff", "s3fs", "setuptools", "sphinx"),
+    *(
+        "furo",
+        "gcsfs",
+        "granular",
+        "mypy",
+        "myst-parser",
+        "obstore",
+        "pytest-cov",
+        "ray",
+        "ruff",
+        "s3fs",
+        "setuptools",
+        "sphinx",
+    ),
     *("torch", "torchdata"),
 }
 

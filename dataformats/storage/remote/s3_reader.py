@@ -296,7 +296,7 @@ def _of_another_range(request: RangeRequest, message: str) -> Any:
 
 @contextmanager
 def _as_os_errors() -> Iterator[None]:
-    """Raise the errors of obstore as those of Python that other file systems raise."""
+    """Raise errors of Python for the errors of obstore, as other file systems do."""
     from obstore import exceptions
 
     try:

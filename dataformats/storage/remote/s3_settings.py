@@ -1,4 +1,4 @@
-"""Settings of S3 for obstore, equal to those that s3fs takes from the same options, environment and files."""
+"""Settings of S3 for obstore: what s3fs takes from the same options, environment and files."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def test_descriptions_equal_those_of_s3fs(server: s3_server.S3Server) -> None:
 
 
 @needs_moto
-def test_keys_that_obstore_does_not_know(server: s3_server.S3Server) -> None:
+def test_s3fs_reads_unknown_keys(server: s3_server.S3Server) -> None:
     theirs = s3fs.S3FileSystem(**options_of(server.port))
     theirs.call_s3("put_object", Bucket="bucket", Key="odd//double", Body=b"abcdef")
     ours = reader_at(server.port)
@@ -228,6 +228,6 @@ def test_an_empty_object_keeps_the_reader(server: s3_server.S3Server) -> None:
     assert reader.has_obstore
 
 
-def test_an_endpoint_that_is_no_url() -> None:
+def test_an_invalid_endpoint() -> None:
     with pytest.raises((OSError, ValueError), match="nonsense"):
         dataformats.open("s3://bucket/x.tfrecord", storage_options={**options_of(9), "endpoint_url": "nonsense"})

@@ -148,5 +148,5 @@ def test_a_missing_bundle_is_left_to_s3fs(environment: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("endpoint", ["nonsense", "host:9000", "http://", "http://host:port", "ftp://host"])
-def test_an_endpoint_that_is_no_url_is_left_to_s3fs(endpoint: str) -> None:
+def test_s3fs_reports_invalid_endpoints(endpoint: str) -> None:
     assert settings_of({**KEYS, "endpoint_url": endpoint}) is None
