@@ -49,7 +49,7 @@ def reader_at(port: int) -> S3Reader:
 
 
 @needs_moto
-def test_descriptions_equal_those_of_s3fs(server: s3_server.S3Server) -> None:
+def test_descriptions_equal_s3fs(server: s3_server.S3Server) -> None:
     ours, theirs = reader_at(server.port), s3fs.S3FileSystem(**options_of(server.port), use_listings_cache=False)
 
     def described(entries: Any) -> dict[str, Any]:
