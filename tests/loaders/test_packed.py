@@ -68,7 +68,7 @@ class Documents(dataformats.RecordSource):
         documents = [np.arange(self.lengths[index]) + 1000 * index for index in numbers.tolist()]
         columns = {}
         for name, part in mask.items():
-            cut = [one if part is True else one[part.start : part.stop] for one in documents]
+            cut = [one[part.start : part.stop] if isinstance(part, range) else one for one in documents]
             values = np.concatenate([np.zeros(0, np.int64), *cut]).astype(self.types[name].dtype)
             columns[name] = dataformats.Ragged(values, np.cumsum([0, *map(len, cut)]))
         return dataformats.RecordBatch(columns, numbers)
@@ -263,7 +263,7 @@ def test_rows_without_a_cache_folder(monkeypatch: Any, tmp_path: Path, caplog: p
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv("DATAFORMATS_CACHE", str(tmp_path / "file"))
     rows = dataformats.packed(Documents(LENGTHS), "tokens", length=64, value=-7, document_column="document")
-    check_rows(rows, LENGTHS, lambda index: np.arange(LENGTHS[index]) + 1000 * index)
+    check_rows(rows, LENGTHS, lambda index: np.arange(int(LENGTHS[index])) + 1000 * index)
     assert "each process computes it" in caplog.text
 
 

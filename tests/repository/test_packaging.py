@@ -16,7 +16,7 @@ CHECKOUT = Path(__file__).parents[2]
 LINKS = {"dataformats/backends": "../backends", "dataformats/codecs": "../codecs", "dataformats/loaders": "../loaders"}
 # With lower bounds that no test installs: of tools, and of extras that are large or that the fast tests do not use.
 NOT_TESTED = {
-    *("array_record", "h5py", "lmdb", "pylance", "zarr"),
+    *("array_record", "h5py", "lmdb", "obstore", "pylance", "zarr"),
     *(
         "furo",
         "gcsfs",

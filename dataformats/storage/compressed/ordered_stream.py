@@ -20,6 +20,7 @@ from dataformats.storage.threads import submit
 __all__ = ["OrderedStream"]
 
 _BLOCK = 2**20
+_BUFFER = 2**19  # compressed bytes of a read
 _GZIP_HEADER = b"\x1f\x8b\x08" + bytes(7)  # RFC 1952
 _RESERVED_FLAGS = 0xE0
 _ZLIB_HEADER = 2  # bytes, before the same deflate data
@@ -105,10 +106,11 @@ class OrderedStream:
         self._changed.release()
         try:
             n_left = self._size - self._end
-            block = buffers.empty(_BLOCK if n_left > 2 * _BLOCK else n_left)  # a short last one might not be filled
-            n = self._decompressed.readinto(block)
+            block = buffers.empty(_BLOCK if n_left > 2 * _BLOCK else n_left)
+            while n < len(block) and (n_more := self._decompressed.readinto(block[n:])):
+                n += n_more
         except BadGzipFile:  # the wrong trailer of ZLIB, behind all data
-            n = len(block) if self._is_zlib and len(block) == n_left else 0
+            n = n_left if self._is_zlib and len(block) == n_left else 0
         except Exception:  # the caller reads these bytes in another way, which reports the error
             n = 0
         finally:
@@ -153,9 +155,10 @@ def _open(file: StoredFile, compression: str) -> Any:
     """Return an object with `readinto`; `None` without ISA-L, or for flags that it would not refuse."""
     library = fast_library("isal.igzip")
     flags = file.pread(3, 1) if compression == "gzip" else b"\0"
-    if not hasattr(library, "IGzipFile") or not flags or flags[0] & _RESERVED_FLAGS:
+    if not hasattr(library, "_IGzipReader") or not flags or flags[0] & _RESERVED_FLAGS:
         return None
-    return library.IGzipFile(fileobj=_Stored(file, compression), mode="rb")
+    # `IGzipFile` would copy each block once more, and lose the bytes before a wrong trailer.
+    return library._IGzipReader(_Stored(file, compression), _BUFFER)
 
 
 def _copy(blocks: list[NDArray[np.uint8]], offset: int, out: memoryview) -> None:
