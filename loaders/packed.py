@@ -79,8 +79,8 @@ def packed(
 
     Example:
         >>> import dataformats
-        >>> documents = dataformats.open(b'{"tokens": [7, 8, 9]}\n{"tokens": [5]}\n{"tokens": [3, 4]}', "jsonl")
-        >>> documents = documents.with_spec({"tokens": "int64[]"})
+        >>> lines = b'{"tokens": [7, 8, 9]}\n{"tokens": [5]}\n{"tokens": [3, 4]}'
+        >>> documents = dataformats.open(lines, format="jsonl", spec={"tokens": "int64[]"})
         >>> rows = dataformats.packed(documents, "tokens", length=4)
         >>> rows.read([0, 1])["tokens"]
         array([[7, 8, 9, 5],
@@ -115,15 +115,15 @@ class PackedSource(RecordSource):
         self._window = window
         self._seed = seed
         self._spec = _spec_of(source, collate)
-        self._lengths, self._plan = self._planned()
-        self.n_documents, self.n_empty, self.n_tokens = self._plan.take("totals", slice(None)).tolist()
+        self._lengths, self._rows = self._find_plan()
+        self.n_documents, self.n_empty, self.n_tokens = self._rows.take("totals", slice(None)).tolist()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PackedSource, self._arguments
 
     # ---- the plan
 
-    def _planned(self) -> tuple[ArrayFile, ArrayFile]:
+    def _find_plan(self) -> tuple[ArrayFile, ArrayFile]:
         """Return the lengths of the documents, and the plan."""
         source, field = self.source, self._pack.fields[0]
         facts = [source.fingerprint, field, str(source.spec[field]), *facts_of_files(source.paths)]
@@ -167,10 +167,10 @@ class PackedSource(RecordSource):
 
     def _segments(self, rows: _Numbers) -> Segments:
         """Return the segments of these rows, which are numbered from 0."""
-        begin, end = self._plan.take("starts", rows), self._plan.take("starts", rows + 1)
+        begin, end = self._rows.take("starts", rows), self._rows.take("starts", rows + 1)
         counts = end - begin
         numbers = np.arange(counts.sum()) + np.repeat(begin - np.cumsum(counts) + counts, counts)
-        parts, documents = np.divmod(self._plan.take("segments", numbers), self.n_documents)
+        parts, documents = np.divmod(self._rows.take("segments", numbers), self.n_documents)
         begins = parts * self._pack.length
         lengths = np.minimum(self._lengths.take("lengths", documents) - begins, self._pack.length)
         return Segments(documents, begins, lengths, np.repeat(np.arange(len(rows)), counts))
@@ -192,7 +192,7 @@ class PackedSource(RecordSource):
     # ---- description
 
     def __len__(self) -> int:
-        return self._plan.size("starts") - 1
+        return self._rows.size("starts") - 1
 
     @property
     def spec(self) -> Spec:
@@ -240,7 +240,7 @@ class PackedSource(RecordSource):
             starts = np.arange(0, self.n_documents, self._window)
         if starts is None or self._seed is not None:
             return None
-        windows = self._plan.take("windows", slice(None))
+        windows = self._rows.take("windows", slice(None))
         first = windows[np.unique(np.minimum(-(-starts // self._window), len(windows) - 1))]
         return np.unique(first[first < len(self)])  # windows of empty documents have no rows
 
@@ -250,7 +250,7 @@ class PackedSource(RecordSource):
 
     def places_of(self, indices: NDArray[np.int64]) -> list[tuple[str, int]]:
         """Return file and byte of the first document of each row."""
-        first = self._plan.take("segments", self._plan.take("starts", indices)) % self.n_documents
+        first = self._rows.take("segments", self._rows.take("starts", indices)) % self.n_documents
         return self.source.places_of(first)
 
     # ---- reading

@@ -67,5 +67,5 @@ def place_documents(lengths: _Numbers, row_length: int) -> Segments:
 
 
 def stable_order(numbers: _Numbers, limit: int) -> NDArray[np.intp]:
-    """Return the order that sorts numbers in `[0, limit)`; NumPy sorts those of 16 bits in linear time."""
+    """Return the order that sorts numbers in `[0, limit)`; NumPy sorts numbers of 16 bits in linear time."""
     return np.argsort(numbers.astype(np.uint16) if limit <= 2**16 else numbers, kind="stable")

@@ -70,7 +70,7 @@ class ArrayFile:
         return len(self._found.arrays[name])
 
     def take(self, name: str, items: NDArray[np.int64] | slice) -> NDArray[np.int64]:
-        """Return some items of an array, int64[n]: those of a slice, or of numbers in `[0, size)`."""
+        """Return some items of an array, int64[n]: a slice, or the items with these numbers in `[0, size)`."""
         found = self._found
         array, is_sound = found.arrays[name], found.is_sound.get(name)
         if is_sound is not None and not is_sound.all():
