@@ -1,6 +1,7 @@
 """Epochs from S3, beside MosaicML streaming, litdata and webdataset: `python -m tests.benchmarks.object_store`.
 
 It prints a Markdown table. One server on loopback serves all sides, which take turns in new processes, three rounds.
+With `--caches` it prints what disk caches of several sizes request in later epochs, and what is the least possible.
 It needs `pip install obstore s3fs psutil torch torchvision mosaicml-streaming litdata webdataset`, in an environment
 of its own: `mosaicml-streaming` wants an older numpy than the other benchmarks.
 """
@@ -8,6 +9,7 @@ of its own: `mosaicml-streaming` wants an older numpy than the other benchmarks.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import shutil
@@ -28,6 +30,8 @@ from typing import Any
 import numpy as np
 
 import dataformats
+from dataformats.loaders.next_use import PlannedUse
+from dataformats.loaders.plan import Plan
 from tests.benchmarks.harness import OURS, peer
 from tests.benchmarks.loaders import write_tar
 from tests.benchmarks.ours import noise
@@ -81,10 +85,16 @@ def ours(job: Job) -> Epoch:
     return lambda: (list(batch["value"]) for batch in loader)
 
 
+def least_recently_used(job: Job) -> Epoch:
+    """A loader whose disk cache does not know the plan."""
+    PlannedUse.__call__ = lambda *_, **__: None  # type: ignore[method-assign]
+    return ours(job)
+
+
 def streaming(job: Job) -> Epoch:
     """MDS shards, kept on the disk."""
     where = {"remote": f"s3://{BUCKET}/mds", "local": f"{job.scratch}/mds"}
-    dataset = peer("streaming").StreamingDataset(**where, shuffle=True, batch_size=BATCH)
+    dataset = peer("streaming").StreamingDataset(**where, shuffle=True, batch_size=BATCH, **job.options)
     for stream in dataset.streams:
         stream._downloader.clean_up()  # forked workers would share its connection, and get each other's answers
     return dataloader(peer("torch.utils.data").DataLoader, dataset, lambda batch: [sample["x"] for sample in batch])
@@ -94,7 +104,7 @@ def litdata(job: Job) -> Epoch:
     """Chunks, kept on the disk. Its fast path over HTTP has no public option; views cannot be sent to a process."""
     peer("litdata.streaming.downloader")._OBSTORE_CLIENT_OPTIONS["allow_http"] = True
     where = {"input_dir": f"s3://{BUCKET}/litdata", "cache_dir": f"{job.scratch}/litdata"}
-    dataset = peer("litdata").StreamingDataset(**where, shuffle=True, drop_last=False)
+    dataset = peer("litdata").StreamingDataset(**where, shuffle=True, drop_last=False, **job.options)
     return dataloader(peer("litdata").StreamingDataLoader, dataset, lambda batch: list(map(bytes, batch)))
 
 
@@ -115,14 +125,18 @@ def dataloader(kind: Any, dataset: Any, collate: Callable[[Any], list[bytes]]) -
 
 
 STREAMING, LITDATA, WEBDATASET = "MosaicML streaming", "litdata", "webdataset"
+LRU = f"{OURS}, least recently used"
 SIDES: dict[str, tuple[Callable[[Job], Epoch], str]] = {
     OURS: (ours, "dataformats.loaders.loader"),  # `import dataformats` alone imports names when they are used
+    LRU: (least_recently_used, "dataformats.loaders.loader"),
     STREAMING: (streaming, "streaming"),
     LITDATA: (litdata, "litdata"),
     WEBDATASET: (webdataset, "webdataset"),
 }
 """Name to the side and the module that a program imports before its time begins."""
 PEERS = (STREAMING, LITDATA, WEBDATASET)
+SIDES_WITH_CACHES = (OURS, LRU, STREAMING, LITDATA)
+CACHE_SHARES, CACHE_EPOCHS, WINDOW_BLOCKS = (0.1, 0.25, 0.5, 0.75, 1.0), 4, 16
 CASES = (
     Case("20 ms, all bytes checked", job={"is_checked": True}),
     Case("0 ms", 0.0),
@@ -164,6 +178,7 @@ def run(job: Job) -> dict[str, Any]:
             time.sleep(job.work_s)
             asked = time.perf_counter()
         epoch_s, begin = asked - begin, asked
+        print(flush=True)  # tells that the epoch is over
     return {"epoch_s": epoch_s, "waits_s": waits_s, "numbers": numbers}
 
 
@@ -249,7 +264,7 @@ def sample(pid: int, peaks: list[float]) -> None:
 
 def rows(case: Case, rounds: int, folder: Path, server: S3Folder) -> Iterator[list[str]]:
     """Yield the row of each side, with medians over interleaved rounds."""
-    found: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES if side not in case.without}
+    found: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES if side not in (LRU, *case.without)}
     for _ in range(rounds):
         for side, of_side in found.items():
             of_side.append(measured(case, side, folder, server))
@@ -259,12 +274,72 @@ def rows(case: Case, rounds: int, folder: Path, server: S3Folder) -> Iterator[li
         yield [case.name, side, f"{statistics.median(ratios):.2f}×", *cells]
 
 
+def cache_options(side: str, n_bytes: int, scratch: str) -> dict[str, Any]:
+    """Return the options of a side for a disk cache of this size."""
+    if side in (STREAMING, LITDATA):
+        return {"cache_limit" if side == STREAMING else "max_cache_size": n_bytes}
+    return {"storage": {"cache": f"disk:{scratch}/blocks", "cache_bytes": n_bytes}, "window_blocks": WINDOW_BLOCKS}
+
+
+def later_epochs(side: str, n_bytes: int, folder: Path, server: S3Folder) -> list[tuple[int, int]]:
+    """Return the requests and bytes of each epoch but the first, with a disk cache of this size."""
+    server.begin()
+    counts = []
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        job = Job(side, scratch, epochs=CACHE_EPOCHS, options=cache_options(side, n_bytes, scratch))
+        found = environment(job, server.url, folder, Path(folder, "indexes"), 0)
+        command = [sys.executable, "-m", "tests.benchmarks.object_store", "--job", json.dumps(asdict(job))]
+        with subprocess.Popen(command, env=found, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as run:
+            stop = threading.Timer(LIMIT_S, run.kill)
+            stop.start()
+            assert run.stdout is not None
+            counts = [server.counts for line in run.stdout if line == "\n"]
+            stop.cancel()
+    return [(after[0] - before[0], after[1] - before[1]) for before, after in itertools.pairwise(counts)]
+
+
+def least_blocks(plan: Plan, share: float, epochs: int) -> list[float]:
+    """Return the share of the blocks of each epoch but the first that no cache of a share of them can have."""
+    block = plan.shuffle.block_records
+    n = -(-plan.n // block)
+    uses = [plan.epoch(0, epoch).block_places(np.arange(n), plan.shuffle) + epoch * plan.n for epoch in range(epochs)]
+    cached: dict[int, int] = {}  # block to its next use
+    missing = []
+    for now, later in zip(uses, [*uses[1:], uses[0] + epochs * plan.n], strict=True):
+        missing.append(0)
+        for number in np.argsort(now).tolist():
+            missing[-1] += cached.pop(number, None) is None
+            cached[number] = int(later[number])
+            if len(cached) > share * n:
+                del cached[max(cached, key=cached.__getitem__)]
+    return [count / n for count in missing[1:]]
+
+
+def cache_rows(n: int, folder: Path, server: S3Folder) -> Iterator[list[str]]:
+    """Yield a row for each size of a disk cache and side: median requests and bytes of an epoch after the first."""
+    with dataformats.open(folder / BUCKET / "tfrecord") as source:
+        loader = dataformats.Loader(source, BATCH, shuffle="window", window_blocks=WINDOW_BLOCKS)
+        plan = loader._plan
+    for share in CACHE_SHARES:
+        least = statistics.median(least_blocks(plan, share, CACHE_EPOCHS))
+        n_blocks = -(-n // plan.shuffle.block_records)
+        yield [f"{share:.0%}", "least possible", f"{least * n_blocks:.0f}", "", f"{least:.0%}"]
+        for side in SIDES_WITH_CACHES:
+            counts = later_epochs(side, int(share * n * RECORD_BYTES), folder, server)
+            if len(counts) < CACHE_EPOCHS - 1:
+                yield [f"{share:.0%}", side, "fails", "", ""]
+                continue
+            requests, n_bytes = (statistics.median(column) for column in zip(*counts, strict=True))
+            yield [f"{share:.0%}", side, f"{requests:.0f}", f"{n_bytes / 1e6:.0f}", f"{n_bytes / n / RECORD_BYTES:.0%}"]
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.object_store")
     parser.add_argument("-k", metavar="TEXT", default="", help="only rows whose name contains this")
     parser.add_argument("--records", type=int, default=N, help="number of records")
     parser.add_argument("--rounds", type=int, default=3, help="number of times that each side is timed")
+    parser.add_argument("--caches", action="store_true", help="the table of disk caches instead")
     parser.add_argument("--job", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.job:
@@ -273,6 +348,12 @@ def main() -> None:
     folder = Path(tempfile.gettempdir(), "dataformats-benchmarks", f"object-store-{options.records}")
     write(folder, options.records)
     server = S3Folder(folder)
+    if options.caches:
+        print("| cache of the data | side | requests | MB | of the data |\n|---|---|---|---|---|")
+        for row in cache_rows(options.records, folder, server):
+            print(f"| {' | '.join(row)} |", flush=True)
+        server.close()
+        return
     heads = ("work", "side", "its epoch by ours", *FIGURES)
     print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|")
     for case in CASES:

@@ -6,7 +6,8 @@ random one all are killed. The next attempt continues from the last state that a
 come in the order of one rank that was never killed, with each record once.
 
 With `--skip-lists`, attempts begin with a new skip list now and then: its records and positions must be missing from
-there on, and no others.
+there on, and no others. With `--disk-caches`, all data are behind URLs, and all attempts of a trial share a small cache
+on the disk, from which most pages are deleted again.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import json
 import multiprocessing
 import os
 import random
+import shutil
 import tempfile
 import time
 from collections import Counter
@@ -37,12 +39,16 @@ PATIENCE_S = 120.0
 BLOB = np.random.default_rng(0).bytes(N + 3000)
 FORK = multiprocessing.get_context("fork")
 
-Place = tuple[str, dict[str, Any]]  # URL, and its `storage_options`
+Place = tuple[str, dict[str, Any]]  # path, and the options of `open`
+CACHE_BYTES = 2**20  # the least; of 1.5 to 2 MB
 
 
 @dataclass
 class Tally:
-    """The numbers of all trials; `missing`, `repeated`, `displaced`, `unskipped` and `wrong` must be 0."""
+    """The numbers of all trials; `missing`, `repeated`, `displaced`, `unskipped`, `overfull` and `wrong` must be 0.
+
+    `caches` counts disk caches that were more than half full in the end.
+    """
 
     trials: int = 0
     attempts: int = 0
@@ -53,6 +59,8 @@ class Tally:
     displaced: int = 0
     unskipped: int = 0
     lists: int = 0
+    caches: int = 0
+    overfull: int = 0
     wrong: int = 0
     failed: list[str] = field(default_factory=list)
 
@@ -92,13 +100,14 @@ def places(folder: Path, server: S3Folder) -> list[Place]:
         "secret": "any",
         "client_kwargs": {"region_name": "us-east-1"},
     }
+    s3 = {"storage_options": endpoint}
     found: list[Place] = []
     for format in ("tfrecord", "ofrecord", "syrah", "granular"):
         for url in (str(folder / "bucket" / format), f"memory://resume/{format}"):
             with dataformats.create(url, format, spec=SPEC, shard_records=SHARD, overwrite=True) as writer:
                 writer.extend({"number": number, "body": body(number)} for number in range(N))
             found.append((url, {}))
-        found.append((f"s3://bucket/{format}/", endpoint))
+        found.append((f"s3://bucket/{format}/", s3))
     return found
 
 
@@ -107,7 +116,7 @@ def _train(
 ) -> None:
     """Load to the end as one rank; save the state and the records of each step."""
     os.environ["LOCAL_WORLD_SIZE"] = str(attempt["world_size"])  # as torchrun does
-    source = dataformats.open(place[0], storage_options=place[1] or None, spec=SPEC)
+    source = dataformats.open(place[0], spec=SPEC, **place[1])
     new_skip = state is not None and state.get("skip_list") != listed.digest
     skips: dict[str, Any] = {"skip": listed.path or (), "new_skip": new_skip}
     with (
@@ -150,19 +159,22 @@ def _new_list(rng: random.Random, place: Place, last: Listed, position: int, pat
     records = rng.sample(range(N), rng.choice([0, 1, 30, 300]))
     starts = [rng.randrange(EPOCHS * N) for _ in range(rng.randint(0, 3))]
     ranges = [(start, start + rng.randint(1, 200)) for start in starts]
-    source = dataformats.open(place[0], storage_options=place[1] or None, spec=SPEC)
+    source = dataformats.open(place[0], spec=SPEC, **place[1])
     found = dataformats.Loader(source, 1).skip_list([*records, *ranges])
     found.save(path)
     positions = {position for start, stop in ranges for position in range(start, stop)}
     return Listed(position, frozenset(records), last.positions | positions, str(path), found.digest)
 
 
-def trial(seed: int, choices: list[Place], folder: Path, tally: Tally, *, has_lists: bool = False) -> None:
+def trial(
+    seed: int, choices: list[Place], folder: Path, tally: Tally, *, has_lists: bool = False, has_caches: bool = False
+) -> None:
     """Run one trial, and add its numbers."""
     of_lists = random.Random(-1 - seed)
     rules = [Listed(0, frozenset(), frozenset(), "", None)]  # by ascending position
     rng = random.Random(seed)
     place, order = rng.choice(choices), order_of(rng)
+    place = _cached(place, folder / f"{seed}-cache") if has_caches else place
     state: Any = None
     found: dict[int, int] = {}
     counts, kills = Counter[str](), 0
@@ -198,14 +210,26 @@ def trial(seed: int, choices: list[Place], folder: Path, tally: Tally, *, has_li
             log.unlink(missing_ok=True)
         if not is_killed or (state is not None and state["position"] >= EPOCHS * N):
             break
-    source = dataformats.open(place[0], storage_options=place[1] or None, spec=SPEC)
+    source = dataformats.open(place[0], spec=SPEC, **place[1])
     expected = _whole(source, order, state)
     counts += _differences(found, expected, rules)
     if counts:
         tally.failed.append(f"seed {seed}: {place[0]} {order}: {dict(counts)}")
     counts.update(trials=1, kills=kills, records=len(found))
+    counts.update(_held(folder / f"{seed}-cache"))
     for name, count in counts.items():
         setattr(tally, name, getattr(tally, name) + count)
+
+
+def _cached(place: Place, folder: Path) -> Place:
+    return place[0], {**place[1], "cache": f"disk:{folder}", "cache_bytes": CACHE_BYTES}
+
+
+def _held(folder: Path) -> Counter[str]:
+    """Count a disk cache that was used, and one that holds too much; delete it."""
+    held = sum(path.stat().st_blocks * 512 for path in folder.glob("*.block"))
+    shutil.rmtree(folder, ignore_errors=True)
+    return Counter(caches=int(held > CACHE_BYTES / 2), overfull=int(held > CACHE_BYTES * 2))
 
 
 def _receive(steps: list[Any], found: dict[int, int]) -> Counter[str]:
@@ -268,15 +292,18 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=300)
     parser.add_argument("--seed", type=int, nargs="+", default=[0], help="the first of as many seeds; or all seeds")
     parser.add_argument("--skip-lists", action="store_true", help="attempts begin with new skip lists")
+    parser.add_argument("--disk-caches", action="store_true", help="read URLs through small caches on the disk")
     options = parser.parse_args()
     tally = Tally()
     with tempfile.TemporaryDirectory() as name:
         server = S3Folder(Path(name))
         try:
             choices = places(Path(name), server)
+            if options.disk_caches:
+                choices = [place for place in choices if "://" in place[0]]
             (first, *others) = options.seed
             for seed in options.seed if others else range(first, first + options.trials):
-                trial(seed, choices, Path(name), tally, has_lists=options.skip_lists)
+                trial(seed, choices, Path(name), tally, has_lists=options.skip_lists, has_caches=options.disk_caches)
         finally:
             server.close()
     print(f"\n{tally}")

@@ -12,7 +12,7 @@ import pytest
 CHECKOUT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize("options", [[], ["--skip-lists"]], ids=["all", "skip_lists"])
+@pytest.mark.parametrize("options", [[], ["--skip-lists"], ["--disk-caches"]], ids=["all", "skip_lists", "disk_caches"])
 def test_killed_ranks_resume_exactly(options: list[str]) -> None:
     pytest.importorskip("s3fs", reason="the extra s3 is not installed")
     # Ranks are forked: a process in which a fork server runs, as this one may be, leaves them none.
@@ -22,6 +22,7 @@ def test_killed_ranks_resume_exactly(options: list[str]) -> None:
     counts = {name: int(count) for name, count in re.findall(r"(\w+)=(\d+)", done.stdout)}
     assert counts["trials"] == 12
     assert counts["kills"] >= 12
-    assert (counts["lists"] >= 12) == bool(options)
-    names = ("missing", "repeated", "displaced", "unskipped", "wrong")
+    assert (counts["lists"] >= 12) == (options == ["--skip-lists"])
+    assert (counts["caches"] > 0) == (options == ["--disk-caches"])
+    names = ("missing", "repeated", "displaced", "unskipped", "overfull", "wrong")
     assert [counts[name] for name in names] == [0] * len(names)
