@@ -74,7 +74,7 @@ def open(  # the name that the contract gives it
         cache: `"memory"` holds the files in anonymous shared memory, read whole at their first use; field names
             hold the files of these fields alone. `"disk:PATH"` keeps blocks of files behind URLs in a folder of the
             local disk, which processes may share.
-        cache_bytes: The most bytes that `cache="disk:PATH"` keeps, at least 1 MiB: the least recently used are deleted.
+        cache_bytes: The most bytes that `cache="disk:PATH"` keeps, at least 1 MiB; see docs/object-stores.md.
         index: Where indexes are kept: `"cache"` (the user's cache folder, or `DATAFORMATS_CACHE`), `"beside"` the
             data, or a folder: one that exists, or a path with a separator.
         io: How files are read: `"auto"` copies what the operating system has in memory and reads the rest many

@@ -76,7 +76,7 @@ class DiskBlocks:
     number and bytes, or 0 for a page that is missing. A checksum is written after its page, and pages never change. So
     processes need no lock to read and to write, and a page that a killed process left incomplete, or that was damaged,
     is a missing page. If the files exceed the limit, one process at a time deletes the least recently used ones; if it
-    knows the next use of pages, it then deletes those of the latest use, and leaves holes for them.
+    knows the next use of pages, it then deletes the pages that are used last, and leaves holes.
 
     Args:
         folder: Made if it is missing. Other files in it are left alone.
@@ -243,7 +243,7 @@ class DiskBlocks:
         if excess <= 0:
             return
         table, n_pages = self._uses([name for _, _, name in found], sizes, next_use)
-        table = table[np.argsort(-table[:, 3], kind="stable")]  # of equal ones, the least recently used first
+        table = table[np.argsort(-table[:, 3], kind="stable")]  # stable: the least recently used come first
         chosen = table[: np.searchsorted(np.cumsum(table[:, 4]), excess) + 1]
         self._horizon = float(chosen[-1, 3])
         chosen = chosen[np.argsort(chosen[:, 0], kind="stable")]
