@@ -46,7 +46,7 @@ def split(
     from_payload: FromPayload = None,
     as_json: AsJson = False,
 ) -> None:
-    """Copy a dataset into shards, or into two by a condition or at random.
+    """Copy a dataset into shards, or into two datasets.
 
     Records are not decoded, and keep their order. Every checksum is verified, and copied with its record. A damaged
     record stops the split: nothing is left behind, and the exit code is 1. The folder of the shards is one dataset, and

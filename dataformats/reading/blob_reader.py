@@ -243,12 +243,13 @@ class BlobReader:
         """Yield up to 512 sound records, the first ones of files spread over all: some 64 MiB at most.
 
         They come from at most 512 local files, or 32 if one is not local: each takes a request. The very first record
-        comes twice, because it often suffices.
+        often suffices, so it is read alone.
         """
-        if self.reader.files:
-            yield from self._first(0, 1)
+        first = self._first(0, 1) if self.reader.files else []
+        yield from first
         for _, found in self.samples_of_files(_SAMPLES if self._are_local else _REMOTE_FILES):
-            yield from found
+            yield from found[len(first) :]
+            first = []
 
     @property
     def _are_local(self) -> bool:

@@ -444,7 +444,7 @@ class FileSource(DecodingSource):
         located = self._locate(records, indices, {field: True})[field] if is_plain else None
         if stored.dtype is None or located is None or located.extents.fetch is not None or located.extents.problems:
             return super().lengths_of(records, field)
-        ends = np.cumsum(np.append(0, located.extents.length))  # of blobs: a record may have any number of them
+        ends = np.cumsum(np.append(0, located.extents.length))  # the blobs of a record may be any number
         counts = np.ones(len(records), np.int64) if located.counts is None else located.counts
         n_bytes: NDArray[np.int64] = np.diff(ends[np.cumsum(np.append(0, counts))])
         return n_bytes // (stored.dtype.itemsize * math.prod(size or 1 for size in stored.dims[1:]))

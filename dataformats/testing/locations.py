@@ -282,7 +282,8 @@ class LocationConformance:
                 data.check([src[0], src[49]], [0, 49])
                 os.truncate(file, kept)
                 failures = _read_changed(data, src, str(file), range(50))
-                assert failures >= 1 or file.name.endswith(data.case.read_once)
+                is_in_memory = file.name.endswith(data.case.read_once) or data.case.ends is None  # decompressed
+                assert failures >= 1 or is_in_memory
                 file.write_bytes(whole)
 
     def test_replaced_file_raises_its_name(self, data: DatasetFixture) -> None:

@@ -372,7 +372,7 @@ def test_steps_of_a_run_have_ranks_and_positions(photos: Browser) -> None:
     assert photos("/secret/api/dataset?facts=1").json["has_run"] is False
     assert photos("/secret/api/step").status == 422
     other = Browser(DAMAGED, run=ViewedRun(loader.state_dict(), None))("/secret/api/step")
-    assert "fingerprint differs" in other.json["error"]["text"]
+    assert "fingerprint of the first 12 records differs" in other.json["error"]["text"]
     assert (
         "not an unchanged result"
         in Browser(PHOTOS, run=ViewedRun({"version": 1}, 0))("/secret/api/step").json["error"]["text"]

@@ -74,7 +74,7 @@ class OrderedStream:
                     self._changed.wait()
                 else:
                     self._take_block()
-            if self._end < end:
+            if self._end < end or self._begin > offset:  # while it waited, the bytes may have been dropped
                 return False
             if not is_first and not self._has_helper and self._is_short:
                 with suppress(RuntimeError):  # the interpreter ends: the callers do all work
