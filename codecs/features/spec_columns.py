@@ -159,9 +159,9 @@ def _decoded(codecs: FieldCodecs, target: Target, stored: FeatureColumn, part: r
     blobs = stored.blobs()
     if not kind.dims:
         codec = codecs.codec(kind.element)
-        if not isinstance(codec, SequenceCodec):
-            raise SpecError(f"cannot take elements {part} of {kind}", field=target.name)
-        return decode_part(codec, blobs, None, part, target.name)
+        if isinstance(codec, SequenceCodec):
+            return decode_part(codec, blobs, None, part, target.name)
+        return elements_of(codecs.decode(kind, blobs, field=target.name), part, target.name)
     values = Ragged(np.arange(len(blobs)), offsets_of(stored.counts))
     picked = cast("Ragged", elements_of(values, part, target.name, size))
     free = Type(kind.codec, kind.args, (None, *kind.dims[1:]))
