@@ -30,14 +30,14 @@ def elements_of(column: Any, part: range, name: str, size: int = 1) -> Column:
         SpecError: The column has no elements.
     """
     if isinstance(column, Ragged):
+        if column.item_kind != "array":
+            raise SpecError(f"cannot take elements {part} of {column.item_kind}", field=name)
         check_part(part, column.lengths // size, name)
         picked = (np.arange(size) + size * np.asarray(part, np.int64)[:, None]).reshape(-1)
         inner = (column.offsets[:-1, None] + picked).reshape(-1)
         offsets = np.arange(len(column) + 1, dtype=np.int64) * len(picked)
         return Ragged(take_column(column.values, inner), offsets, column.item_kind)
     if isinstance(column, list):
-        if any(isinstance(value, (str, bytes)) for value in column):
-            raise SpecError(f"cannot take elements {part} of text or bytes", field=name)
         check_part(part, np.array([len(value) for value in column], np.int64), name)
         return [_picked(value, part) for value in column]
     if column.ndim < 2:

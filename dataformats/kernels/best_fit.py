@@ -13,7 +13,7 @@ __all__ = ["best_fit"]
 def best_fit(lengths: NDArray[np.int64], row_length: int) -> NDArray[np.int64]:
     """Return the row of each item, `(n,) int64`: the fullest one that has room for it, or else a new one.
 
-    Among equally full rows, the one whose last item came last is taken. Rows waste least if the longest items come first.
+    Among equally full rows, it is the one whose last item came last. Rows waste least if the longest items come first.
 
     Args:
         lengths: int64[n], each in `[1, row_length]`.
