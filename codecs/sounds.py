@@ -95,7 +95,7 @@ class Audio(SequenceCodec):
     def _joined(self, blob: bytes, first: int, end: int | None) -> NDArray[np.float32]:
         """Return the samples in `[first, end)`; to the end of the file if `end` is `None`."""
         parts: list[NDArray[np.float32]] = []
-        n_values = 0
+        n_values = stop = 0
         for at, samples in self._frames(blob, first):
             shape = samples.shape[1:]
             if parts and shape != parts[0].shape[1:]:
@@ -106,10 +106,11 @@ class Audio(SequenceCodec):
                 raise ValueError(f"expected at most {self.max_samples} samples over all channels, found more")
             if len(part) or not parts:
                 parts.append(part)
-            if end is not None and at + len(samples) >= end:
+            stop = at + len(samples)
+            if end is not None and stop >= end:
                 break
         else:
-            _check_end(blob, at + len(samples) if parts else 0)
+            _check_end(blob, stop)
         return np.concatenate(parts)
 
     def _frames(self, blob: bytes, first: int) -> Iterator[tuple[int, NDArray[np.float32]]]:

@@ -114,7 +114,7 @@ def blob_starts(files: Sequence[StoredFile], located: Mapping[str, Located]) -> 
         changes = np.flatnonzero(np.diff(extents.file[blobs][order])) + 1
         for here in np.split(order, changes) if len(order) else ():
             first = blobs[here]
-            yield BlobStarts(files[extents.file[first[0]]], rows[here], extents.offset[first] - extents.head)
+            yield BlobStarts(files[int(extents.file[first[0]])], rows[here], extents.offset[first] - extents.head)
 
 
 def positions_except(n: int, left_out: Mapping[int, object]) -> NDArray[np.int64]:

@@ -102,11 +102,11 @@ class OrderedStream:
 
     def _take_block(self) -> None:
         """Decompress a block, without the lock meanwhile."""
-        self._is_taking, n = True, 0
+        n, n_left = 0, self._size - self._end
+        block = buffers.empty(_BLOCK if n_left > 2 * _BLOCK else n_left)
+        self._is_taking = True
         self._changed.release()
         try:
-            n_left = self._size - self._end
-            block = buffers.empty(_BLOCK if n_left > 2 * _BLOCK else n_left)
             while n < len(block) and (n_more := self._decompressed.readinto(block[n:])):
                 n += n_more
         except BadGzipFile:  # the wrong trailer of ZLIB, behind all data

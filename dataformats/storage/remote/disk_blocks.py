@@ -277,11 +277,11 @@ class DiskBlocks:
             n_pages[list(rows)] = before[:, -1]
             n_bytes = (before[uses.rows, uses.ends] - before[uses.rows, uses.begins]) * PAGE_BYTES
             table = np.column_stack([np.array(rows)[uses.rows], uses.begins, uses.ends, uses.uses, n_bytes])
-            tables.append(table[n_bytes > 0])
+            tables.append(table[n_bytes > 0].astype(np.float64))
         others = np.flatnonzero(n_pages == 0)
         none, all_pages = np.zeros(len(others)), np.full(len(others), _N_PAGES)
         others_table = np.column_stack([others, none, all_pages, none + np.inf, sizes[others]])
-        return np.concatenate([others_table, *tables]), n_pages
+        return np.concatenate([others_table.astype(np.float64), *tables]), n_pages
 
     def _path(self, name: str) -> Path:
         key, _, number = name.rpartition("\n")

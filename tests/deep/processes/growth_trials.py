@@ -220,6 +220,7 @@ class Run:
         order |= dict(zip(names, shuffle[1:], strict=True)) if isinstance(shuffle, list) else {}
         found: list[tuple[int, int]] = []
         state: Any = None
+        located: list[tuple[int, int]] = []
         ends = [*(stage.position for stage in self.stages[1:]), len(self.received)]
         for stage, end in zip(self.stages, ends, strict=True):
             with dataformats.Loader(self.source(stage.lengths), 1, **order, workers=0) as loader:
@@ -229,7 +230,7 @@ class Run:
                     found += _rows(next(loader.forever())).values()
                 state = loader.state_dict()
                 place = loader.locate(range(end))
-        located = zip(place.component.tolist(), place.record.tolist(), strict=True)
+                located = [*zip(place.component.tolist(), place.record.tolist(), strict=True)]
         self.counts.update(displaced=sum(one != other for one, other in zip(found, self.received, strict=True)))
         self.counts.update(displaced=sum(one != other for one, other in zip(located, self.received, strict=True)))
 
