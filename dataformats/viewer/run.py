@@ -27,7 +27,7 @@ class ViewedRun:
     first: int | None
 
     def step(self, source: RecordSource, number: int | None) -> Cell:
-        """Return the records of a step, `[rank, position, index]` each, and the data's fingerprint for a skip list.
+        """Return the records of a step, `[rank, position, index]` each, and the data of a skip list.
 
         Args:
             source: The dataset.
@@ -37,4 +37,5 @@ class ViewedRun:
         if number is None:
             number = max(0, loader.step - 1) if self.first is None else self.first
         records = [[one.rank, one.position, one.index] for one in loader.trace(number)]
-        return {"step": number, "records": records, "fingerprint": loader.state_dict()["fingerprint"]}
+        skips = loader.skip_list(())
+        return {"step": number, "records": records, "fingerprint": skips.fingerprint, "sizes": skips.sizes}

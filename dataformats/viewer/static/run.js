@@ -65,9 +65,9 @@ function skipCalls(positions) {
   return ranges.map(([start, stop]) => `loader.skip(${start}, ${stop})`).join("; ");
 }
 
-function download({ fingerprint }) {
+function download({ fingerprint, sizes }) {
   const records = [...skipped].sort((a, b) => a - b);
-  const list = JSON.stringify({ version: 1, fingerprint, records: [records], positions: [] });
+  const list = JSON.stringify({ version: 1, fingerprint, records: [records], positions: [], sizes });
   const text = `Download skip list of ${counted(records.length, "record")}`;
   return element("a", { download: "skip.json", href: `data:application/json,${encodeURIComponent(list)}`, title: records.join(", "), text });
 }

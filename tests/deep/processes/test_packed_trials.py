@@ -12,7 +12,7 @@ import pytest
 CHECKOUT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize("options", [["--trials", "60"], ["--trials", "12", "--kills"]], ids=["together", "killed"])
+@pytest.mark.parametrize("options", [["--trials", "30"], ["--trials", "6", "--kills"]], ids=["together", "killed"])
 def test_packed_rows_resume_exactly(options: list[str]) -> None:
     command = [sys.executable, "-m", "tests.deep.processes.packed_trials", *options]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=500, check=False)

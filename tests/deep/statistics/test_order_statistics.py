@@ -150,7 +150,7 @@ def test_statistics_detect_added_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     def key(version: int, seed: int, epoch: int, *more: object) -> tuple[int, int]:
         return seed + epoch, 0
 
-    monkeypatch.setattr(shuffling, "_key", key)
+    monkeypatch.setattr(shuffling, "key_of", key)
     assert {name.partition(", ")[2] for name in outliers(all_figures(10**6))} == {"(0, 1) and (1, 0)"}
 
 
