@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
 from typing import Literal
 
 import numpy as np
@@ -92,7 +93,7 @@ class Epochs:
         recent = self._recent
         if recent[1] <= position < recent[2]:
             return recent
-        first, number, length = self.runs[bisect_right(self.runs, position, key=_first) - 1]
+        first, number, length = self.runs[bisect_right(self.runs, position, key=itemgetter(0)) - 1]
         passed = (position - first) // length
         first += passed * length
         found = number + passed, first, first + length
@@ -101,7 +102,7 @@ class Epochs:
 
     def first(self, number: int) -> int:
         """Return the first position of an epoch."""
-        first, begin, length = self.runs[bisect_right(self.runs, number, key=_number) - 1]
+        first, begin, length = self.runs[bisect_right(self.runs, number, key=itemgetter(1)) - 1]
         return first + (number - begin) * length
 
     def places(self, positions: _Numbers) -> tuple[_Numbers, _Numbers]:
@@ -142,11 +143,3 @@ class Epochs:
                 runs.pop()
             runs.append((first + passed * before, number + passed, length))
         return runs
-
-
-def _first(run: Run) -> int:
-    return run[0]
-
-
-def _number(run: Run) -> int:
-    return run[1]

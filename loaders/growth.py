@@ -66,7 +66,7 @@ def with_growth(state: State, data: Data, fingerprint: str, grown: Grown | None)
     before, after = [one.length for one in state.of_components], [len(one) for one in _sources(data)]
     if state.fingerprint == fingerprint or len(before) != len(after):
         return state
-    is_longer = before != after and all(old <= new for old, new in zip(before, after, strict=True))
+    is_longer = all(old <= new for old, new in zip(before, after, strict=True))
     sizes = [*zip(before, state.n_stored or before, strict=True)]
     if not is_longer or not begins_with(data, state.fingerprint, sizes):
         if grown is None:
@@ -74,11 +74,11 @@ def with_growth(state: State, data: Data, fingerprint: str, grown: Grown | None)
         what = f"fingerprint of the first {', '.join(map(str, before))} records"
         found = "another one" if is_longer else f"{', '.join(map(str, after))} records"
         raise StateMismatchError(what, expected=state.fingerprint, found=found, remedy=_OTHER)
-    if grown is None:
+    if grown is None and before != after:
         remedy = f"{_appended(data, before)} were appended to the data of the state. {_REMEDY}"
         raise StateMismatchError("number of records", expected=sum(before), found=sum(after), remedy=remedy)
     try:
-        lengths = _grown_lengths(state, data, after, grown)
+        lengths = _grown_lengths(state, data, after, grown or "now")
     except ValueError as error:
         raise state_mismatch("lengths", str(error), state.lengths) from error
     return replace(state, fingerprint=fingerprint, lengths=lengths, n_stored=n_stored_of(data))

@@ -153,6 +153,22 @@ def test_skips_and_lists_go_on() -> None:
         loader(records(28), skip=listed)
 
 
+def test_filter_without_new_records(tmp_path: Path) -> None:
+    def write(numbers: range) -> Any:
+        with dataformats.create(tmp_path / "x.tfrecord", append=True, spec={"value": "int64"}) as writer:
+            writer.extend({"value": number} for number in numbers)
+        return dataformats.open(tmp_path / "x.tfrecord").where(lambda record: record["value"] % 10 < 3)
+
+    state = loader(write(range(34))).state_dict()
+    same = loader(write(range(34, 39)))
+    same.load_state_dict(state)
+    assert same.state_dict()["lengths"] == state["lengths"] == [[[0, 12]]]
+    more = loader(write(range(39, 41)))
+    more.load_state_dict(same.state_dict(), grown="now")
+    more.load_state_dict(state, grown="next_epoch")
+    assert sorted(values(more)) == sorted(number for number in range(41) if number % 10 < 3)
+
+
 def test_unchanged_data_need_no_argument_and_ignore_it() -> None:
     _, state = interrupted(30, 3)
     for grown in (None, "now", "next_epoch"):
