@@ -37,6 +37,8 @@ class FormatCase:
         pending_may_be_lost: True if the format writes records in blocks, so that an interrupted writer may lose the
             last ones, even after `flush(sync=True)` confirmed them.
         survives_fork: False if a library of the format refuses to work in a forked process.
+        traces_memory: False if a library of the format calls Python from its own threads: `tracemalloc.stop` crashes
+            CPython 3.11 if such a thread allocates at the same time.
         verifies_records: True if each record is verified: no damage to a file can go unnoticed.
         fingerprints_records: True if the fingerprint covers the content of each record, such as stored checksums; else
             it covers all lengths and a sample of the records.
@@ -79,6 +81,7 @@ class FormatCase:
     survives_kill: bool = True
     pending_may_be_lost: bool = False
     survives_fork: bool = True
+    traces_memory: bool = True
     verifies_records: bool = True
     fingerprints_records: bool = True
     indexed: bool = False

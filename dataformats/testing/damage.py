@@ -16,7 +16,7 @@ import pytest
 
 from dataformats.columns.codec_resolver import as_bytes
 from dataformats.errors import DataFormatsError, FormatError, SpecError
-from dataformats.inspecting import verify
+from dataformats.inspecting.verification import verify
 from dataformats.interfaces import SupportsRepair
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.registry import backends
@@ -46,8 +46,8 @@ class DamageDurability:
         path = _write(data)
         for file in data.files(path):
             whole = file.read_bytes()
-            with _quiet():
-                for bit in range(0, 8 * len(whole), 13 * data.case.cut_every):
+            with _quiet(data):
+                for bit in range(0, 8 * len(whole), 29 * data.case.cut_every):
                     file.write_bytes(_flipped(whole, bit))
                     _read(data, path, verify_checksums=False)
             file.write_bytes(whole)
@@ -74,9 +74,9 @@ class DamageDurability:
         for file in data.files(path):
             whole = file.read_bytes()
             middle = len(whole) // 2
-            edits = [whole[:at] + fill + whole[at + skip :] for at in range(0, len(whole), 5 * data.case.cut_every)
+            edits = [whole[:at] + fill + whole[at + skip :] for at in range(0, len(whole), 11 * data.case.cut_every)
                      for fill, skip in ((b"\xff" * 8, 8), (b"\x00" * 8, 8), (b"", 3), (b"abc", 0))]  # fmt: skip
-            with _quiet():
+            with _quiet(data):
                 for damaged in chain(edits, (whole * 2, whole + b"\0", whole[middle:], whole[::-1], b"\xff" * 40)):
                     file.write_bytes(damaged)
                     _read(data, path, whole=damaged == whole * 2)
@@ -145,7 +145,7 @@ def _check_cuts(data: DatasetFixture, step: int | None = None) -> None:
         near = {end + d for end in (0, *(ends or ()), len(whole)) for d in (-1, 0, 1)}
         cuts = sorted({*range(0, len(whole), step or len(whole) // 10 + 1), *near})
         unnoticed = {end + more for end in ends or () for more in range(data.case.separator + 1)} | {0}
-        with _quiet():
+        with _quiet(data):
             for n in cuts:
                 if not 0 <= n < len(whole):
                     continue
@@ -169,7 +169,7 @@ def _check_flips(data: DatasetFixture, every: int | None) -> None:
     for file in data.files(path):
         whole = file.read_bytes()
         for bit in range(0, 8 * len(whole), every):
-            with _quiet(traced=bit % 8 == 7):  # the bits that make numbers large
+            with _quiet(data, traced=bit % 8 == 7):  # the bits that make numbers large
                 file.write_bytes(_flipped(whole, bit))
                 found, _ = _read(data, path, verified=bit % 8 in (0, 7))
                 intact = sum(end + data.case.separator <= bit // 8 for end in ends or ())
@@ -315,9 +315,9 @@ def _one(data: DatasetFixture, src: RecordSource, index: int) -> bool | None:
 
 
 @contextmanager
-def _quiet(traced: bool = True) -> Iterator[None]:
+def _quiet(data: DatasetFixture, traced: bool = True) -> Iterator[None]:
     """Measure memory if asked to; formats may warn of files that look old."""
-    if traced:
+    if traced and data.case.traces_memory:
         tracemalloc.start()
     try:
         with warnings.catch_warnings():

@@ -17,7 +17,7 @@ from dataformats.testing.subprocess_entry import digest, in_fork
 
 __all__ = ["PickleConformance", "ProcessDurability"]
 
-_METHODS = [method for method in ("fork", "spawn", "forkserver") if method in multiprocessing.get_all_start_methods()]
+_METHODS = ["fork", "forkserver"] if "forkserver" in multiprocessing.get_all_start_methods() else ["spawn"]
 
 
 class PickleConformance:
@@ -61,7 +61,7 @@ class PickleConformance:
 
 
 class ProcessDurability:
-    """Processes of every start method, and writers that are killed."""
+    """Processes that inherit a source or get it as a pickle, and writers that are killed."""
 
     @pytest.mark.parametrize("method", _METHODS)
     def test_other_processes(self, data: DatasetFixture, method: str) -> None:

@@ -13,7 +13,8 @@ import pytest
 
 from dataformats.batch import RecordBatch
 from dataformats.errors import DataFormatsError, SpecError, UnknownNameError
-from dataformats.inspecting import info, verify
+from dataformats.inspecting.description import info
+from dataformats.inspecting.verification import verify
 from dataformats.testing.dataset_fixture import DatasetFixture
 from dataformats.testing.records import blob, is_same_value
 

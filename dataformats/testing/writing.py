@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dataformats.errors import CodecError, DataFormatsError, FormatError, SpecError
-from dataformats.inspecting import verify
+from dataformats.inspecting.verification import verify
 from dataformats.interfaces import natural_key
 from dataformats.reading.concat import concat
 from dataformats.storage import atomic

@@ -23,13 +23,16 @@ from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.opening import arguments_of
 from dataformats.reading.scan import split_by_bytes
 from dataformats.reading.undecoded import leave_undecoded
+from dataformats.spec import NUMBER_TYPES
 
 __all__ = ["ViewedDataset", "in_words"]
 
 _SHOWN_FILES = 200
 _WATCHED_FILES = 64
+_FAILURES = 100  # damaged records between two looks at the files
 _READERS = 2  # threads that read records: each holds some megabytes, or one large record
 _PREVIEW = 500  # records that are shown while the index is built
+_ORDERED = {"int", "i64", "u64", "utf8", "bytes", *NUMBER_TYPES} - {"float16", "float128"}  # Arrow cannot sort these
 
 
 def in_words(error: BaseException) -> Cell:
@@ -47,19 +50,24 @@ class ViewedDataset:
         **options: Arguments of `open`.
 
     Attributes:
+        path: The argument.
+        options: The arguments of `open`.
         source: The records, with images and videos as they are stored.
+        decoded: The records, with images and videos decoded.
         fields: The names of the fields; the page names them by position.
     """
 
     def __init__(self, path: Any, **options: Any) -> None:
-        self._path, self._options = path, options
+        self.path: Any = path
+        self.options: dict[str, Any] = options
         self._progress = (0, 0)
         self._error: Exception | None = None
         self._ready = threading.Event()
         self._reading = threading.Semaphore(_READERS)
         opened = arguments_of(path, progress=self._report, **options).open()
         self._opaque = opened.opaque_fields
-        self._types = {name: str(kind) for name, kind in opened.spec.items()}
+        self._spec = opened.spec
+        self.decoded: RecordSource = opened
         self.source: RecordSource = leave_undecoded(opened)
         self._reader = opened.reader
         self.fields: tuple[str, ...] = tuple(opened.spec)
@@ -69,7 +77,7 @@ class ViewedDataset:
 
     def opened_again(self) -> ViewedDataset:
         """Return the same dataset as its files are now."""
-        return ViewedDataset(self._path, **self._options)
+        return ViewedDataset(self.path, **self.options)
 
     def _report(self, done: int, total: int) -> None:
         self._progress = (done, total)
@@ -93,8 +101,23 @@ class ViewedDataset:
             return {"state": "indexing", "done": done, "total": total, "previews": self._previews}
         if self._error is not None:
             return {"state": "failed", "error": in_words(self._error)}
-        changed = [name for name, stamp in _stamps(self._stamps) if stamp != self._stamps[name]]
-        return {"state": "ready", "records": len(self.source), "changed": changed[0] if changed else None}
+        return {"state": "ready", "records": len(self.source), "changed": self._changed()}
+
+    def _changed(self) -> str | None:
+        """Return the first file that changed since it was opened."""
+        return next((name for name, stamp in _stamps(self._stamps) if stamp != self._stamps[name]), None)
+
+    def check_failure(self, n_failed: int) -> None:
+        """Raise an error if files have changed, because then each record fails; looks at some failures only.
+
+        Args:
+            n_failed: The records that failed, with this one.
+
+        Raises:
+            ValueError: A file has changed.
+        """
+        if n_failed % _FAILURES == 1 and (name := self._changed()):
+            raise ValueError(f"{name} has changed since it was opened: open it again")
 
     @property
     def _previews(self) -> bool:
@@ -104,15 +127,16 @@ class ViewedDataset:
         """Return the facts that need no records: format, sizes, fields, files."""
         source = self.source
         facts: dict[str, Any] = {
-            "path": shown_path(self._path),
-            "name": PurePosixPath(str(source.paths[0] if isinstance(self._path, list) else self._path)).name,
+            "path": shown_path(self.path),
+            "name": PurePosixPath(str(source.paths[0] if isinstance(self.path, list) else self.path)).name,
             "format": source.format,
             "payload": source.payload,
             "nbytes": source.nbytes,
             "is_inferred": self._is_inferred,
             "metadata": self._reader.metadata(),
             "fields": [
-                {"name": name, "type": kind, "opaque": name in self._opaque} for name, kind in self._types.items()
+                {"name": name, "type": str(kind), "opaque": name in self._opaque, "ordered": self.is_ordered(name)}
+                for name, kind in self._spec.items()
             ],
             "n_files": len(source.paths),
         }
@@ -120,6 +144,11 @@ class ViewedDataset:
             summaries = self._reader.file_summaries()[:_SHOWN_FILES]
             facts["files"] = [{"name": name, "records": records, "nbytes": size} for name, records, size in summaries]
         return facts | self.state
+
+    def is_ordered(self, name: str) -> bool:
+        """Return True if records can be sorted by a field."""
+        kind = self._spec[name]
+        return kind.codec in _ORDERED and not kind.dims and name not in self._opaque
 
     # ---- records
 

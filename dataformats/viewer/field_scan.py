@@ -10,7 +10,9 @@ from typing import Any
 
 from dataformats.display.cells import Cell, short_text
 from dataformats.reading.stats import FieldStats, RunningStats, scan_stats
+from dataformats.spec import Type
 from dataformats.viewer.dataset import ViewedDataset, in_words
+from dataformats.viewer.sql import equal, measure, number
 
 __all__ = ["FieldScan"]
 
@@ -90,34 +92,30 @@ class FieldScan:
             "done": self._done,
             "total": len(self._dataset.source) if is_ready else 0,
             "failed": {"count": self._n_failed, "records": failures},
-            "fields": {field: _shown(names[field], stats) for field, stats in found.items() if stats is not None},
+            "fields": {
+                field: _shown(names[field], self._dataset.source.spec[names[field]], stats)
+                for field, stats in found.items()
+                if stats is not None
+            },
         }
         return facts if self._error is None else facts | {"error": in_words(self._error)}
 
 
-def _shown(name: str, stats: FieldStats) -> Cell:
+def _shown(name: str, type_: Type, stats: FieldStats) -> Cell:
     bins = stats.histogram
     numbers = ("count", "missing", "nans", "infinite", "distinct", "minimum", "maximum", "mean", "std", "of_lengths")
     shown: Cell = {name: _finite(getattr(stats, name)) for name in numbers}
     shown["largest"] = [{"record": one.index, "size": _finite(one.size), "text": one.text} for one in stats.largest]
     if bins is not None:
         shown["histogram"] = {"edges": [_finite(edge) for edge in bins.edges], "counts": list(bins.counts)}
+        if len({*bins.edges}) == len(bins.edges):  # or they are rounded: integers near 2**63
+            shown["histogram"] |= {"measure": measure(name, type_), "bounds": list(map(number, bins.edges))}
     if stats.most_common is not None:
         common = stats.most_common[:_COMMON]
-        shown["common"] = [{"text": short_text(value), "count": n, "where": _equal(name, value)} for value, n in common]
+        shown["common"] = [{"text": short_text(value), "count": n, "where": equal(name, value)} for value, n in common]
     return shown
 
 
 def _finite(number: Any) -> Any:
     """Return a number, or `None` if JSON has no such number."""
     return number if number is None or math.isfinite(number) else None
-
-
-def _equal(name: str, value: Any) -> str | None:
-    """Return the condition of records whose field has a value; `None` if SQL has no simple text for it."""
-    text = value.decode("ascii", "replace") if isinstance(value, bytes) else str(value)
-    if not text.isprintable() or "\ufffd" in text or (isinstance(value, bytes) and "\\" in text):
-        return None
-    column = '"' + name.replace('"', '""') + '"'
-    literal = text.lower() if isinstance(value, (bool, int)) else "'" + text.replace("'", "''") + "'"
-    return f"{column if not name.isidentifier() else name} = {literal}"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +15,19 @@ if TYPE_CHECKING:
     from dataformats.display.cells import Cell
     from dataformats.interop.duckdb import Matches
 
-__all__ = ["Filters"]
+__all__ = ["Filter"]
 
 _MOST_MATCHES = 5_000_000  # 8 bytes each
-_KEPT = 4
 _TIMEOUT_S = 30  # for the condition on some thousand records
 
 
-class _Filter:
-    """One condition, and its matches so far."""
+class Filter:
+    """One condition, and its matches so far.
+
+    Args:
+        dataset: Whose records are filtered.
+        condition: An expression in SQL.
+    """
 
     def __init__(self, dataset: ViewedDataset, condition: str) -> None:
         self._dataset = dataset
@@ -34,18 +37,20 @@ class _Filter:
         self._found = 0
         self._n_failed = 0
         self._error: Cell | None = None
-        self._is_done = False
+        self._ended = threading.Event()
         self._is_canceled = False
         self._matching: Matches | None = None
         threading.Thread(target=self._run, name="filter", daemon=True).start()
 
     def cancel(self) -> None:
+        """End the search."""
         self._is_canceled = True
         if self._matching is not None:
             self._matching.cancel()
 
     def _leave_out(self, index: int, error: Exception) -> None:
         self._n_failed += 1
+        self._dataset.check_failure(self._n_failed)
 
     def _run(self) -> None:
         from dataformats.interop.duckdb import matching
@@ -65,56 +70,32 @@ class _Filter:
                         break
         except Exception as error:  # the page shows it
             self._error = in_words(error)
-        self._is_done = True
+        self._ended.set()
+
+    def _matches(self) -> NDArray[np.int64]:
+        """Return the matches so far; the lock is held."""
+        if len(self._parts) != 1:
+            self._parts = [np.concatenate([np.zeros(0, np.int64), *self._parts])]
+        return self._parts[0]
 
     def matches(self, first: int, count: int) -> Cell:
-        is_done = self._is_done  # must be read before the matches
+        """Return the `numbers` of the matches `[first, first + count)`, how many were `found`, and if it is `done`."""
+        is_done = self._ended.is_set()  # must be read before the matches
         with self._lock:
-            if len(self._parts) > 1:
-                self._parts = [np.concatenate(self._parts)]
-            numbers = self._parts[0][first : first + count].tolist() if self._parts else []
+            numbers = self._matches()[first : first + count].tolist()
             facts = {"numbers": numbers, "found": self._found, "done": is_done, "left_out": self._n_failed}
         facts["is_cut"] = self._found >= _MOST_MATCHES
         return facts | ({} if self._error is None else {"error": self._error})
 
-
-class Filters:
-    """The last few filters; a new one cancels the oldest.
-
-    Args:
-        dataset: Whose records are filtered.
-    """
-
-    def __init__(self, dataset: ViewedDataset) -> None:
-        self._dataset = dataset
-        self._numbers = itertools.count(1)
-        self._filters: dict[int, _Filter] = {}
-
-    def start(self, condition: str) -> int:
-        """Start to look for the records that meet a condition; return the filter's number."""
-        number = next(self._numbers)
-        self._filters[number] = _Filter(self._dataset, condition)
-        for old in list(self._filters)[:-_KEPT]:
-            self._filters.pop(old).cancel()
-        return number
-
-    def cancel(self, number: int) -> None:
-        """End a filter that no page shows."""
-        found: Any = self._filters.pop(number, None)
-        if found is not None:
-            found.cancel()
-
-    def stop(self) -> None:
-        """End all filters."""
-        for number in list(self._filters):
-            self.cancel(number)
-
-    def matches(self, number: int, first: int, count: int) -> Cell:
-        """Return the `numbers` of the matches `[first, first + count)`, how many were `found`, and if it is `done`.
+    def all_matches(self, timeout_s: float) -> NDArray[np.int64] | None:
+        """Return all matches; `None` if the search takes more seconds.
 
         Raises:
-            LookupError: There is no such filter, or newer ones replaced it.
+            ValueError: The search ended early.
         """
-        if number not in self._filters:
-            raise LookupError("newer filters replaced this one: apply it again")
-        return self._filters[number].matches(first, count)
+        if not self._ended.wait(timeout_s):
+            return None
+        if self._is_canceled or self._error is not None:
+            raise ValueError("the filter did not end: apply it again")
+        with self._lock:
+            return self._matches()

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 __all__ = ["serve"]
 
 
-def serve(dataset: ViewedDataset, port: int, ready: Callable[[str], None], run: ViewedRun | None = None) -> None:
+def serve(
+    dataset: ViewedDataset,
+    port: int,
+    ready: Callable[[str], None],
+    *,
+    run: ViewedRun | None = None,
+    against: ViewedDataset | None = None,
+    token: str | None = None,
+) -> None:
     """Serve a dataset to this machine until Ctrl-C.
 
     Args:
@@ -26,6 +34,8 @@ def serve(dataset: ViewedDataset, port: int, ready: Callable[[str], None], run: 
         port: 0 takes any free one.
         ready: Called with the address, which has a token, when the server listens.
         run: The training run whose steps are shown.
+        against: The dataset to compare with; then there is no run.
+        token: The secret in the address, of characters that URLs can hold; `None` makes a random one.
 
     Raises:
         OSError: The port is taken.
@@ -34,7 +44,7 @@ def serve(dataset: ViewedDataset, port: int, ready: Callable[[str], None], run: 
     try:
         import uvicorn
 
-        from dataformats.viewer.app import viewer_app
+        from dataformats.viewer.app import comparison_app, viewer_app
     except ImportError as error:
         raise MissingExtraError("the viewer", extra="view") from error
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
@@ -44,10 +54,10 @@ def serve(dataset: ViewedDataset, port: int, ready: Callable[[str], None], run: 
         except OSError as error:
             raise OSError(error.errno, os.strerror(error.errno or 0), f"127.0.0.1:{port}") from error
         listener.listen()
-        token = secrets.token_urlsafe(24)
+        token = secrets.token_urlsafe(24) if token is None else token
         ready(f"http://127.0.0.1:{listener.getsockname()[1]}/{token}/")
         config = uvicorn.Config(
-            viewer_app(dataset, token, run),
+            viewer_app(dataset, token, run) if against is None else comparison_app(dataset, against, token),
             access_log=False,
             log_level="warning",
             lifespan="off",

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -21,55 +19,10 @@ import dataformats
 from dataformats.display.cells import DETAIL, TABLE, cell
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.stats import scan_stats
-from dataformats.viewer.app import viewer_app
-from dataformats.viewer.dataset import ViewedDataset
 from dataformats.viewer.field_scan import FieldScan
-from dataformats.viewer.filters import Filters
+from dataformats.viewer.recent import Recent
 from dataformats.viewer.run import ViewedRun
-
-GOLDEN = Path(__file__).parents[1] / "golden"
-PHOTOS = GOLDEN / "real" / "photos.tfrecord"
-DAMAGED = GOLDEN / "tfrecord" / "corrupt" / "data_bit.tfrecord"
-TOKEN = "secret"
-
-
-class Answer:
-    def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
-        self.status, self.headers, self.body = status, headers, body
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-
-class Browser:
-    """Sends requests to the application, as a server would."""
-
-    def __init__(self, path: Path, ready: bool = True, run: ViewedRun | None = None) -> None:
-        self.dataset = ViewedDataset(str(path))
-        assert not ready or self.dataset.wait(30)
-        self._app = viewer_app(self.dataset, TOKEN, run)
-
-    def __call__(
-        self, path: str, method: str = "GET", host: str | list[str] = "127.0.0.1:8080", **headers: str
-    ) -> Answer:
-        sent: list[Any] = []
-
-        async def receive() -> Any:
-            return {"type": "http.request", "body": b"", "more_body": False}
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        address, _, query = path.partition("?")
-        hosts = [host] if isinstance(host, str) else host
-        given = [(b"host", one.encode()) for one in hosts]
-        given += [(name.encode(), value.encode()) for name, value in headers.items()]
-        scope = {"type": "http", "method": method, "path": address, "query_string": query.encode(), "headers": given}
-        asyncio.run(self._app({**scope, "raw_path": address.encode(), "root_path": ""}, receive, send))
-        start, *parts = sent
-        named = {name.decode(): value.decode() for name, value in start["headers"]}
-        return Answer(start["status"], named, b"".join(part.get("body", b"") for part in parts))
+from tests.viewer.browser import DAMAGED, PHOTOS, Browser, finished
 
 
 @pytest.fixture(scope="module")
@@ -144,14 +97,6 @@ def test_the_first_records_are_shown_before_the_index_is_there(monkeypatch: pyte
     assert browser.dataset.wait(30)
 
 
-def finished(ask: Callable[[], Any], is_done: Callable[[Any], bool]) -> Any:
-    deadline = time.monotonic() + 60
-    while not is_done(answer := ask()):
-        assert time.monotonic() < deadline, answer
-        time.sleep(0.01)
-    return answer
-
-
 def test_statistics_and_damage_of_all_records() -> None:
     browser = Browser(DAMAGED)
     found = finished(lambda: browser("/secret/api/statistics?fields=0").json, lambda found: found["state"] == "done")
@@ -187,6 +132,44 @@ def test_common_values_are_conditions_in_quotes(tmp_path: Path) -> None:
     )
     found = {one["text"]: one["where"] for one in statistics["fields"]["0"]["common"]}
     assert next(matching(browser.dataset.source, found["it's"])).tolist() == [0]
+
+
+def test_bars_of_histograms_are_conditions(tmp_path: Path) -> None:
+    matching = pytest.importorskip("dataformats.interop.duckdb").matching
+    rng = np.random.default_rng(2)
+    spec = {
+        "id": "int64",
+        "a b": "int64",
+        "order": "float32?",
+        "x": "float64",
+        "flag": "bool",
+        "word": "utf8",
+        "blob": "bytes",
+    }
+    with dataformats.create(tmp_path / "x.ffr", spec=spec | {"many": "int64[]", "fixed": "int64[2]"}) as writer:
+        for index in range(500):
+            record: dict[str, Any] = {
+                "id": 2**62 + index,
+                "a b": int(rng.integers(2**62)),
+                "x": float(rng.normal() * 1e-7),
+            }
+            record |= {"flag": bool(index % 3), "word": "é" * int(rng.integers(9)), "blob": bytes(rng.integers(300))}
+            record |= {"many": [1] * int(rng.integers(7)), "fixed": [index, 2]}
+            if index % 4:
+                record["order"] = [float("nan"), float("inf"), 0.1, float(rng.normal())][min(index % 40, 3)]
+            writer.append(record)
+    browser = Browser(tmp_path / "x.ffr")
+    query = f"/secret/api/statistics?fields={','.join(map(str, range(len(browser.dataset.fields))))}"
+    statistics = finished(lambda: browser(query).json, lambda found: found["state"] == "done")
+    for field, name in enumerate(browser.dataset.fields):
+        bins = statistics["fields"][str(field)]["histogram"]
+        assert (bins.get("measure") is None) == (name in ("fixed", "id"))
+        for first, last in ((0, 0), (1, len(bins["counts"]) - 1)) if name not in ("fixed", "id") else ():
+            condition = (
+                f"{bins['measure']} >= {bins['bounds'][first]} and {bins['measure']} < {bins['bounds'][last + 1]}"
+            )
+            found = sum(map(len, matching(browser.dataset.source, condition)))
+            assert found == sum(bins["counts"][first : last + 1]), condition
 
 
 def test_filters_give_numbers_of_records_and_errors(photos: Browser) -> None:
@@ -346,10 +329,10 @@ def test_changed_file_is_reported_and_reopened(tmp_path: Path, monkeypatch: pyte
     assert browser("/secret/api/dataset").json["changed"] == str(copy)
     ended: list[str] = []
     monkeypatch.setattr(FieldScan, "stop", lambda scan: ended.append("scan"))
-    monkeypatch.setattr(Filters, "stop", lambda filters: ended.append("filters"))
+    monkeypatch.setattr(Recent, "stop", lambda tasks: ended.append(tasks._noun))
     monkeypatch.setattr(browser.dataset.source, "close", lambda: ended.append("source"))
     browser("/secret/api/open", "POST")
-    assert ended == ["scan", "filters", "source"]
+    assert ended == ["scan", "filter", "sort", "download", "source"]
     assert browser("/secret/api/dataset?facts=1").json["changed"] is None
     os.utime(copy, ns=(1, 1))
     assert browser("/secret/api/dataset").json["changed"] == str(copy)
@@ -377,3 +360,57 @@ def test_steps_of_a_run_have_ranks_and_positions(photos: Browser) -> None:
         "not an unchanged result"
         in Browser(PHOTOS, run=ViewedRun({"version": 1}, 0))("/secret/api/step").json["error"]["text"]
     )
+
+
+# ---- comparisons
+
+
+def compared(browser: Browser, place: str = "first=0&count=9") -> Any:
+    return finished(
+        lambda: browser(f"/secret/api/comparison?{place}").json, lambda found: found["state"] in ("done", "failed")
+    )
+
+
+def write_versions(folder: Path) -> tuple[Path, Path]:
+    """Write a dataset and another version of it: two values and a type differ, and a field and records are missing."""
+    first, second = folder / "a.tfrecord", folder / "b.ffr"
+    with dataformats.create(first, spec={"label": "int64", "text": "utf8", "pixels": "uint8[4,4]"}) as writer:
+        writer.extend({"label": i, "text": "same", "pixels": np.full((4, 4), i, np.uint8)} for i in range(9))
+    with dataformats.create(second, spec={"label": "float32", "text": "utf8", "more": "int64"}) as writer:
+        writer.extend({"label": i, "text": "<b>" if i in (3, 5) else "same", "more": i} for i in range(7))
+    return first, second
+
+
+def test_comparison_lists_types_and_records(tmp_path: Path) -> None:
+    first, second = write_versions(tmp_path)
+    browser = Browser(first, against=second)
+    found = compared(browser)
+    report = dataformats.diff(first, second)
+    assert found["records"] == list(report.records)
+    assert {name: tuple(types) for name, *types in found["types"]} == report.fields
+    assert dict(found["counts"]) == report.differences == {"label": 7, "text": 2}
+    assert [row["record"] for row in found["rows"]] == [*range(9)]
+    assert found["found"] == 9
+    assert [field["name"] for field in found["rows"][3]["fields"]] == ["label", "text"]
+    assert found["rows"][3]["fields"][1] == {"name": "text", "places": [1, 1], "texts": ["'same'", "'<b>'"]}
+    assert [row["n_fields"] for row in found["rows"]] == [1, 1, 1, 2, 1, 2, 1, 0, 0]
+    assert [row["record"] for row in compared(browser, "first=6&count=2")["rows"]] == [6, 7]
+    assert browser("/secret/second/api/records?numbers=3&fields=1").json["rows"][0]["cells"][0]["text"] == "<b>"
+    assert browser("/secret/first/thumbnail/3/2?size=64").headers["content-type"] == "image/png"
+    assert b"compare.js" in browser("/secret/").body
+    for path in ("/wrong/first/api/dataset", "/first/api/dataset", "/secret/third/api/dataset"):
+        assert browser(path).status == 404
+
+
+def test_comparison_of_equal_and_of_damaged_data() -> None:
+    found = compared(Browser(PHOTOS, against=PHOTOS))
+    assert (found["state"], found["found"], found["types"], found["done"]) == ("done", 0, [], 12)
+    found = compared(Browser(DAMAGED, against=DAMAGED))
+    assert [row["record"] for row in found["rows"]] == [3]
+    assert (found["found"], found["damaged"]) == (1, 1)
+
+
+def test_comparison_keeps_a_limited_number_of_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dataformats.viewer.comparison._MOST_ROWS", 2)
+    found = compared(Browser(write_versions(tmp_path)[0], against=tmp_path / "b.ffr"))
+    assert (found["is_cut"], [row["record"] for row in found["rows"]]) == (True, [0, 1, 7, 8])

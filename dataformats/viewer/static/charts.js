@@ -57,8 +57,8 @@ export function heatMap(map, side) {
   return canvas;
 }
 
-/** Return bars for counts; `labels` name them. */
-export function histogram(counts, labels, width, height) {
+/** Return bars for counts; `labels` name them. `onRange` gets the first and the last of the bars that the user chose. */
+export function histogram(counts, labels, width, height, onRange = null) {
   const most = Math.max(1, ...counts);
   const step = width / counts.length;
   const gap = step > 4 ? 1 : 0;
@@ -68,10 +68,10 @@ export function histogram(counts, labels, width, height) {
     return drawing("rect", place, drawing("title", { text: `${labels[index]}: ${short(count)}` }));
   });
   const base = drawing("path", { class: "base", d: `M0 ${height - 0.5}H${width}` });
-  return drawing(
+  const chart = drawing(
     "svg",
     {
-      class: "histogram",
+      class: onRange ? "histogram is-filter" : "histogram",
       viewBox: `0 0 ${width} ${height}`,
       preserveAspectRatio: "none",
       role: "img",
@@ -80,6 +80,47 @@ export function histogram(counts, labels, width, height) {
     base,
     bars,
   );
+  if (onRange) chooseBars(chart, counts.length, width, height, onRange);
+  return chart;
+}
+
+/** Let the user choose bars: a click takes one, a drag all from its start to its end. */
+function chooseBars(chart, n, width, height, onRange) {
+  const range = drawing("rect", { class: "range", y: 0, height, width: 0 });
+  chart.prepend(range);
+  let start = null;
+  const barAt = (event) => {
+    const { left, width: wide } = chart.getBoundingClientRect();
+    return Math.max(0, Math.min(n - 1, Math.floor(((event.clientX - left) / wide) * n)));
+  };
+  const ends = (event) => [Math.min(start, barAt(event)), Math.max(start, barAt(event))];
+  const mark = (event) => {
+    if (start === null) return;
+    const [first, last] = ends(event);
+    range.setAttribute("x", (first * width) / n);
+    range.setAttribute("width", ((last + 1 - first) * width) / n);
+  };
+  const end = (event) => {
+    chart.classList.remove("is-dragged");
+    range.setAttribute("width", 0);
+    if (start !== null && event.type === "pointerup") onRange(...ends(event));
+    start = null;
+  };
+  chart.addEventListener("pointerdown", (event) => {
+    if (event.button) return;
+    start = barAt(event);
+    chart.setPointerCapture(event.pointerId);
+    chart.classList.add("is-dragged");
+    mark(event);
+  });
+  chart.addEventListener("pointermove", mark);
+  chart.addEventListener("pointerup", end);
+  chart.addEventListener("pointercancel", end);
+}
+
+/** Return the condition of values in the bins from `first` to `last`. */
+export function rangeOf({ bounds, measure }, first, last) {
+  return `${measure} >= ${bounds[first]} and ${measure} < ${bounds[last + 1]}`;
 }
 
 /** Return the labels of the bins between these edges. */

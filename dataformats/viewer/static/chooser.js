@@ -53,6 +53,7 @@ const KEYS = [
   ["g", "jump to a record"],
   ["/", "filter"],
   ["f", "choose fields"],
+  ["e", "export: copy as text, download"],
   ["1, 2, 3", "table, gallery, overview"],
   ["t", "light or dark"],
   ["?", "these keys"],
@@ -65,7 +66,8 @@ export function help(dialog) {
   open(dialog, "Keys", element("dl", { class: "keys" }, rows), filters);
 }
 
-function open(dialog, title, ...parts) {
+/** Show a dialog. */
+export function open(dialog, title, ...parts) {
   const close = element("button", { class: "quiet", text: "Close", on: { click: () => dialog.close() } });
   dialog.replaceChildren(element("header", {}, element("h2", { text: title }), close), ...parts);
   if (!dialog.open) dialog.showModal();

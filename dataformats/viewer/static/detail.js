@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { byId, counted, element, grouped } from "./dom.js";
 import { failed, notice } from "./notices.js";
-import { clear, load } from "./page.js";
+import { START, inRows, visit } from "./page.js";
 import { known, remember, state, total } from "./state.js";
 import { columnsOf } from "./table.js";
 import { large } from "./values.js";
@@ -26,31 +26,40 @@ export function openRow(index) {
 
 let opening = 0; // the latest wish: an earlier answer may come later
 
-export async function openRecord(record) {
+/** Show all of a record; as a step, if it replaces the record before it. */
+export function openRecord(record, isStep = false) {
+  state.open = record;
+  remember(isStep);
+  return showOpened();
+}
+
+/** Show the record that the state has open, or none. */
+export async function showOpened() {
   opening += 1;
   const mine = opening;
+  const record = state.open;
+  if (record === null) {
+    byId("detail").hidden = true;
+    byId("detail").replaceChildren();
+    mark();
+    return;
+  }
   const all = state.facts.fields.length;
   const positions = all <= MOST_DETAILS ? [...Array(all).keys()] : state.fields;
   try {
     const { rows } = await api.records([record], positions, true);
     if (mine !== opening) return;
     if (!rows.length) throw new Error(`There is no record ${grouped(record)}.`);
-    state.open = record;
     showDetail(rows[0], columnsOf(state.facts.fields, positions));
     mark();
-    remember();
   } catch (error) {
     failed(error, "records");
   }
 }
 
 export function closeDetail() {
-  opening += 1;
-  byId("detail").hidden = true;
-  byId("detail").replaceChildren();
-  state.open = null;
+  openRecord(null);
   mark()?.focus();
-  remember();
 }
 
 /** Move to another row, over the ends of the page. */
@@ -59,11 +68,10 @@ export async function step(by) {
   if (next < 0 || next >= state.rows.length) {
     const first = state.first + by * state.count;
     if (first < 0 || first >= total()) return;
-    state.first = first;
-    await load();
+    await visit({ first }, true);
     state.at = by > 0 ? 0 : state.rows.length - 1;
   } else state.at = next;
-  if (state.open !== null) await openRecord(state.rows[state.at].record);
+  if (state.open !== null) await openRecord(state.rows[state.at].record, true);
   mark()?.focus();
   mark()?.scrollIntoView({ block: "nearest" });
 }
@@ -77,13 +85,9 @@ export async function jump(text) {
   }
   notice("jump", null);
   const record = number < 0 ? number + n : number;
-  state.list = null;
-  if (state.filter) await clear();
-  state.first = Math.floor(record / state.count) * state.count;
-  state.at = record - state.first;
-  if (state.view === "overview") state.view = "table";
-  await load();
-  await openRecord(record);
+  const first = Math.floor(record / state.count) * state.count;
+  await visit({ ...START, condition: "", sort: null, view: inRows(), first, at: record - first, open: record });
+  await showOpened();
   mark()?.focus({ preventScroll: true });
   mark()?.scrollIntoView({ block: "center" });
 }

@@ -3,6 +3,7 @@
 import { help } from "./chooser.js";
 import { closeDetail, openRow, step } from "./detail.js";
 import { byId } from "./dom.js";
+import { showExport } from "./export.js";
 import { go } from "./page.js";
 import { state, total } from "./state.js";
 import { switchTheme } from "./theme.js";
@@ -12,8 +13,8 @@ const SAME = { ArrowDown: "j", ArrowUp: "k", ArrowRight: "n", PageDown: "n", Arr
 export const KEYS = {
   j: () => step(1),
   k: () => step(-1),
-  n: () => go(state.first + state.count),
-  p: () => go(state.first - state.count),
+  n: (isStep) => go(state.first + state.count, isStep),
+  p: (isStep) => go(state.first - state.count, isStep),
   Home: () => go(0),
   End: () => Number.isFinite(total()) && go(total() - 1),
   Enter: () => state.rows[state.at] && openRow(state.at),
@@ -21,6 +22,7 @@ export const KEYS = {
   g: () => byId("number").select(),
   "/": () => byId("condition").select(),
   f: () => openChooser(),
+  e: () => showExport(),
   t: switchTheme,
   "?": () => help(byId("help")),
   1: () => setView("table"),
@@ -42,5 +44,5 @@ export function onKey(event) {
   const action = KEYS[SAME[event.key] ?? event.key];
   if (!action || !state.facts) return;
   event.preventDefault();
-  action();
+  action(event.repeat); // a key that is held down makes one entry of the history
 }

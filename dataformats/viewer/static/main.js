@@ -1,12 +1,12 @@
 // The page begins here: it listens to the user, and asks how the server is.
 
 import * as api from "./api.js";
-import { jump, openRecord } from "./detail.js";
+import { jump, showOpened } from "./detail.js";
 import { byId, bytes, element } from "./dom.js";
 import { KEYS, onKey } from "./keys.js";
 import { failed, notice } from "./notices.js";
-import { clear, filterBy, load, showList } from "./page.js";
-import { showStep } from "./run.js";
+import { apply, clear, filterBy, load, showList, stop, visit } from "./page.js";
+import { showStep, stepOf } from "./run.js";
 import { SOON, recall, state } from "./state.js";
 import { refresh } from "./statistics.js";
 import { recallTheme } from "./theme.js";
@@ -20,17 +20,20 @@ function listen() {
   byId("theme").addEventListener("click", KEYS.t);
   byId("help-open").addEventListener("click", KEYS["?"]);
   byId("choose").addEventListener("click", openChooser);
+  byId("export").addEventListener("click", KEYS.e);
   byId("clear").addEventListener("click", clear);
   byId("damage").addEventListener("click", () => showList("damaged records", state.statistics.failed.records.map((one) => one.record)));
   byId("page-first").addEventListener("click", KEYS.Home);
-  byId("page-back").addEventListener("click", KEYS.p);
-  byId("page-next").addEventListener("click", KEYS.n);
+  byId("page-back").addEventListener("click", () => KEYS.p());
+  byId("page-next").addEventListener("click", () => KEYS.n());
   byId("page-last").addEventListener("click", KEYS.End);
   byId("count").addEventListener("change", (event) => {
-    state.count = Number(event.target.value);
-    state.first = Math.floor(state.first / state.count) * state.count;
-    load();
+    const count = Number(event.target.value);
+    visit({ count, first: Math.floor(state.first / count) * count });
   });
+  addEventListener("popstate", restore);
+  addEventListener("pagehide", stop);
+  addEventListener("pageshow", (event) => event.persisted && location.reload());
   byId("filter").addEventListener("submit", (event) => {
     event.preventDefault();
     filterBy(byId("condition").value.trim());
@@ -49,9 +52,9 @@ async function attend() {
     try {
       const now = await api.dataset(false);
       if (state.isGone) {
-        state.isGone = false;
+        Object.assign(state, { isGone: false, filter: null, order: null }); // a server with this token may be new
         notice("gone", null);
-        await load();
+        await apply();
       }
       await heard(now);
     } catch (error) {
@@ -78,6 +81,25 @@ async function heard(now) {
 
 const reopenButton = () => element("button", { text: "Open again", on: { click: () => api.reopen().then(() => location.reload(), (error) => failed(error, "changed")) } });
 
+let restored = 0; // the latest place that was returned to
+
+/** Show the place in the address. */
+async function restore() {
+  restored += 1;
+  const mine = restored;
+  const unknown = recall();
+  notice("link", unknown.length ? `The link names fields that this dataset lacks: ${unknown.slice(0, 5).join(", ")}.` : null);
+  if (state.step !== null) {
+    const found = await stepOf(state.step, state.rank);
+    if (mine !== restored) return;
+    Object.assign(state, found);
+  }
+  await apply();
+  if (mine !== restored) return;
+  await showOpened();
+  await refresh();
+}
+
 async function begin() {
   recallTheme();
   listen();
@@ -88,14 +110,11 @@ async function begin() {
     failed(error, "server");
     return;
   }
-  const place = recall();
+  const isPlain = !location.hash;
   showFacts();
   await heard(state.facts);
-  if (place.filter) await filterBy(place.filter);
-  else await load();
-  if (state.facts.has_run) showStep(""); // waits for the index, whose progress is shown meanwhile
-  if (place.record !== null) await openRecord(place.record);
-  await refresh();
+  await restore();
+  if (state.facts.has_run && state.step === null) (isPlain ? showStep : stepOf)(""); // waits for the index, whose progress is shown meanwhile
   attend();
 }
 

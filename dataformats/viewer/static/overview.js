@@ -1,6 +1,6 @@
 // The view of facts, damage and fields: types, statistics, distributions.
 
-import { binLabels, histogram } from "./charts.js";
+import { binLabels, histogram, rangeOf } from "./charts.js";
 import { bytes, counted, element, grouped, short } from "./dom.js";
 
 /** Return the view, and the function that fills it with statistics; a scan may still run. */
@@ -20,7 +20,7 @@ export function overview(facts, columns, actions) {
     button.hidden = statistics.state === "done";
     button.textContent = isRunning ? "Stop" : "Compute statistics";
     damage.replaceChildren(...damageOf(statistics, actions));
-    cards.replaceChildren(...columns.map((column) => card(column, statistics.fields[column.position], actions)));
+    if (!cards.querySelector(".is-dragged")) cards.replaceChildren(...columns.map((column) => card(column, statistics.fields[column.position], actions)));
   };
   return [element("div", { class: "overview" }, factsOf(facts), scan, damage, chosen(columns, facts, actions), cards), update];
 }
@@ -95,7 +95,7 @@ function card(column, statistics, actions) {
   const name = element("span", { class: "name", text: column.name, title: column.name });
   const head = element("h3", {}, name, element("span", { class: "type", text: column.type }));
   if (!statistics) return element("section", { class: "card" }, head);
-  const parts = [numbers(statistics), distribution(statistics), common(statistics, actions), largest(column, statistics, actions)];
+  const parts = [numbers(statistics), distribution(statistics, actions), common(statistics, actions), largest(column, statistics, actions)];
   return element("section", { class: "card" }, head, parts);
 }
 
@@ -125,11 +125,12 @@ const repeats = (statistics) => statistics.common && statistics.common.length &&
 
 const isListed = (statistics) => repeats(statistics) && statistics.distinct <= 12; // `common` says all
 
-function distribution(statistics) {
+function distribution(statistics, { onFilter }) {
   const bins = statistics.histogram;
   if (!bins || bins.counts.length < 2 || isListed(statistics)) return null;
   const ends = [statistics.minimum, statistics.maximum].map((end) => element("span", { text: words(statistics)[3](end) }));
-  return element("figure", {}, histogram(bins.counts, binLabels(bins.edges), 320, 64), element("div", { class: "ends" }, ends));
+  const chart = histogram(bins.counts, binLabels(bins.edges), 320, 64, bins.measure && ((first, last) => onFilter(rangeOf(bins, first, last))));
+  return element("figure", {}, chart, element("div", { class: "ends" }, ends));
 }
 
 function common(statistics, { onFilter }) {

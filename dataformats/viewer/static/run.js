@@ -3,33 +3,37 @@
 import * as api from "./api.js";
 import { byId, counted, element, grouped } from "./dom.js";
 import { failed, notice } from "./notices.js";
-import { showList } from "./page.js";
+import { START, inRows, visit } from "./page.js";
 import { changes, state } from "./state.js";
 
 const skipped = new Set(); // records of the skip list
-let rank = "all"; // whose records are shown
 
 /** Show the records of a step; "" is the first one to show. */
-export async function showStep(number) {
+export async function showStep(number, rank = state.rank) {
+  const found = await stepOf(number, rank);
+  if (found) await visit({ ...START, condition: "", sort: null, view: inRows(), ...found }, number === "");
+}
+
+/** Show the panel of a step; return what the page shows with it, or nothing if there is no such step. */
+export async function stepOf(number, rank) {
   try {
-    showRanks(await api.step(number));
+    const step = await api.step(number);
     notice("step", null);
+    const ranks = ["all", ...new Set(step.records.map(([one]) => String(one)))];
+    const chosen = ranks.includes(rank) ? rank : "all";
+    const shown = step.records.filter(([one]) => chosen === "all" || chosen === String(one));
+    showPanel(step, ranks, chosen, shown.map(([, position]) => position));
+    const label = `of step ${grouped(step.step)}${chosen === "all" ? "" : `, rank ${chosen}`}`;
+    return { step: step.step, rank: chosen, list: { label, numbers: shown.map(([, , record]) => record) } };
   } catch (error) {
     failed(error, "step");
+    return null;
   }
 }
 
-function showRanks(step) {
-  const ranks = ["all", ...new Set(step.records.map(([one]) => String(one)))];
-  if (!ranks.includes(rank)) rank = "all";
-  const shown = step.records.filter(([one]) => rank === "all" || rank === String(one));
-  showPanel(step, ranks, shown.map(([, position]) => position));
-  showList(`of step ${grouped(step.step)}${rank === "all" ? "" : `, rank ${rank}`}`, shown.map(([, , record]) => record));
-}
-
-function showPanel(step, ranks, positions) {
+function showPanel(step, ranks, rank, positions) {
   const button = (text, label, click, disabled = false) => element("button", { class: "quiet", text, title: label, "aria-label": label, disabled, on: { click } });
-  const select = element("select", { "aria-label": "Rank", on: { change: (event) => { rank = event.target.value; showRanks(step); } } },
+  const select = element("select", { "aria-label": "Rank", on: { change: (event) => showStep(step.step, event.target.value) } },
     ranks.map((one) => element("option", { value: one, selected: one === rank, text: one === "all" ? "all ranks" : `rank ${one}` })));
   const panel = byId("run");
   panel.replaceChildren(
@@ -41,7 +45,7 @@ function showPanel(step, ranks, positions) {
     button("Skip record", "Add the record of the current row to the skip list, or remove it", () => {
       const record = state.rows[state.at]?.record;
       if (record !== undefined && !skipped.delete(record)) skipped.add(record);
-      showPanel(step, ranks, positions);
+      showPanel(step, ranks, rank, positions);
       markSkipped();
     }),
     ...(skipped.size ? [download(step)] : []),
@@ -53,7 +57,7 @@ function markSkipped() {
   for (const row of document.querySelectorAll("#main [data-record]")) row.classList.toggle("skipped", skipped.has(Number(row.dataset.record)));
 }
 
-changes.addEventListener("rows", () => queueMicrotask(markSkipped)); // the views draw the rows first
+changes.addEventListener("drawn", markSkipped);
 
 /** Return the calls of Python that take these positions out of the run. */
 function skipCalls(positions) {

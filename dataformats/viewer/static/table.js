@@ -1,17 +1,17 @@
 // The table of records.
 
-import { binLabels, histogram } from "./charts.js";
+import { binLabels, histogram, rangeOf } from "./charts.js";
 import { element, grouped } from "./dom.js";
 import { small } from "./values.js";
 
-/** Return the table of these rows. `chart` returns the statistics of a field, or nothing. */
-export function table(rows, columns, { onOpen, onSelect, chart }) {
+/** Return the table of these rows. `chart` returns the statistics of a field, or nothing; `sort` is how they are sorted. */
+export function table(rows, columns, { onOpen, onSelect, onSort, onFilter, sort, chart }) {
   const head = element(
     "tr",
     {},
     element("th", { scope: "col", class: "index", text: "record" }),
-    columns.map((column, at) => headOf(column, chart(column.position), rows.some((row) => row.cells?.[at].kind === "number"))),
-    element("td", { class: "rest", "aria-hidden": "true" }), // takes the width that is left
+    columns.map((column, at) => headOf(column, rows.map((row) => row.cells?.[at].kind), chart(column.position), { onSort, onFilter, sort })),
+    rest(),
   );
   const body = rows.map((row, index) => rowOf(row, columns, index, onOpen, onSelect));
   return element(
@@ -21,31 +21,38 @@ export function table(rows, columns, { onOpen, onSelect, chart }) {
   );
 }
 
-function headOf(column, statistics, isNumber) {
+function headOf(column, kinds, statistics, { onSort, onFilter, sort }) {
+  const direction = sort?.field === column.position ? (sort.descending ? "descending" : "ascending") : null;
+  const isSorted = onSort && column.ordered && (direction || !column.type.startsWith("bytes") || kinds.includes("text")); // and no images
+  const name = element("span", { class: "name", text: column.name, title: column.name });
   return element(
     "th",
-    { scope: "col", class: isNumber ? "is-number" : null, "data-field": column.position },
-    element("span", { class: "name", text: column.name, title: column.name }),
+    { scope: "col", class: kinds.includes("number") ? "is-number" : null, "data-field": column.position, "aria-sort": direction },
+    isSorted ? element("button", { class: "sort", title: "Sort: ascending, descending, not", on: { click: () => onSort(column.position) } }, name) : name,
     element("span", { class: "type", text: column.opaque ? `${column.type} (opaque)` : column.type }),
-    element("span", { class: "chart" }, statistics ? miniature(statistics) : null),
+    element("span", { class: "chart" }, statistics ? miniature(statistics, onFilter) : null),
   );
 }
 
 /** Return the small histogram of a field: of its values, or of the most common ones. */
-export function miniature(statistics, width = 96, height = 22) {
-  if (statistics.of_lengths && statistics.common?.length > 1 && statistics.common[0].count > 1) {
-    const labels = statistics.common.map((one) => one.text);
-    return histogram(statistics.common.map((one) => one.count), labels, width, height);
+function miniature(statistics, onFilter, width = 96, height = 22) {
+  const { common, histogram: bins } = statistics;
+  if (statistics.of_lengths && common?.length > 1 && common[0].count > 1) {
+    const conditionOf = (first, last) => common.slice(first, last + 1).map((one) => one.where);
+    const filter = (first, last) => conditionOf(first, last).every(Boolean) && onFilter(either(conditionOf(first, last)));
+    return histogram(common.map((one) => one.count), common.map((one) => one.text), width, height, filter);
   }
-  const bins = statistics.histogram;
-  return bins && bins.counts.length > 1 ? histogram(bins.counts, binLabels(bins.edges), width, height) : null;
+  if (!bins || bins.counts.length < 2) return null;
+  return histogram(bins.counts, binLabels(bins.edges), width, height, bins.measure && ((first, last) => onFilter(rangeOf(bins, first, last))));
 }
+
+const either = (conditions) => (conditions.length > 1 ? `(${conditions.join(" or ")})` : conditions[0]);
 
 function rowOf(row, columns, index, onOpen, onSelect) {
   const number = element("th", { scope: "row", class: "index", text: grouped(row.record) });
   const cells = row.error
-    ? [damaged(row.error, columns.length)]
-    : row.cells.map((cell, at) => element("td", { class: `is-${cell.kind}` }, small(cell, { record: row.record, field: columns[at].position })));
+    ? [damaged(row.error, columns.length + 1)]
+    : row.cells.map((cell, at) => element("td", { class: `is-${cell.kind}` }, small(cell, { record: row.record, field: columns[at].position }))).concat(rest());
   return element(
     "tr",
     {
@@ -56,15 +63,17 @@ function rowOf(row, columns, index, onOpen, onSelect) {
     },
     number,
     cells,
-    element("td", { class: "rest", "aria-hidden": "true" }),
   );
 }
+
+/** Return the cell that takes the width that is left. */
+const rest = () => element("td", { class: "rest", "aria-hidden": "true" });
 
 /** Return the cell that tells why a record cannot be shown. */
 function damaged(error, width) {
   return element(
     "td",
-    { colspan: Math.max(1, width) },
+    { colspan: width },
     element("span", { class: "bad", text: error.type }),
     " ",
     element("span", { class: "why", text: error.text, title: error.text }),

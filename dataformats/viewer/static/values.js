@@ -92,6 +92,7 @@ const LARGE = {
     const shown = cell.values.length < cell.length ? `, the first ${grouped(cell.values.length)} shown` : "";
     const text = `${cell.dtype}[${cell.shape.join(",")}], ${counted(cell.length, "value")}${shown}`;
     const values = element("div", { class: "values", tabindex: 0 }, cell.values.map((one) => element("span", { text: one })));
+    if (cell.shape.length > 1) values.style.gridTemplateColumns = `repeat(${cell.shape.at(-1)}, max-content)`; // a row in a line
     return [cell.line || cell.map ? drawn(cell, 360, 96, 240) : null, values, facts(text, place)];
   },
   list(cell, place) {

@@ -5,7 +5,7 @@ import { mark, openRecord, openRow } from "./detail.js";
 import { byId, bytes, counted, element, grouped } from "./dom.js";
 import { gallery, pictureColumns } from "./gallery.js";
 import { overview } from "./overview.js";
-import { clear, filterBy, load, showList } from "./page.js";
+import { clear, filterFurther, showList, sortBy, visit } from "./page.js";
 import { MOST_FIELDS, changes, remember, state, total } from "./state.js";
 import { refresh, run } from "./statistics.js";
 import { columnsOf, empty, table } from "./table.js";
@@ -15,13 +15,20 @@ let showStatistics = null; // fills the overview
 export function show() {
   const main = byId("main");
   const columns = columnsOf(state.facts.fields, state.fields);
-  const actions = { onOpen: openRow, onSelect: (index) => { state.at = index; }, chart: (field) => state.statistics.fields[field] };
+  const actions = {
+    onOpen: openRow,
+    onSelect: (index) => { state.at = index; },
+    onSort: state.list ? null : sortBy, // a list has its own order
+    onFilter: filterFurther,
+    sort: state.list ? null : state.sort,
+    chart: (field) => state.statistics.fields[field],
+  };
   for (const button of byId("views").children) button.setAttribute("aria-pressed", String(button.dataset.view === state.view));
   document.body.dataset.view = state.view;
   const { scrollTop = 0, scrollLeft = 0 } = main.firstElementChild ?? {};
   const hadFocus = main.contains(document.activeElement);
   if (state.view === "overview") {
-    const [view, update] = overview(state.facts, columns, { onRecord: openRecord, onList: showList, onRun: run, onChoose: openChooser, onFilter: filterBy });
+    const [view, update] = overview(state.facts, columns, { onRecord: openRecord, onList: showList, onRun: run, onChoose: openChooser, onFilter: filterFurther });
     main.replaceChildren(view);
     showStatistics = update;
     update(state.statistics);
@@ -32,6 +39,7 @@ export function show() {
   } else {
     main.replaceChildren(table(state.rows, columns, actions));
   }
+  changes.dispatchEvent(new Event("drawn"));
   main.firstElementChild.scrollTo(scrollLeft, scrollTop);
   const row = mark();
   if (hadFocus) row?.focus({ preventScroll: true });
@@ -54,7 +62,7 @@ function galleryOf(columns, actions) {
   const at = found.find((one) => columns[one].position === state.picture) ?? found[0];
   const tiles = gallery(state.rows, columns, at, actions);
   if (found.length === 1) return element("div", { class: "scroll", tabindex: -1 }, tiles);
-  const select = element("select", { "aria-label": "The field whose pictures are shown", on: { change: (event) => { state.picture = Number(event.target.value); show(); } } },
+  const select = element("select", { "aria-label": "The field whose pictures are shown", on: { change: (event) => visit({ picture: Number(event.target.value) }) } },
     found.map((one) => element("option", { value: columns[one].position, selected: one === at, text: columns[one].name })));
   return element("div", { class: "scroll", tabindex: -1 }, element("label", { class: "which" }, "Pictures of ", select), tiles);
 }
@@ -64,8 +72,9 @@ function showPlace() {
   const last = state.first + state.rows.length;
   const range = state.rows.length ? `${grouped(state.first + (state.list || state.filter ? 1 : 0))} – ${grouped(state.list || state.filter ? last : last - 1)}` : "0";
   const of = Number.isFinite(n) ? grouped(n) : "many";
+  const sorted = state.list ? "" : state.order?.notes ?? "";
   const what = state.list ? ` ${state.list.label}` : state.filter ? ` matches${state.filter.notes ?? ""}` : "";
-  byId("place").textContent = `${range} of ${of}${what}`;
+  byId("place").textContent = state.filter?.error ? "" : `${range} of ${of}${what}${sorted}`;
   byId("page-first").disabled = byId("page-back").disabled = state.first === 0;
   byId("page-next").disabled = byId("page-last").disabled = last >= n || state.rows.length < state.count;
   byId("clear").hidden = !state.filter && !state.list;
@@ -90,10 +99,10 @@ export function showFacts() {
 }
 
 export function openChooser() {
-  choose(byId("chooser"), state.facts.fields, state.fields, MOST_FIELDS, (positions) => {
-    state.fields = positions;
-    remember();
-    load();
+  let isMore = false; // one entry of the history for all choices
+  choose(byId("chooser"), state.facts.fields, state.fields, MOST_FIELDS, (fields) => {
+    visit({ fields }, isMore);
+    isMore = true;
     refresh();
   });
 }

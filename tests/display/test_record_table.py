@@ -14,10 +14,18 @@ from dataformats.batch import RecordBatch
 
 REAL = Path(__file__).parents[1] / "golden" / "real"
 HOSTILE = "</td><script>alert(1)</script>'\"\x1b[31m\u202e\udc80"
+TAGS = {*re.findall(r"\w+", "style div table thead tbody tr th td img em span svg path")}
+ATTRIBUTES = {
+    *re.findall(r"[\w-]+", "class src alt title scope colspan role aria-label viewbox width height fill stroke d")
+}
+ATTRIBUTES |= {"preserveaspectratio"}
 
 
 class Tags(HTMLParser):
     """Collects the tags, and checks that each is closed."""
+
+    ALONE: tuple[str, ...] = ("img", "path")
+    ATTRIBUTES = ATTRIBUTES
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -29,9 +37,12 @@ class Tags(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
         self.names.add(tag)
-        assert {name for name, _ in attrs} <= {"style", "src", "title"}
-        if tag != "img":
+        assert {name for name, _ in attrs} <= self.ATTRIBUTES
+        if tag not in self.ALONE:
             self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: Any) -> None:
+        self.handle_starttag(tag, attrs)
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
@@ -40,8 +51,8 @@ class Tags(HTMLParser):
 def html_of(thing: Any) -> str:
     text: str = thing._repr_html_()
     assert not {"\x1b", "\u202e"} & {*text}
-    assert Tags(text).names <= {"div", "table", "tr", "th", "td", "img", "em"}
-    assert len(text) < 150_000
+    assert Tags(text).names <= TAGS
+    assert len(text.encode()) < 200_000
     return text
 
 
@@ -49,7 +60,7 @@ def test_photos() -> None:
     text = html_of(dataformats.open(REAL / "photos.tfrecord"))
     assert "12 records" in text
     assert len(re.findall("data:image/jpeg;base64,", text)) == 5
-    assert "title='JPEG image, 320 x 320, RGB, " in text
+    assert "title='JPEG 320 × 320, " in text
     assert (
         len(re.findall("data:image/jpeg;base64,", html_of(dataformats.open(REAL / "photos.tfrecord").read([3, 3]))))
         == 2
@@ -90,7 +101,7 @@ class Broken(dataformats.RecordSource):
 
 
 def test_errors_are_shown(tmp_path: Path) -> None:
-    assert html_of(Broken()).startswith("<em>RuntimeError: ")
+    assert html_of(Broken()).startswith("<em class='why'>RuntimeError: ")
     with dataformats.create(tmp_path / "x.tfrecord", spec={"n": "int64"}) as writer:
         writer.extend([{"n": i} for i in range(9)])
     blob = bytearray((tmp_path / "x.tfrecord").read_bytes())
@@ -100,3 +111,17 @@ def test_errors_are_shown(tmp_path: Path) -> None:
     assert html_of(src).count("ChecksumError") == 1
     assert ">4</td>" in html_of(src)
     assert "n" in html_of(src[:0])
+    assert src.view().html.count("<tr>") == 9
+    assert src.view().html.count("<tr class='damaged'>") == 1
+
+
+def test_view_shows_the_first_records_within_limits() -> None:
+    photos = dataformats.open(REAL / "photos.tfrecord")
+    tables = [photos.view(7), photos.read(range(7)).view(), photos[3:10].view(9)]
+    assert [table.html.count("<img ") for table in tables] == [7, 7, 7]
+    assert all(Tags(table.html).names <= TAGS for table in tables)
+    assert photos.view(-1).html.count("<img ") == photos.read([]).view().html.count("<img ") == 0
+    long = RecordBatch({"text": ["é" * 200] * 20_000}, np.arange(20_000))
+    text = long.view(20_000).html
+    assert len(text.encode()) < 1_100_000
+    assert "more records" in text
