@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from io import TextIOWrapper
-from typing import Annotated, Any, NoReturn
+from typing import NoReturn
 
-import typer
+import click
 
 from dataformats.cli.bench import bench
 from dataformats.cli.cat import cat
+from dataformats.cli.completion import completion
 from dataformats.cli.convert import convert
 from dataformats.cli.diff import diff
-from dataformats.cli.exit_codes import BROKEN_PIPE, INTERRUPTED, USAGE, exit_code, in_lines
+from dataformats.cli.doctor import doctor, version
+from dataformats.cli.exit_codes import INTERRUPTED, USAGE, exit_code, in_lines
 from dataformats.cli.head import head
 from dataformats.cli.index import index
 from dataformats.cli.info import info
-from dataformats.cli.installation import version
 from dataformats.cli.merge import merge
 from dataformats.cli.repair import repair
 from dataformats.cli.sample import sample
@@ -29,6 +29,7 @@ from dataformats.cli.schema import schema
 from dataformats.cli.split import split
 from dataformats.cli.stats import stats
 from dataformats.cli.trace import trace
+from dataformats.cli.usage import Command, CommandGroup
 from dataformats.cli.verify import verify
 from dataformats.cli.view import view
 from dataformats.cli.warning_lines import warnings_in_one_line
@@ -37,13 +38,11 @@ from dataformats.display.text import escape_text
 __all__ = ["COMMANDS", "app", "main"]
 
 DEBUG = "DATAFORMATS_DEBUG"
-_UsageError: Any = typer.BadParameter.__mro__[1]  # UsageError, which typer does not export
 
 COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
     info: (
         "dataformats info 'digits-*.tfrecord'",
         "dataformats info photos.tfrecord --json",
-        "dataformats info --build",
     ),
     head: (
         "dataformats head photos.tfrecord -n 2 --fields name,image",
@@ -54,6 +53,8 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
     view: (
         "dataformats view photos.tfrecord",
         "dataformats view 'digits-*.tfrecord' --spec image=uint8[8,8] --spec label=int64 --port 8080",
+        "dataformats view photos.tfrecord --against photos.ffr",
+        "dataformats view photos.tfrecord --export card",
     ),
     cat: (
         "dataformats cat photos.tfrecord --fields name,width --limit 3",
@@ -116,66 +117,41 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
         "dataformats split photos.tfrecord train.tfrecord test.tfrecord --fraction 0.8 --seed 0",
         "dataformats split photos.tfrecord wide.tfrecord narrow.tfrecord --where 'width > height'",
     ),
+    doctor: ("dataformats doctor", "dataformats doctor --json"),
 }
 """Each command with the examples in its help."""
 
-app: typer.Typer = typer.Typer(
-    name="dataformats",
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+
+@click.group(
+    cls=CommandGroup,
+    invoke_without_command=True,
+    subcommand_metavar="COMMAND [ARGS]...",
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     epilog="Exit codes: 0 success, 1 a finding (such as a damaged record), 2 a usage error, 3 a bug in this program.",
 )
-
-
-def _example(lines: Sequence[str]) -> str:
-    return "\b\n" + "\n".join(["Example:" if len(lines) == 1 else "Examples:", *(f"  {line}" for line in lines)])
-
-
-def _piped(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command, silent if the reader of its output closes the pipe: `dataformats info x | head -1`."""
-
-    @functools.wraps(command)
-    def piped(*arguments: Any, **options: Any) -> None:
-        try:
-            command(*arguments, **options)
-            if sys.stdout is not None:  # `>&-` closes it
-                sys.stdout.flush()
-        except BrokenPipeError:
-            if sys.stdout is not None:  # otherwise the interpreter reports at exit that it cannot flush
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(BROKEN_PIPE) from None
-
-    return piped
-
-
-for _command, _lines in COMMANDS.items():
-    app.command(_command.__name__, epilog=_example(_lines))(_piped(_command))
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        print(version())
-        raise typer.Exit
-
-
-@app.callback(invoke_without_command=True)
-def _about(
-    context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-    debug: Annotated[bool, typer.Option("--debug", envvar=DEBUG, help="Show the traceback of an error.")] = False,
-) -> None:
+@click.version_option(version(), message="%(version)s", help="Print the version.")
+@click.option("--debug", is_flag=True, envvar=DEBUG, show_envvar=True, help="Show the traceback of an error.")
+@click.option("--install-completion", is_flag=True, help="Install completion for the shell in SHELL.")
+@click.option("--show-completion", is_flag=True, help="Print the script of completion for the shell in SHELL.")
+@click.pass_context
+def app(context: click.Context, debug: bool, install_completion: bool, show_completion: bool) -> None:
     """Inspect, check and convert record files."""
     if debug:
         os.environ[DEBUG] = "1"
+    if install_completion or show_completion:
+        completion(context.command, install=install_completion)
+        raise SystemExit(0)
     if context.invoked_subcommand is None:
         print(context.get_help(), file=sys.stderr)
-        raise typer.Exit(USAGE)
+        raise SystemExit(USAGE)
 
 
-_built = functools.cache(typer.main.get_command)  # takes longer than most commands
+def _epilog(examples: Sequence[str]) -> str:
+    return "\b\n" + "\n".join(["Example:" if len(examples) == 1 else "Examples:", *(f"  {line}" for line in examples)])
+
+
+for _command, _examples in COMMANDS.items():
+    app.command(_command.__name__, cls=Command, epilog=_epilog(_examples))(_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -188,12 +164,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     given = None if arguments is None else list(arguments)
     try:
         with warnings_in_one_line():
-            code = _built(app)(given, prog_name="dataformats", standalone_mode=False)
-    except typer.Abort:
+            app.main(given, prog_name="dataformats", standalone_mode=False)
+    except click.Abort:
         sys.exit(INTERRUPTED)
     except Exception as error:  # the last place that can print it as one line
         sys.exit(_explain(error))
-    sys.exit(code or 0)
+    sys.exit(0)
 
 
 def _prepare_streams() -> None:
@@ -206,11 +182,11 @@ def _prepare_streams() -> None:
 def _explain(error: Exception) -> int:
     """Print an error, in one line if possible; return the exit code."""
     code, text = exit_code(error), f"dataformats: {in_lines(error)}"
-    if isinstance(error, _UsageError):
-        usage: Any = error
-        name = "dataformats" if usage.ctx is None else usage.ctx.command_path
-        message = escape_text(usage.format_message()).replace("Value error, ", "")  # a prefix from pydantic
-        code, text = USAGE, f"{name}: {message.rstrip('.?')}. See {name} --help"
+    if isinstance(error, click.UsageError):
+        name = "dataformats" if error.ctx is None else error.ctx.command_path
+        hint = getattr(error, "param_hint", None)
+        place = f"{hint}: " if hint else ""
+        code, text = USAGE, f"{name}: {escape_text(place + error.message).rstrip('.')}. See {name} --help"
     with suppress(OSError):  # a full disk or a closed pipe does not change the exit code
         if os.environ.get(DEBUG) == "1":
             traceback.print_exception(error)

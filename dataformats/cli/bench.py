@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from math import isnan
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from dataformats.cli.options import (
-    AsJson,
-    Checksums,
-    Format,
-    Paths,
-    Payload,
-    SpecTexts,
-    one_or_all,
-    open_arguments,
-)
+from dataformats.cli import options
 from dataformats.cli.output import format_count, print_fact, print_json
 
 if TYPE_CHECKING:
@@ -23,22 +15,16 @@ if TYPE_CHECKING:
 
 __all__ = ["bench"]
 
-BatchSize = Annotated[int, typer.Option("--batch-size", min=1, metavar="N", help="Records of a loader's batch.")]
-Seconds = Annotated[
-    float, typer.Option("--seconds", min=0.01, max=3600, metavar="S", help="How long each measurement takes.")
-]
 
-
-def bench(
-    paths: Paths,
-    batch_size: BatchSize = 64,
-    seconds: Seconds = 1.0,
-    format: Format = None,
-    payload: Payload = None,
-    spec: SpecTexts = None,
-    checksums: Checksums = True,
-    as_json: AsJson = False,
-) -> None:
+@options.paths
+@click.option("--batch-size", type=click.IntRange(1), default=64, metavar="N", help="Records of a loader's batch.")
+@click.option(
+    "--seconds", type=click.FloatRange(0.01, 3600), default=1.0, metavar="S", help="How long each measurement takes."
+)
+@options.reading
+@options.checksums
+@options.as_json
+def bench(paths: tuple[str, ...], batch_size: int, seconds: float, as_json: bool, **reading: Any) -> None:
     """Measure how fast a dataset reads and loads on this machine.
 
     Shows the speed in order, at random, and through a Loader with 0, 1, 2 and 4 workers, beside the speed of the disk;
@@ -46,8 +32,9 @@ def bench(
     """
     from dataformats.loaders.benchmark import benchmark
 
-    options = open_arguments(format, payload, spec, checksums=checksums)
-    found = benchmark(one_or_all(paths), batch_size, seconds, options)
+    if isnan(seconds):  # it is in every range of click
+        raise click.BadParameter("expected a number from 0.01 to 3600, found 'nan'", param_hint="--seconds")
+    found = benchmark(options.one_or_all(paths), batch_size, seconds, options.open_arguments(**reading))
     print_json(found.to_json()) if as_json else _print(found)
 
 

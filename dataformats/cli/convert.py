@@ -7,34 +7,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from dataformats.cli.executors import Address, ClusterEngine, in_workers
+from dataformats.cli import options
+from dataformats.cli.executors import in_workers, worker_options
 from dataformats.cli.exit_codes import FINDING, INTERRUPTED
 from dataformats.cli.functions import condition, named_function, report_failures_of
-from dataformats.cli.options import (
-    AsJson,
-    FieldNames,
-    FromFormat,
-    FromPayload,
-    FromSpec,
-    Limit,
-    Renames,
-    ShuffleSeed,
-    SpecTexts,
-    Where,
-    checked_format,
-    checked_payload,
-    complete_names,
-    one_or_all,
-    parsed_rename,
-    parsed_spec,
-    reading_source,
-    split_names,
-)
 from dataformats.cli.output import format_count, print_fact, print_json
 from dataformats.cli.progress import bar
 from dataformats.registry import backends, codecs
@@ -47,117 +27,93 @@ __all__ = ["convert"]
 _WORKER_BYTES = 32 * 2**20  # starting a process takes as long as converting some megabytes
 
 
-class OnCorrupt(StrEnum):
-    """How records that fail are treated."""
-
-    raise_ = "raise"
-    omit = "omit"
-
-
-class Compression(StrEnum):
-    """The compression of new files."""
-
-    gzip = "gzip"
-    zlib = "zlib"
-    none = "none"
-
-
-Sources = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="SOURCE", help="Files, a folder, a URL or a quoted glob.", default_factory=list, show_default=False
+@options.sources
+@options.path_argument(
+    "destination", "DESTINATION", "The new file; a new folder with --shard-*, and for Granular datasets."
+)
+@click.option(
+    "--format",
+    metavar="NAME",
+    shell_complete=options.complete_names(backends),
+    help="The new format, if the name of DESTINATION does not show it.",
+)
+@options.fields
+@options.rename
+@options.spec
+@click.option(
+    "--payload",
+    metavar="NAME",
+    shell_complete=options.complete_names(codecs),
+    help="The new codec of whole records; by default unchanged.",
+)
+@click.option(
+    "--compression",
+    type=click.Choice(["gzip", "zlib", "none"]),
+    help="TFRecord: the compression of new files; by default by the suffix of DESTINATION.",
+)
+@click.option(
+    "--generation",
+    type=click.IntRange(2, 3),
+    metavar="N",
+    help="Granular: the generation of its files; by default 3, or 2 for sequences.",
+)
+@options.where
+@click.option("--map", "mapped", metavar="MODULE:FUNCTION", help="A function in Python from a record to a new one.")
+@options.shuffle_seed
+@options.limit
+@click.option(
+    "--on-corrupt",
+    type=click.Choice(["raise", "omit"]),
+    default="raise",
+    help="Stop at a record that fails, or omit it: then the exit code is 1.",
+)
+@click.option("--resume", is_flag=True, help="Continue an interrupted conversion with equal options.")
+@click.option("--verify/--no-verify", default=True, help="Read back what was written.")
+@click.option("--dry-run", is_flag=True, help="Check the options and the first records; write nothing.")
+@options.overwrite
+@options.section(
+    "Shard options",
+    click.option("--shard-records", type=click.IntRange(1), metavar="N", help="Start a new file after N records."),
+    click.option("--shard-bytes", type=click.IntRange(1), metavar="N", help="Start a new file before one has N bytes."),
+    click.option(
+        "--part",
+        metavar="I/N",
+        help="Write only the shards I, I+N, ..., and publish nothing: one of N jobs, from 0 on.",
     ),
-]
-DestinationPath = Annotated[
-    str,
-    typer.Argument(metavar="DESTINATION", help="The new file; a new folder with --shard-*, and for Granular datasets."),
-]
-NewFormat = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        metavar="NAME",
-        autocompletion=complete_names(backends),
-        help="The new format, if the name of DESTINATION does not show it.",
-    ),
-]
-NewPayload = Annotated[
-    str | None,
-    typer.Option(
-        "--payload",
-        metavar="NAME",
-        autocompletion=complete_names(codecs),
-        help="The new codec of whole records; by default unchanged.",
-    ),
-]
-ShardRecords = Annotated[int | None, typer.Option(min=1, metavar="N", help="Start a new file after N records.")]
-ShardBytes = Annotated[int | None, typer.Option(min=1, metavar="N", help="Start a new file before one has N bytes.")]
-Mapped = Annotated[
-    str | None,
-    typer.Option("--map", metavar="MODULE:FUNCTION", help="A function in Python from a record to a new one."),
-]
-CorruptRecords = Annotated[
-    OnCorrupt, typer.Option("--on-corrupt", help="Stop at a record that fails, or omit it: then the exit code is 1.")
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(min=0, metavar="N", help="Processes; by default one for each processor, fewer if SOURCE is small."),
-]
-Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted conversion with equal options.")]
-Part = Annotated[
-    str | None,
-    typer.Option(
-        metavar="I/N", help="Write only the shards I, I+N, ..., and publish nothing: one of N jobs, from 0 on."
-    ),
-]
-PublishParts = Annotated[
-    bool, typer.Option("--publish-parts", help="Publish the shards of all parts; convert nothing.")
-]
-Verified = Annotated[bool, typer.Option("--verify/--no-verify", help="Read back what was written.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Check the options and the first records; write nothing.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace DESTINATION if it exists.")]
-Compressed = Annotated[
-    Compression | None,
-    typer.Option(help="TFRecord: the compression of new files; by default by the suffix of DESTINATION."),
-]
-Generation = Annotated[
-    int | None,
-    typer.Option(
-        min=2, max=3, metavar="N", help="Granular: the generation of its files; by default 3, or 2 for sequences."
-    ),
-]
-
-
+    click.option("--publish-parts", is_flag=True, help="Publish the shards of all parts; convert nothing."),
+)
+@worker_options("one for each processor, fewer if SOURCE is small")
+@options.from_source
+@options.from_spec
+@options.as_json
 def convert(
-    sources: Sources,
-    destination: DestinationPath,
-    format: NewFormat = None,
-    fields: FieldNames = None,
-    rename: Renames = None,
-    spec: SpecTexts = None,
-    payload: NewPayload = None,
-    shard_records: ShardRecords = None,
-    shard_bytes: ShardBytes = None,
-    compression: Compressed = None,
-    generation: Generation = None,
-    where: Where = None,
-    mapped: Mapped = None,
-    shuffle_seed: ShuffleSeed = None,
-    limit: Limit = None,
-    on_corrupt: CorruptRecords = OnCorrupt.raise_,
-    workers: Workers = None,
-    engine: ClusterEngine = None,
-    address: Address = None,
-    resume: Resume = False,
-    part: Part = None,
-    publish_parts: PublishParts = False,
-    verify: Verified = True,
-    dry_run: DryRun = False,
-    overwrite: Overwrite = False,
-    from_format: FromFormat = None,
-    from_payload: FromPayload = None,
-    from_spec: FromSpec = None,
-    as_json: AsJson = False,
+    sources: tuple[str, ...],
+    destination: str,
+    format: str | None,
+    fields: str | None,
+    rename: tuple[str, ...],
+    spec: tuple[str, ...],
+    payload: str | None,
+    compression: str | None,
+    generation: int | None,
+    where: str | None,
+    mapped: str | None,
+    shuffle_seed: int | None,
+    limit: int | None,
+    on_corrupt: str,
+    resume: bool,
+    verify: bool,
+    dry_run: bool,
+    overwrite: bool,
+    shard_records: int | None,
+    shard_bytes: int | None,
+    part: str | None,
+    publish_parts: bool,
+    workers: int | None,
+    engine: str | None,
+    address: str | None,
+    as_json: bool,
+    **reading: Any,
 ) -> None:
     """Write records in another format, or in other shards.
 
@@ -175,13 +131,12 @@ def convert(
     from dataformats.storage.remote.systems import is_url
     from dataformats.writing.output_schema import format_of
 
-    if not sources:  # it is not required, or its absence would be the error for `convert SOURCE`
-        raise typer.BadParameter(f"missing; found only {destination!r}", param_hint="DESTINATION")
-    source = reading_source(from_format, from_payload, from_spec)
-    options = _content(fields, rename, spec, payload, where, mapped) | {
+    options.check_sources(sources, destination)
+    source = options.reading_source(**reading)
+    arguments = _content(fields, rename, spec, payload, where, mapped) | {
         "shuffle_seed": shuffle_seed,
         "limit": limit,
-        "on_corrupt": on_corrupt.value,
+        "on_corrupt": on_corrupt,
         "shard_records": shard_records,
         "shard_bytes": shard_bytes,
         "resume": resume,
@@ -191,38 +146,38 @@ def convert(
         "overwrite": overwrite,
         "source_options": source,
     }
-    chosen = checked_format(format) or format_of(destination)
-    options |= _format_options(chosen, compression=compression, generation=generation)
-    paths = one_or_all(sources)
+    chosen = options.checked_format(format) or format_of(destination)
+    arguments |= _format_options(chosen, compression=compression, generation=generation)
+    paths = options.one_or_all(sources)
     if resume and shard_records is None and is_url(destination):
-        raise typer.BadParameter("missing; a conversion to a URL resumes by shards", param_hint="--shard-records")
+        raise click.BadParameter("missing; a conversion to a URL resumes by shards", param_hint="--shard-records")
     if engine is None and workers is None and not publish_parts:
         workers = _default_workers(paths, source)
-    options |= in_workers(engine, address, workers)
-    functions = {name: options[name] for name in ("where", "map")}
+    arguments |= in_workers(workers, engine, address)
+    functions = {name: arguments[name] for name in ("where", "map")}
     with (
         _interruptible(destination, resume or part is not None or publish_parts),
         report_failures_of(**functions),
         bar("converting") as progress,
     ):
-        report = converted(paths, destination, chosen, progress=progress, **options)
+        report = converted(paths, destination, chosen, progress=progress, **arguments)
     print_json(asdict(report)) if as_json else _print_report(report, dry_run)
     if where is not None and not report.records:
         print(f"dataformats: --where matches none of the records: {destination} is empty", file=sys.stderr)
     if report.omitted or (where is not None and not report.records):
-        raise typer.Exit(FINDING)
+        raise SystemExit(FINDING)
 
 
 def _content(
     fields: str | None,
-    rename: list[str] | None,
-    spec: list[str] | None,
+    rename: tuple[str, ...],
+    spec: tuple[str, ...],
     payload: str | None,
     where: str | None,
     mapped: str | None,
 ) -> dict[str, Any]:
     """Return the options that say what new records hold, parsed."""
-    new, names, chosen = parsed_spec(spec), parsed_rename(rename), split_names(fields)
+    new, names, chosen = options.parsed_spec(spec), options.parsed_rename(rename), options.split_names(fields)
     if new is not None and fields is None and mapped is None:
         old_names = {after: before for before, after in names.items()}
         chosen = [old_names.get(name, name) for name in new]
@@ -230,7 +185,7 @@ def _content(
         "fields": chosen,
         "rename": names,
         "spec": new,
-        "payload": checked_payload(payload),
+        "payload": options.checked_payload(payload),
         "where": condition(where),
         "map": named_function(mapped, "--map"),
     }
@@ -257,13 +212,13 @@ def _parts(part: str | None, publish_parts: bool, *, needs: bool) -> dict[str, A
     if part is None and not publish_parts:
         return {}
     if part is not None and publish_parts:
-        raise typer.BadParameter("it follows when all parts are written", param_hint="--publish-parts")
+        raise click.BadParameter("it follows when all parts are written", param_hint="--publish-parts")
     if not needs:
         what = "missing; --part and --publish-parts need it, without --shard-bytes"
-        raise typer.BadParameter(what, param_hint="--shard-records")
+        raise click.BadParameter(what, param_hint="--shard-records")
     number, _, n = (part or "0/1").partition("/")
     if not (number.isdecimal() and n.isdecimal() and int(number) < int(n)):
-        raise typer.BadParameter(f"expected I/N, with I from 0 to N-1, found {part!r}", param_hint="--part")
+        raise click.BadParameter(f"expected I/N, with I from 0 to N-1, found {part!r}", param_hint="--part")
     return {"publish_parts": True} if publish_parts else {"part": (int(number), int(n))}
 
 
@@ -276,7 +231,7 @@ def _interruptible(destination: str, resumes: bool) -> Iterator[None]:
         hint = "run the same command again" if resumes else "add --resume to the same command"
         is_kept = os.path.exists(f"{destination.rstrip('/')}.partial")
         print(f"dataformats: interrupted{f'; to continue, {hint}' if is_kept else ''}", file=sys.stderr)
-        raise typer.Exit(INTERRUPTED) from None
+        raise SystemExit(INTERRUPTED) from None
 
 
 def _format_options(format: str, **options: object) -> dict[str, Any]:
@@ -288,7 +243,7 @@ def _format_options(format: str, **options: object) -> dict[str, Any]:
         try:
             check_options(backends.get(format), "create", {name: value})
         except TypeError as error:
-            raise typer.BadParameter(str(error), param_hint=f"--{name}") from error
+            raise click.BadParameter(str(error), param_hint=f"--{name}") from error
     return given
 
 

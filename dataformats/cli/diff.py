@@ -2,38 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from dataformats.cli import options
 from dataformats.cli.exit_codes import FINDING, in_options
-from dataformats.cli.options import AsJson, FieldNames, split_names
 from dataformats.cli.output import format_count, print_fact, print_json
 from dataformats.cli.progress import bar
 
 if TYPE_CHECKING:
-    from dataformats.inspecting import DiffReport
+    from dataformats.inspecting.diff_report import DiffReport
 
 __all__ = ["diff"]
 
-First = Annotated[str, typer.Argument(metavar="A", help="A file, a folder, a URL or a quoted glob.")]
-Second = Annotated[str, typer.Argument(metavar="B", help="Another one, of any format.")]
-Limit = Annotated[int | None, typer.Option(min=0, metavar="N", help="Compare only the first N records.")]
 
-
-def diff(first: First, second: Second, fields: FieldNames = None, limit: Limit = None, as_json: AsJson = False) -> None:
+@options.path_argument("first", "A", "A file, a folder, a URL or a quoted glob.")
+@options.path_argument("second", "B", "Another one, of any format.")
+@options.fields
+@options.limit
+@options.from_option
+@options.as_json
+def diff(
+    first: str, second: str, fields: str | None, limit: int | None, from_option: tuple[str, ...], as_json: bool
+) -> None:
     """Compare the fields and the records of two datasets.
 
     Record i of A is compared with record i of B, bit by bit. The first ten differences of each field are shown, and all
     are counted. The exit code is 1 if the datasets differ.
     """
-    from dataformats.inspecting import diff as compared
+    from dataformats.inspecting.diff_report import diff as compared
 
+    source_options = options.reading_source(from_option=from_option)
+    names = options.split_names(fields)
     with bar("comparing") as progress:
-        report = compared(first, second, fields=split_names(fields), limit=limit, progress=progress)
+        report = compared(first, second, fields=names, limit=limit, progress=progress, source_options=source_options)
     print_json(report.to_json()) if as_json else _print_report(report)
     if not report.equal:
-        raise typer.Exit(FINDING)
+        raise SystemExit(FINDING)
 
 
 def _print_report(report: DiffReport) -> None:

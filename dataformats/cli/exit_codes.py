@@ -14,6 +14,8 @@ __all__ = ["BROKEN_PIPE", "CRASH", "FINDING", "INTERRUPTED", "USAGE", "exit_code
 
 FINDING, USAGE, CRASH = 1, 2, 3
 INTERRUPTED, BROKEN_PIPE = 130, 141  # the shells' codes for SIGINT and SIGPIPE
+_IN_PYTHON = {"codecs": "a codec", "append": "append=True", "on": "on=", "shard_start": "shard_start="}
+_OF_FORMATS = ("delimiter", "dtype", "split", "window")
 _EXPECTED = (DataFormatsError, OSError, ImportError, MemoryError)  # no crash: the command cannot run here and now
 
 
@@ -50,10 +52,16 @@ def in_options(message: str, remedy: str | None) -> str:
 
 
 def _option(name: str, value: Any) -> str:
-    if name == "codecs":
-        return "a codec in Python"
+    if name in _IN_PYTHON:
+        return f"{_IN_PYTHON[name]} in Python"
+    plain = name.removeprefix("from_")
+    if plain in _OF_FORMATS:
+        text = "VALUE" if value is ... else value
+        return f"--{'option' if plain == name else 'from-option'} {shlex.quote(f'{plain}={text}')}"
     name = name.replace("_", "-")
     if isinstance(value, Mapping):
         items = " ".join(f"--{name} {shlex.quote(f'{key}={item}')}" for key, item in value.items())
-        return f"{items} (and all other fields)" if name.endswith("spec") else items
+        return f"{items} (and the other fields that dataformats schema prints)" if name.endswith("spec") else items
+    if isinstance(value, list):
+        return f"--{name} {shlex.quote(','.join(value))}"
     return f"--{name}" if value is ... or value is True else f"--{name} {shlex.quote(str(value))}"

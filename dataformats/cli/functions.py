@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from dataformats.cli.exit_codes import CRASH, exit_code
 
@@ -31,7 +31,7 @@ def condition(text: str | None) -> Callable[[Any], Any] | Condition | None:
     """Return the condition that `--where` gives; `None` for `None`.
 
     Raises:
-        typer.BadParameter: There is no such function, or no such mask.
+        click.BadParameter: There is no such function, or no such mask.
     """
     if text is None or _FUNCTION.fullmatch(text):
         return named_function(text, "--where")
@@ -49,8 +49,9 @@ def _stored_mask(path: str) -> Condition:
 
     try:
         return Mask(np.load(path, allow_pickle=False), path)
-    except (OSError, ValueError, EOFError) as error:
-        raise typer.BadParameter(str(error), param_hint="--where") from error
+    except (ValueError, EOFError) as error:
+        what = f"expected an array of bools in a .npy file, found {path!r}: {error}"
+        raise click.BadParameter(what, param_hint="--where") from error
 
 
 def matches(
@@ -72,21 +73,21 @@ def named_function(text: str | None, option: str) -> Callable[[Any], Any] | None
     """Return the function of `module:function`, from the current folder or any installed module; `None` for `None`.
 
     Raises:
-        typer.BadParameter: There is no such function, or its module cannot be imported.
+        click.BadParameter: There is no such function, or its module cannot be imported.
     """
     if text is None:
         return None
     module, _, name = text.partition(":")
     if not (module and name):
-        raise typer.BadParameter(f"expected MODULE:FUNCTION, found {text!r}", param_hint=option)
+        raise click.BadParameter(f"expected MODULE:FUNCTION, found {text!r}", param_hint=option)
     sys.path.insert(0, os.getcwd())  # worker processes get it, too
     try:
         function = functools.reduce(getattr, name.split("."), importlib.import_module(module))
     except Exception as error:  # any line in that module may raise
         what = f"cannot import {text!r}: {type(error).__name__}: {error}"
-        raise typer.BadParameter(what, param_hint=option) from error
+        raise click.BadParameter(what, param_hint=option) from error
     if not callable(function):
-        raise typer.BadParameter(f"expected a function, found {type(function).__name__}", param_hint=option)
+        raise click.BadParameter(f"expected a function, found {type(function).__name__}", param_hint=option)
     found: Callable[[Any], Any] = function
     return found
 
@@ -99,16 +100,14 @@ def report_failures_of(**functions: Callable[[Any], Any] | Condition | None) -> 
         **functions: Option to function.
 
     Raises:
-        typer.BadParameter: There was such an error.
+        click.BadParameter: There was such an error.
     """
     try:
         yield
-    except typer.Exit:
-        raise
     except Exception as error:
         given = [f"--{name}" for name, function in functions.items() if function is not None]
         if not given or exit_code(error) != CRASH:
             raise
         is_condition = isinstance(error, ValueError) and not callable(functions.get("where"))
         what = str(error) if is_condition else f"the function raised {type(error).__name__}: {error}"
-        raise typer.BadParameter(what, param_hint=" or ".join(given)) from error
+        raise click.BadParameter(what, param_hint=" or ".join(given)) from error

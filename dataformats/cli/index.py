@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
+from dataformats.cli import options
 from dataformats.cli.exit_codes import USAGE
 from dataformats.cli.info import SHOWN_FILES, print_more_files, print_spec
-from dataformats.cli.options import AsJson, Format, Paths, Payload, SpecTexts, one_or_all, open_arguments
 from dataformats.cli.output import format_count, print_fact, print_json
 from dataformats.cli.progress import bar
 
@@ -17,23 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = ["index"]
 
-Full = Annotated[bool, typer.Option("--full", help="Infer the fields from all records, and keep them.")]
-Beside = Annotated[bool, typer.Option("--beside", help="Keep the index beside the data, not in the cache folder.")]
-Text = Annotated[
-    bool, typer.Option("--text", help="TFRecord: also write NAME.index, which the tfrecord package reads.")
-]
 
-
-def index(
-    paths: Paths,
-    full: Full = False,
-    beside: Beside = False,
-    text: Text = False,
-    format: Format = None,
-    payload: Payload = None,
-    spec: SpecTexts = None,
-    as_json: AsJson = False,
-) -> None:
+@options.paths
+@click.option("--full", is_flag=True, help="Infer the fields from all records, and keep them.")
+@click.option("--beside", is_flag=True, help="Keep the index beside the data, not in the cache folder.")
+@click.option("--text", is_flag=True, help="TFRecord: also write NAME.index, which the tfrecord package reads.")
+@options.reading
+@options.as_json
+def index(paths: tuple[str, ...], full: bool, beside: bool, text: bool, as_json: bool, **reading: Any) -> None:
     """Build or refresh the index of files.
 
     Only TFRecord and OFRecord need one; files of the other formats contain theirs. The exit code is 2 if an index
@@ -41,7 +32,7 @@ def index(
     """
     from dataformats.interfaces import CachesIndexes
 
-    source = _indexed(one_or_all(paths), "beside" if beside else "cache", open_arguments(format, payload, spec))
+    source = _indexed(options.one_or_all(paths), "beside" if beside else "cache", options.open_arguments(**reading))
     summary: dict[str, Any] = {
         "format": source.format,
         "records": len(source),
@@ -52,14 +43,14 @@ def index(
         summary["spec"] = _inferred(source)
     print_json(summary) if as_json else _print_summary(summary, source)
     if isinstance(source.reader, CachesIndexes) and source.reader.index_failure is not None:
-        raise typer.Exit(USAGE)  # a warning says why
+        raise SystemExit(USAGE)  # a warning says why
 
 
-def _indexed(path: str | list[str], where: str, options: dict[str, Any]) -> FileSource:
+def _indexed(path: str | list[str], where: str, arguments: dict[str, Any]) -> FileSource:
     from dataformats.reading.opening import arguments_of
 
     with bar("indexing", "bytes") as progress:
-        source = arguments_of(path, index=where, progress=progress, **options).open_files()
+        source = arguments_of(path, index=where, progress=progress, **arguments).open_files()
         len(source)
     return source
 
@@ -79,7 +70,7 @@ def _inferred(source: FileSource) -> dict[str, str]:
 
 def _text_indexes(source: FileSource) -> list[str]:
     if source.format != "tfrecord":
-        raise typer.BadParameter(f"the tfrecord package does not read {source.format}", param_hint="--text")
+        raise click.BadParameter(f"the tfrecord package does not read {source.format}", param_hint="--text")
     from dataformats.backends.tfrecord import write_text_index
 
     names = [f"{path}.index" for path in source.paths]

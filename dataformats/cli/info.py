@@ -1,72 +1,49 @@
-"""`dataformats info`: describe a dataset, or with `--build` this installation."""
+"""`dataformats info`: describe a dataset."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import shlex
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from dataformats.cli.installation import build, print_build
-from dataformats.cli.options import (
-    AsJson,
-    Checksums,
-    Format,
-    Paths,
-    Payload,
-    SpecTexts,
-    one_or_all,
-    open_arguments,
-)
+from dataformats.cli import options
+from dataformats.cli.exit_codes import in_options
 from dataformats.cli.output import format_count, print_fact, print_json, why_opaque
 from dataformats.cli.progress import bar
 from dataformats.errors import FormatError
 from dataformats.spec import VALUE, Type
 
 if TYPE_CHECKING:
-    from dataformats.inspecting import Info
+    from dataformats.inspecting.description import Info
 
 __all__ = ["SHOWN_FILES", "info", "print_more_files", "print_spec"]
 
 SHOWN_FILES = 10
 
-Build = Annotated[bool, typer.Option("--build", help="Describe this installation; needs no PATH.")]
 
-
-def info(
-    paths: Paths = [],  # noqa: B006  # typer copies it; an empty list makes the argument optional
-    format: Format = None,
-    payload: Payload = None,
-    spec: SpecTexts = None,
-    checksums: Checksums = True,
-    as_json: AsJson = False,
-    build_only: Build = False,
-) -> None:
+@options.paths
+@options.reading
+@options.checksums
+@options.as_json
+def info(paths: tuple[str, ...], as_json: bool, **reading: Any) -> None:
     """Describe files: records, size, payload, fields.
 
     The first call builds an index and keeps it. Records are not checked: verify finds damage.
     """
-    if build_only and paths:
-        raise typer.BadParameter(f"takes no PATH, found {paths[0]!r}", param_hint="--build")
-    if build_only:
-        print_json(build()) if as_json else print_build(build())
-        return
-    if not paths:
-        raise typer.BadParameter("missing; only --build needs none", param_hint="PATH")
     try:
-        about = _about(one_or_all(paths), open_arguments(format, payload, spec, checksums=checksums))
+        about = _about(options.one_or_all(paths), options.open_arguments(**reading))
     except FormatError as error:
         _print_datasets_below(error, paths[0], as_json)
         raise
-    print_json(about.to_json()) if as_json else _print_info(about)
+    print_json(about.to_json()) if as_json else _print_info(about, paths)
 
 
-def _about(path: str | list[str], options: dict[str, object]) -> Info:
-    from dataformats.inspecting import info as about
+def _about(path: str | list[str], arguments: dict[str, object]) -> Info:
+    from dataformats.inspecting.description import info as about
 
     with bar("indexing", "bytes") as progress:
-        return about(path, progress=progress, **options)
+        return about(path, progress=progress, **arguments)
 
 
 def _print_datasets_below(error: FormatError, path: str, as_json: bool) -> None:
@@ -85,7 +62,7 @@ def _print_datasets_below(error: FormatError, path: str, as_json: bool) -> None:
         print_fact(f"dataset {dataset.path}", f"{dataset.format}, {format_count(dataset.files, 'file')}")
 
 
-def _print_info(about: Info) -> None:
+def _print_info(about: Info, paths: Sequence[str]) -> None:
     print_fact("path", about.path)
     print_fact("format", about.format)
     if about.payload is not None:
@@ -97,7 +74,11 @@ def _print_info(about: Info) -> None:
         print_fact(f"file {file.path}", f"{format_count(file.records, 'record')}, {format_count(file.nbytes, 'byte')}")
     print_more_files(len(about.files))
     for problem in about.problems[:SHOWN_FILES]:
-        print_fact("problem", f"{problem} (verify finds all damage)")
+        print_fact("problem", problem)
+    if about.problems:
+        print_fact("all damage", f"run {shlex.join(['dataformats', 'verify', *paths])}")
+    for note in about.notes:
+        print_fact("note", in_options(note, note))
     for name, value in about.metadata.items():
         print_fact(name, value)
     print_fact("fingerprint", about.fingerprint)

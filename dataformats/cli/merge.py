@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Any
 
-import typer
-
-from dataformats.cli.convert import Overwrite, Sources
-from dataformats.cli.options import AsJson, FromFormat, FromPayload, open_arguments
-from dataformats.cli.output import print_fact, print_json
+from dataformats.cli import options
+from dataformats.cli.output import format_count, print_fact, print_json
 from dataformats.cli.progress import bar
 
-__all__ = ["Shards", "merge", "print_counts"]
-
-Destination = Annotated[
-    str,
-    typer.Argument(metavar="DESTINATION", help="The new file; a new folder with --shards, and for Granular datasets."),
-]
-Shards = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Write N shards whose sizes differ by one record at most.")
-]
+__all__ = ["merge", "print_counts"]
 
 
+@options.sources
+@options.path_argument(
+    "destination", "DESTINATION", "The new file; a new folder with --shards, and for Granular datasets."
+)
+@options.shards
+@options.overwrite
+@options.from_source
+@options.as_json
 def merge(
-    sources: Sources,
-    destination: Destination,
-    shards: Shards = None,
-    overwrite: Overwrite = False,
-    from_format: FromFormat = None,
-    from_payload: FromPayload = None,
-    as_json: AsJson = False,
+    sources: tuple[str, ...], destination: str, shards: int | None, overwrite: bool, as_json: bool, **reading: Any
 ) -> None:
     """Copy datasets of one format into one, without decoding.
 
@@ -38,12 +29,11 @@ def merge(
     """
     from dataformats.merging import merge as merged
 
-    if not sources:  # `convert` does the same
-        raise typer.BadParameter(f"missing; found only {destination!r}", param_hint="DESTINATION")
-    options = open_arguments(from_format, from_payload, None)
+    options.check_sources(sources, destination)
+    source_options = options.reading_source(**reading)
     with bar("merging") as progress:
         counts = merged(
-            sources, destination, shards=shards, overwrite=overwrite, progress=progress, source_options=options
+            sources, destination, shards=shards, overwrite=overwrite, progress=progress, source_options=source_options
         )
     print_counts(counts, as_json)
 
@@ -54,4 +44,4 @@ def print_counts(counts: dict[str, int], as_json: bool) -> None:
         print_json({"files": [{"path": path, "records": records} for path, records in counts.items()]})
         return
     for path, records in counts.items():
-        print_fact(path, f"{records} records")
+        print_fact(path, format_count(records, "record"))

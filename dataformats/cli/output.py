@@ -12,6 +12,7 @@ from dataformats.spec import Type
 
 __all__ = ["can_print", "format_count", "print_fact", "print_json", "why_opaque"]
 
+_encode_json = json.JSONEncoder(allow_nan=False).encode
 _NAME = 5000  # characters, more than a path has; a name in data may have megabytes
 
 
@@ -22,8 +23,8 @@ def print_fact(name: str, value: object) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON document, in ASCII."""
-    print(json.dumps(value, indent=1, allow_nan=False))
+    """Print one JSON document in one line, in ASCII."""
+    print(_encode_json(value))
 
 
 def can_print(text: str) -> bool:

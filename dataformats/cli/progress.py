@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from rich.progress import ProgressColumn
+from threading import RLock
+from typing import Any, Literal
 
 __all__ = ["Report", "bar"]
 
 Report = Callable[[int, int], None]
 
+_COLUMNS, _ROWS = 80, 24
 _SECONDS = 0.05  # time between two updates of a bar: each file and each megabyte may report progress
 
 
@@ -29,11 +29,25 @@ def bar(what: str, unit: Literal["records", "bytes"] = "records") -> Iterator[Re
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
-    from rich.progress import Progress
+    from tqdm import tqdm
 
-    with Progress(*_columns(unit), console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=None, rate="")
+    tqdm.monitor_interval = 0  # no thread: each report draws the bar
+    tqdm.set_lock(RLock())  # the default one is for processes, too
+    try:
+        # A terminal that does not know its size has 0 columns and rows, in which tqdm draws nothing.
+        has_size = all(os.get_terminal_size(sys.stderr.fileno()))
+    except OSError:  # a stream without a descriptor
+        has_size = False
+    size: dict[str, Any] = {"dynamic_ncols": True} if has_size else {"ncols": _COLUMNS, "nrows": _ROWS}
+    with tqdm(
+        desc=what,
+        unit="B" if unit == "bytes" else f" {unit}",
+        unit_scale=True,
+        **size,
+        leave=False,
+        file=sys.stderr,
+        bar_format="{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_noinv_fmt}]",
+    ) as progress:
         shown = 0.0
 
         def report(done: int, total: int) -> None:
@@ -41,25 +55,7 @@ def bar(what: str, unit: Literal["records", "bytes"] = "records") -> Iterator[Re
             now = time.monotonic()
             if now - shown >= _SECONDS or done >= total:
                 shown = now
-                progress.update(task, completed=done, total=total)
-                speed = progress.tasks[task].speed
-                progress.update(task, rate=f"{speed:,.0f} {unit}/s" if speed else "")
+                progress.n, progress.total = done, total
+                progress.refresh()
 
         yield report
-
-
-def _columns(unit: str) -> list[ProgressColumn]:
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        MofNCompleteColumn,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
-
-    if unit == "bytes":
-        text = TextColumn("{task.description}")
-        return [text, BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()]
-    text, rate = TextColumn("{task.description} (records)"), TextColumn("{task.fields[rate]}")
-    return [text, BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn()]

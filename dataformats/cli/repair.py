@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
+from dataformats.cli import options
 from dataformats.cli.exit_codes import FINDING
-from dataformats.cli.options import AsJson, FromFormat, FromPayload, reading_source
 from dataformats.cli.output import print_fact, print_json
 from dataformats.cli.progress import bar
 
@@ -17,23 +17,16 @@ if TYPE_CHECKING:
 
 __all__ = ["repair"]
 
-SourcePath = Annotated[str, typer.Argument(metavar="SOURCE", help="A file, a folder, a URL or a quoted glob.")]
-DestinationPath = Annotated[
-    str, typer.Argument(metavar="DESTINATION", help="The new file; a new folder for shards, and for Granular datasets.")
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Report, and write nothing.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace DESTINATION if it exists.")]
 
-
-def repair(
-    source: SourcePath,
-    destination: DestinationPath,
-    dry_run: DryRun = False,
-    overwrite: Overwrite = False,
-    from_format: FromFormat = None,
-    from_payload: FromPayload = None,
-    as_json: AsJson = False,
-) -> None:
+@options.path_argument("source", "SOURCE", "A file, a folder, a URL or a quoted glob.")
+@options.path_argument(
+    "destination", "DESTINATION", "The new file; a new folder for shards, and for Granular datasets."
+)
+@click.option("--dry-run", is_flag=True, help="Report, and write nothing.")
+@options.overwrite
+@options.from_source
+@options.as_json
+def repair(source: str, destination: str, dry_run: bool, overwrite: bool, as_json: bool, **reading: Any) -> None:
     """Copy the sound records of damaged files into new files.
 
     Each loss is reported with its file, bytes, records and cause, and the exit code is 1 if there is any. SOURCE is
@@ -48,11 +41,11 @@ def repair(
             dry_run=dry_run,
             overwrite=overwrite,
             progress=progress,
-            source_options=reading_source(from_format, from_payload, None),
+            source_options=options.reading_source(**reading),
         )
     print_json(report.to_json()) if as_json else _print_report(report)
     if not report.ok:
-        raise typer.Exit(FINDING)
+        raise SystemExit(FINDING)
 
 
 def _print_report(report: RepairReport) -> None:

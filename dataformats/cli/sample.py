@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
+from dataformats.cli import options
 from dataformats.cli.functions import condition, matches, report_failures_of
-from dataformats.cli.options import (
-    AsJson,
-    Checksums,
-    Count,
-    FieldNames,
-    Format,
-    Images,
-    Paths,
-    Payload,
-    SpecTexts,
-    Where,
-    one_or_all,
-    open_arguments,
-    split_names,
-)
-from dataformats.cli.shown_records import (
-    Failures,
-    ShownRecords,
-    check_images,
-    number_records,
-    opened_records,
-    print_records,
-    print_records_as_json,
-)
+from dataformats.cli.shown_records import Failures, ShownRecords, opened_records, output_kind, print_batches
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,21 +16,25 @@ if TYPE_CHECKING:
 
 __all__ = ["sample"]
 
-Seed = Annotated[int, typer.Option("--seed", metavar="S", help="Another seed, another sample.")]
 
-
+@options.paths
+@options.count
+@click.option("--seed", type=int, default=0, metavar="S", help="Another seed, another sample.")
+@options.fields
+@options.where
+@options.reading
+@options.checksums
+@options.output
 def sample(
-    paths: Paths,
-    n: Count = 5,
-    seed: Seed = 0,
-    fields: FieldNames = None,
-    where: Where = None,
-    format: Format = None,
-    payload: Payload = None,
-    spec: SpecTexts = None,
-    checksums: Checksums = True,
-    as_json: AsJson = False,
-    images: Images = False,
+    paths: tuple[str, ...],
+    limit: int,
+    seed: int,
+    fields: str | None,
+    where: str | None,
+    as_json: bool,
+    json_lines: bool,
+    images: bool,
+    **reading: Any,
 ) -> None:
     """Show random records.
 
@@ -60,12 +42,14 @@ def sample(
     in its order. Only they are read, besides the fields that --where needs. A damaged record is reported on standard
     error, and the exit code is 1.
     """
-    check_images(images, as_json)
-    options, failures = open_arguments(format, payload, spec, checksums=checksums), Failures()
-    chosen = condition(where)
-    with opened_records(one_or_all(paths), options, split_names(fields)) as records, report_failures_of(where=chosen):
-        found = number_records(records.read(_indices(records, chosen, seed, n, failures), failures))
-        print_records_as_json(records, found) if as_json else print_records(records, found, images)
+    output = output_kind(as_json, json_lines, images)
+    arguments, failures, chosen = options.open_arguments(**reading), Failures(), condition(where)
+    with (
+        opened_records(options.one_or_all(paths), arguments, options.split_names(fields)) as records,
+        report_failures_of(where=chosen),
+    ):
+        indices = _indices(records, chosen, seed, limit, failures)
+        print_batches(records, records.read(indices, failures), limit, output)
     failures.end()
 
 

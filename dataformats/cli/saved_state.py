@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import typer
+import click
 
 __all__ = ["read_state"]
 
@@ -17,4 +17,6 @@ def read_state(path: str, hint: str) -> Any:
     try:
         return json.loads(sys.stdin.read() if path == "-" else Path(path).read_text("utf-8"))
     except ValueError as error:
-        raise typer.BadParameter(f"expected a JSON document, found {error}", param_hint=hint) from error
+        found = f"none at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else "other bytes"
+        what = f"expected a JSON document, found {found}: write one with json.dump(loader.state_dict(), file)"
+        raise click.BadParameter(what, param_hint=hint) from error

@@ -6,16 +6,17 @@ import json
 import shlex
 from typing import Any
 
+from dataformats.cli import options
 from dataformats.cli.info import print_spec
-from dataformats.cli.options import AsJson, Format, Paths, Payload, SpecTexts, one_or_all, open_arguments
 from dataformats.cli.output import print_fact, print_json
 
 __all__ = ["schema"]
 
 
-def schema(
-    paths: Paths, format: Format = None, payload: Payload = None, spec: SpecTexts = None, as_json: AsJson = False
-) -> None:
+@options.paths
+@options.reading
+@options.as_json
+def schema(paths: tuple[str, ...], as_json: bool, **reading: Any) -> None:
     """Show the types of the fields, in a form to pass back.
 
     They are printed as options of commands and as arguments of open. Types are declared by --spec, by the sidecar or by
@@ -25,7 +26,7 @@ def schema(
     from dataformats.columns.codec_resolver import as_bytes
     from dataformats.reading.opening import open as open_source
 
-    with open_source(one_or_all(paths), **open_arguments(format, payload, spec)) as source:
+    with open_source(options.one_or_all(paths), **options.open_arguments(**reading)) as source:
         opaque = {name: str(kind) for name, kind in source.opaque_fields.items()}
         types = source.spec.to_json()
         given = {} if source.single else as_bytes(source.spec, opaque).to_json()
@@ -57,8 +58,8 @@ def _arguments(payload: str | None, spec: dict[str, str]) -> dict[str, Any]:
 
 
 def _options(payload: str | None, spec: dict[str, str]) -> str:
-    options = [] if payload is None else [f"--payload {shlex.quote(payload)}"]
-    texts = [f"{name}={kind}" for name, kind in spec.items()]
-    if not all(map(str.isprintable, texts)):  # JSON escapes names that cannot be printed
-        texts = [json.dumps(spec)]
-    return " ".join([*options, *(f"--spec {shlex.quote(text)}" for text in texts)])
+    texts = [] if payload is None else [f"--payload {shlex.quote(payload)}"]
+    types = [f"{name}={kind}" for name, kind in spec.items()]
+    if not all(map(str.isprintable, types)):  # JSON escapes names that cannot be printed
+        types = [json.dumps(spec)]
+    return " ".join([*texts, *(f"--spec {shlex.quote(text)}" for text in types)])

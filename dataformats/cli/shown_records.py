@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from dataformats.cli.exit_codes import FINDING, in_lines
 from dataformats.cli.functions import matches
@@ -29,11 +30,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Failures",
     "ShownRecords",
-    "check_images",
     "number_records",
     "opened_records",
+    "output_kind",
+    "print_batches",
     "print_records",
-    "print_records_as_json",
+    "print_records_as_lines",
 ]
 
 Failed = Callable[[int, Exception], object] | None
@@ -53,7 +55,7 @@ class Failures:
     def end(self) -> None:
         """End the command with its exit code, if there was an error."""
         if self._any:
-            raise typer.Exit(FINDING)
+            raise SystemExit(FINDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +118,38 @@ def number_records(batches: Iterable[RecordBatch]) -> Iterator[tuple[int, Any]]:
         yield from zip(batch.indices.tolist(), batch, strict=True)
 
 
-def check_images(images: bool, as_json: bool) -> None:
-    """Raise an error for `--images` with `--json`."""
-    if images and as_json:
-        raise typer.BadParameter("takes no --json, whose values are whole", param_hint="--images")
+def output_kind(as_json: bool, json_lines: bool, images: bool) -> str:
+    """Return the one of these options that is given, or `""`.
+
+    Raises:
+        click.BadParameter: Several are given.
+    """
+    given = {"--json": as_json, "--jsonl": json_lines, "--images": images}
+    names = [name for name, is_given in given.items() if is_given]
+    if len(names) > 1:
+        raise click.BadParameter(f"expected one of them, found {len(names)}", param_hint=", ".join(names))
+    return "".join(names)
+
+
+def print_batches(records: ShownRecords, batches: Iterator[RecordBatch], n: int, output: str) -> None:
+    """Print the first `n` of these records."""
+    if output == "--jsonl":
+        print_records_as_lines(batches, n)
+        return
+    numbered = itertools.islice(number_records(batches), min(n, sys.maxsize))
+    if output == "--json":
+        _print_records_as_json(records, numbered)
+    else:
+        print_records(records, numbered, output == "--images")
+
+
+def print_records_as_lines(batches: Iterator[RecordBatch], n: int | None) -> None:
+    """Print the first `n` of these records, or all for `None`, as JSON documents, one in a line."""
+    from dataformats.display.json_values import batch_as_json
+
+    found = itertools.chain.from_iterable(map(batch_as_json, batches))
+    for record in itertools.islice(found, None if n is None else min(n, sys.maxsize)):
+        print_json(record)
 
 
 def print_records(records: ShownRecords, numbered: Iterable[tuple[object, Any]], images: bool) -> None:
@@ -154,10 +184,10 @@ def _print_lines(lines: str | None) -> None:
         print(lines)
 
 
-def print_records_as_json(records: ShownRecords, numbered: Iterable[tuple[int, Any]]) -> None:
+def _print_records_as_json(records: ShownRecords, numbered: Iterable[tuple[int, Any]]) -> None:
     """Print records as one JSON document, with the error that ended them, if any: see `print_records`."""
     from dataformats.display.json_values import as_json
-    from dataformats.inspecting import Finding
+    from dataformats.inspecting.finding import Finding
 
     shown: list[Any] = []
     indices: list[int] = []
@@ -172,4 +202,4 @@ def print_records_as_json(records: ShownRecords, numbered: Iterable[tuple[int, A
     document = {"records": shown, "indices": indices, "opaque": opaque}
     print_json(document | {"finding": None if finding is None else asdict(finding)})
     if finding is not None:
-        raise typer.Exit(FINDING)
+        raise SystemExit(FINDING)

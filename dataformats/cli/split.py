@@ -2,49 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
-from dataformats.cli.convert import Overwrite, Sources
+from dataformats.cli import options
 from dataformats.cli.functions import condition, report_failures_of
-from dataformats.cli.merge import Shards, print_counts
-from dataformats.cli.options import AsJson, FromFormat, FromPayload, Where, one_or_all, open_arguments
+from dataformats.cli.merge import print_counts
 from dataformats.cli.progress import bar
 
 __all__ = ["split"]
 
-Destination = Annotated[
-    str,
-    typer.Argument(
-        metavar="DESTINATION",
-        help="The new folder of shards; with --where or --fraction the dataset of these records, and behind it the one "
-        "of all others, unless --rest-path names that.",
-    ),
-]
-ShardRecords = Annotated[int | None, typer.Option(min=1, metavar="N", help="Write shards of N records.")]
-Fraction = Annotated[
-    float | None, typer.Option(metavar="SHARE", help="A random share of the records, such as 0.8; the rest apart.")
-]
-Seed = Annotated[int, typer.Option(metavar="SEED", help="Another seed, another share of --fraction.")]
-RestPath = Annotated[
-    str | None, typer.Option(metavar="PATH", help="With --where or --fraction, the dataset of all other records.")
-]
 
-
+@options.sources
+@options.path_argument(
+    "destination",
+    "DESTINATION",
+    "The new folder of shards; with --where or --fraction the dataset of these records, and behind it the one "
+    "of all others, unless --rest-path names that.",
+)
+@options.shards
+@click.option("--shard-records", type=click.IntRange(1), metavar="N", help="Write shards of N records.")
+@options.where
+@click.option(
+    "--fraction", type=float, metavar="SHARE", help="A random share of the records, such as 0.8; the rest apart."
+)
+@click.option("--seed", type=int, default=0, metavar="SEED", help="Another seed, another share of --fraction.")
+@click.option(
+    "--rest-path",
+    metavar="PATH",
+    type=options.PATH,
+    help="With --where or --fraction, the dataset of all other records.",
+)
+@options.overwrite
+@options.from_source
+@options.as_json
 def split(
-    sources: Sources,
-    destination: Destination,
-    shards: Shards = None,
-    shard_records: ShardRecords = None,
-    where: Where = None,
-    fraction: Fraction = None,
-    seed: Seed = 0,
-    rest_path: RestPath = None,
-    overwrite: Overwrite = False,
-    from_format: FromFormat = None,
-    from_payload: FromPayload = None,
-    as_json: AsJson = False,
+    sources: tuple[str, ...],
+    destination: str,
+    shards: int | None,
+    shard_records: int | None,
+    where: str | None,
+    fraction: float | None,
+    seed: int,
+    rest_path: str | None,
+    overwrite: bool,
+    as_json: bool,
+    **reading: Any,
 ) -> None:
     """Copy a dataset into shards, or into two datasets.
 
@@ -54,18 +58,17 @@ def split(
     """
     from dataformats.merging import split as divided
 
-    if not sources:  # `convert` does the same
-        raise typer.BadParameter(f"missing; found only {destination!r}", param_hint="DESTINATION")
+    options.check_sources(sources, destination)
     given = sum(option is not None for option in (shards, shard_records, where, fraction))
     divides = where is not None or fraction is not None
     if divides and rest_path is None and len(sources) > 1:
         sources, destination, rest_path = sources[:-1], sources[-1], destination
     if given != 1 or divides != (rest_path is not None):
         what = "expected one of --shards, --shard-records, or --where or --fraction with a path for the rest"
-        raise typer.BadParameter(what)
+        raise click.BadParameter(what)
     if fraction is not None and not 0 < fraction < 1:
-        raise typer.BadParameter(f"expected a share between 0 and 1, found {fraction:g}", param_hint="--fraction")
-    options: dict[str, Any] = {
+        raise click.BadParameter(f"expected a share between 0 and 1, found {fraction:g}", param_hint="--fraction")
+    arguments: dict[str, Any] = {
         "shards": shards,
         "shard_records": shard_records,
         "where": condition(where),
@@ -73,8 +76,8 @@ def split(
         "seed": seed,
         "rest_path": rest_path,
         "overwrite": overwrite,
-        "source_options": open_arguments(from_format, from_payload, None),
+        "source_options": options.reading_source(**reading),
     }
-    with report_failures_of(where=options["where"]), bar("splitting") as progress:
-        counts = divided(one_or_all(sources), destination, progress=progress, **options)
+    with report_failures_of(where=arguments["where"]), bar("splitting") as progress:
+        counts = divided(options.one_or_all(sources), destination, progress=progress, **arguments)
     print_counts(counts, as_json)

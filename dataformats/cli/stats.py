@@ -4,23 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
+from dataformats.cli import options
 from dataformats.cli.exit_codes import FINDING, in_options
-from dataformats.cli.options import (
-    AsJson,
-    Checksums,
-    FieldNames,
-    Format,
-    Paths,
-    Payload,
-    SpecTexts,
-    one_or_all,
-    open_arguments,
-    split_names,
-)
 from dataformats.cli.output import can_print, format_count, print_fact, print_json
 from dataformats.cli.progress import bar
 
@@ -31,24 +20,23 @@ if TYPE_CHECKING:
 
 __all__ = ["stats"]
 
-LargestCount = Annotated[
-    int, typer.Option("--largest", min=0, max=1000, metavar="N", help="How many of the largest values to list.")
-]
-
 _BLOCKS, _ASCII = "▁▂▃▄▅▆▇█", ".:-=+*#@"  # the lowest is of bins that are not empty
 _BARS, _SHOWN = 40, 10
 
 
-def stats(
-    paths: Paths,
-    fields: FieldNames = None,
-    largest: LargestCount = 10,
-    format: Format = None,
-    payload: Payload = None,
-    spec: SpecTexts = None,
-    checksums: Checksums = True,
-    as_json: AsJson = False,
-) -> None:
+@options.paths
+@options.fields
+@click.option(
+    "--largest",
+    type=click.IntRange(0, 1000),
+    default=10,
+    metavar="N",
+    help="How many of the largest values to list.",
+)
+@options.reading
+@options.checksums
+@options.as_json
+def stats(paths: tuple[str, ...], fields: str | None, largest: int, as_json: bool, **reading: Any) -> None:
     """Show the distribution and the largest values of each field.
 
     These are range, mean, histogram, most common and largest values. For text, bytes and sequences, they describe the
@@ -57,9 +45,8 @@ def stats(
     """
     from dataformats.reading.opening import open as open_source
 
-    path = one_or_all(paths)
-    with open_source(path, **open_arguments(format, payload, spec, checksums=checksums)) as source:
-        running = _scan(source, split_names(fields), largest)
+    with open_source(options.one_or_all(paths), **options.open_arguments(**reading)) as source:
+        running = _scan(source, options.split_names(fields), largest)
         found = running.snapshot()
         if as_json:
             print_json(_as_json(running, found))
@@ -69,7 +56,7 @@ def stats(
                 _print_field(name, str(source.spec[name]), field)
             _print_failures(running)
     if running.n_failed:
-        raise typer.Exit(FINDING)
+        raise SystemExit(FINDING)
 
 
 def _scan(source: RecordSource, fields: Sequence[str] | None, largest: int) -> RunningStats:
@@ -86,7 +73,7 @@ def _scan(source: RecordSource, fields: Sequence[str] | None, largest: int) -> R
 
 def _as_json(running: RunningStats, stats: dict[str, FieldStats]) -> dict[str, Any]:
     from dataformats.display.json_values import as_json
-    from dataformats.inspecting import Finding
+    from dataformats.inspecting.finding import Finding
 
     findings = [asdict(Finding.of(error, index)) for index, error in running.failures.items()]
     fields = {name: as_json(asdict(field)) for name, field in stats.items()}
@@ -123,7 +110,7 @@ def _print_largest(largest: Sequence[Largest]) -> None:
 
 
 def _print_failures(running: RunningStats) -> None:
-    from dataformats.inspecting import Finding
+    from dataformats.inspecting.finding import Finding
 
     for index, error in list(running.failures.items())[:_SHOWN]:
         found = Finding.of(error, index)

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from dataformats.cli.options import (
-    AsJson,
-    Checksums,
-    FieldNames,
-    Format,
-    Images,
-    Payload,
-    SpecTexts,
-    one_or_all,
-    open_arguments,
-    split_names,
-)
+from dataformats.cli import options
 from dataformats.cli.output import print_json
 from dataformats.cli.saved_state import read_state
-from dataformats.cli.shown_records import Failures, ShownRecords, number_records, opened_records, print_records
+from dataformats.cli.shown_records import (
+    Failures,
+    ShownRecords,
+    number_records,
+    opened_records,
+    output_kind,
+    print_records,
+)
 
 if TYPE_CHECKING:
     from dataformats.loaders.loader import Loader
@@ -31,37 +26,41 @@ if TYPE_CHECKING:
 
 __all__ = ["trace"]
 
-StatePath = Annotated[
-    str, typer.Argument(metavar="STATE", help="A file with a state_dict() of the run as JSON; - reads standard input.")
-]
-Data = Annotated[list[str], typer.Option("--data", metavar="PATH", help="The data of the run. Repeat it for more.")]
-Step = Annotated[
-    str | None, typer.Option("--step", metavar="N", help="A step, or steps as FIRST:STOP. Default: the last one.")
-]
-Position = Annotated[int | None, typer.Option("--position", min=0, metavar="N", help="The step that has a position.")]
-Last = Annotated[int | None, typer.Option("--last", min=1, metavar="N", help="The last N steps before the state.")]
-JsonLines = Annotated[bool, typer.Option("--jsonl", help="Print a JSON document for each record.")]
-SkipListPath = Annotated[
-    Path | None,
-    typer.Option("--skip-list", metavar="FILE", help="Add the records to a skip list, for Loader(skip=FILE)."),
-]
 
-
+@options.path_argument("state", "STATE", "A file with a state_dict() of the run as JSON; - reads standard input.")
+@click.option(
+    "--data",
+    multiple=True,
+    required=True,
+    metavar="PATH",
+    type=options.PATH,
+    help="The data of the run. Repeat it for more.",
+)
+@click.option("--step", metavar="N", help="A step, or steps as FIRST:STOP. Default: the last one.")
+@click.option("--position", type=click.IntRange(0), metavar="N", help="The step that has a position.")
+@click.option("--last", type=click.IntRange(1), metavar="N", help="The last N steps before the state.")
+@options.fields
+@options.reading
+@options.checksums
+@options.output
+@click.option(
+    "--skip-list",
+    metavar="FILE",
+    type=options.PATH,
+    help="Add the records to a skip list, for Loader(skip=FILE).",
+)
 def trace(
-    state: StatePath,
-    data: Data,
-    step: Step = None,
-    position: Position = None,
-    last: Last = None,
-    fields: FieldNames = None,
-    format: Format = None,
-    payload: Payload = None,
-    spec: SpecTexts = None,
-    checksums: Checksums = True,
-    as_json: AsJson = False,
-    json_lines: JsonLines = False,
-    images: Images = False,
-    skip_list: SkipListPath = None,
+    state: str,
+    data: tuple[str, ...],
+    step: str | None,
+    position: int | None,
+    last: int | None,
+    fields: str | None,
+    as_json: bool,
+    json_lines: bool,
+    images: bool,
+    skip_list: str | None,
+    **reading: Any,
 ) -> None:
     """Show the records of a training step.
 
@@ -71,18 +70,19 @@ def trace(
     """
     from dataformats.loaders.saved_state import loader_at
 
-    options, failures = open_arguments(format, payload, spec, checksums=checksums), Failures()
-    with opened_records(one_or_all(data), options, split_names(fields)) as records:
+    output = output_kind(as_json, json_lines, images)
+    arguments, failures = options.open_arguments(**reading), Failures()
+    with opened_records(options.one_or_all(data), arguments, options.split_names(fields)) as records:
         loader = loader_at(read_state(state, "STATE"), records.source)
         steps = _steps(loader, step, position, last)
         if skip_list is not None:
-            _extend(skip_list, loader, steps)
-        if as_json:
+            _extend(Path(skip_list), loader, steps)
+        if output == "--json":
             found = [_as_json(traced, record) for traced, record in _read(loader, records, steps, failures)]
             print_json({"records": found})
-        elif json_lines:
+        elif output == "--jsonl":
             for traced, record in _read(loader, records, steps, failures):
-                print(json.dumps(_as_json(traced, record), allow_nan=False))
+                print_json(_as_json(traced, record))
         else:
             numbered = ((_place(traced), record) for traced, record in _read(loader, records, steps, failures))
             print_records(records, numbered, images)
@@ -100,7 +100,7 @@ def _extend(path: Path, loader: Loader, steps: range) -> None:
 def _steps(loader: Loader, step: str | None, position: int | None, last: int | None) -> range:
     """Return the numbers of the steps that the options name."""
     if sum(option is not None for option in (step, position, last)) > 1:
-        raise typer.BadParameter("takes one of --step, --position and --last", param_hint="--step")
+        raise click.BadParameter("takes one of --step, --position and --last", param_hint="--step")
     if position is not None:
         number = loader.trace(position=position)[0].step
         return range(number, number + 1)
@@ -110,7 +110,7 @@ def _steps(loader: Loader, step: str | None, position: int | None, last: int | N
         numbers = [int(number) for number in step.split(":")]
         first, stop = (numbers[0], numbers[0] + 1) if len(numbers) == 1 else numbers
     except ValueError:
-        raise typer.BadParameter(f"expected N or FIRST:STOP, found {step!r}", param_hint="--step") from None
+        raise click.BadParameter(f"expected N or FIRST:STOP, found {step!r}", param_hint="--step") from None
     return range(first, stop)
 
 

@@ -2,74 +2,68 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from dataformats.cli.executors import Address, ClusterEngine, in_workers
+from dataformats.cli import options
+from dataformats.cli.executors import in_workers, worker_options
 from dataformats.cli.exit_codes import FINDING, in_options
 from dataformats.cli.functions import condition, report_failures_of
-from dataformats.cli.options import (
-    AsJson,
-    FieldNames,
-    Format,
-    FromFormat,
-    FromPayload,
-    FromSpec,
-    Limit,
-    Paths,
-    Payload,
-    Renames,
-    ShuffleSeed,
-    SpecTexts,
-    Where,
-    one_or_all,
-    open_arguments,
-    parsed_rename,
-    reading_source,
-    split_names,
-)
 from dataformats.cli.output import format_count, print_fact, print_json, why_opaque
 from dataformats.cli.progress import bar
 from dataformats.spec import Type
 
 if TYPE_CHECKING:
-    from dataformats.inspecting import FindingGroup, VerifyReport
+    from dataformats.inspecting.finding_groups import FindingGroup
+    from dataformats.inspecting.verification import VerifyReport
 
 __all__ = ["verify"]
 
-Against = Annotated[
-    list[str] | None,
-    typer.Option(metavar="SOURCE", help="Compare each record with SOURCE: files, a folder, a URL or a quoted glob."),
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(min=0, metavar="N", help="Processes; by default this one alone, whose reads use all processors."),
-]
-MaxFindings = Annotated[
-    int, typer.Option(min=1, metavar="N", help="List at most N findings, or groups of equal ones; all are counted.")
-]
 
-
+@options.paths
+@click.option(
+    "--against",
+    multiple=True,
+    metavar="SOURCE",
+    type=options.PATH,
+    help="Compare each record with SOURCE: files, a folder, a URL or a quoted glob.",
+)
+@options.fields
+@options.rename
+@options.where
+@options.shuffle_seed
+@options.limit
+@click.option(
+    "--max-findings",
+    type=click.IntRange(1),
+    default=1000,
+    metavar="N",
+    help="List at most N findings, or groups of equal ones; all are counted.",
+)
+@options.reading
+@options.from_source
+@options.from_spec
+@worker_options("this one alone, whose reads use all processors")
+@options.as_json
 def verify(
-    paths: Paths,
-    format: Format = None,
-    payload: Payload = None,
-    spec: SpecTexts = None,
-    against: Against = None,
-    fields: FieldNames = None,
-    rename: Renames = None,
-    where: Where = None,
-    shuffle_seed: ShuffleSeed = None,
-    limit: Limit = None,
-    from_format: FromFormat = None,
-    from_payload: FromPayload = None,
-    from_spec: FromSpec = None,
-    max_findings: MaxFindings = 1000,
-    workers: Workers = None,
-    engine: ClusterEngine = None,
-    address: Address = None,
-    as_json: AsJson = False,
+    paths: tuple[str, ...],
+    format: str | None,
+    payload: str | None,
+    spec: tuple[str, ...],
+    option: tuple[str, ...],
+    against: tuple[str, ...],
+    fields: str | None,
+    rename: tuple[str, ...],
+    where: str | None,
+    shuffle_seed: int | None,
+    limit: int | None,
+    max_findings: int,
+    workers: int | None,
+    engine: str | None,
+    address: str | None,
+    as_json: bool,
+    **reading: Any,
 ) -> None:
     """Check every length, checksum and record.
 
@@ -81,26 +75,27 @@ def verify(
     differences of each field are reported, and all are counted. Give --fields, --rename, --where, --shuffle-seed and
     --limit as in the conversion.
     """
-    from dataformats.inspecting import verify as verified
+    from dataformats.inspecting.verification import verify as verified
 
     source: dict[str, Any] = {
-        "fields": split_names(fields),
-        "rename": parsed_rename(rename),
+        "fields": options.split_names(fields),
+        "rename": options.parsed_rename(rename),
         "where": condition(where),
         "shuffle_seed": shuffle_seed,
         "limit": limit,
-        "source_options": reading_source(from_format, from_payload, from_spec),
+        "source_options": options.reading_source(**reading),
     }
     if against:
-        source["against"] = one_or_all(against)
+        source["against"] = options.one_or_all(against)
     elif any(value not in (None, {}) for value in source.values()):
-        raise typer.BadParameter("missing; --fields, --where, --from-spec and the like need it", param_hint="--against")
-    source |= in_workers(engine, address, workers) | {"max_findings": max_findings}
+        raise click.BadParameter("missing; --fields, --where, --from-spec and the like need it", param_hint="--against")
+    arguments = options.open_arguments(format=format, payload=payload, spec=spec, option=option)
+    source |= in_workers(workers, engine, address) | {"max_findings": max_findings}
     with report_failures_of(where=source["where"]), bar("verifying") as progress:
-        report = verified(one_or_all(paths), progress=progress, **source, **open_arguments(format, payload, spec))
+        report = verified(options.one_or_all(paths), progress=progress, **source, **arguments)
     print_json(report.to_json()) if as_json else _print_report(report)
     if not report.ok:
-        raise typer.Exit(FINDING)
+        raise SystemExit(FINDING)
 
 
 def _print_report(report: VerifyReport) -> None:

@@ -3,54 +3,103 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 import webbrowser
 from contextlib import suppress
-from typing import Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from dataformats.cli.options import Checksums, Format, Paths, Payload, SpecTexts, one_or_all, open_arguments
+from dataformats.cli import options
+from dataformats.cli.exit_codes import FINDING
 from dataformats.cli.output import print_fact
+from dataformats.cli.progress import bar
 from dataformats.cli.saved_state import read_state
+
+if TYPE_CHECKING:
+    from dataformats.viewer.dataset import ViewedDataset
 
 __all__ = ["view"]
 
-Port = Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="The port; 0 takes any free one.")]
-Browser = Annotated[bool, typer.Option("--browser/--no-browser", help="Open the browser; the address is printed too.")]
-StatePath = Annotated[
-    str | None,
-    typer.Option("--state", metavar="STATE", help="A file with a state_dict() of a run as JSON: shows its steps."),
-]
-Step = Annotated[
-    int | None, typer.Option("--step", min=0, metavar="N", help="The step to show. Default: the last one.")
-]
 
-
+@options.paths
+@click.option(
+    "--against",
+    metavar="PATH",
+    type=options.PATH,
+    help="Show where this dataset differs, record by record.",
+)
+@click.option(
+    "--export",
+    metavar="FOLDER",
+    type=options.PATH,
+    help="Write a page without scripts to this new folder, and end.",
+)
+@click.option(
+    "--records",
+    type=click.IntRange(0, 1000),
+    metavar="N",
+    help="How many records --export shows. Default: 50.",
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="The port; 0 takes any free one.")
+@click.option("--browser/--no-browser", default=True, help="Open the browser; the address is printed too.")
+@click.option(
+    "--state",
+    metavar="STATE",
+    type=options.PATH,
+    help="A file with a state_dict() of a run as JSON: shows its steps.",
+)
+@click.option("--step", type=click.IntRange(0), metavar="N", help="The step to show. Default: the last one.")
+@click.option(
+    "--token",
+    metavar="TOKEN",
+    envvar="DATAFORMATS_TOKEN",
+    show_envvar=True,
+    help="The secret in the address; with --port, links stay valid after a restart. Default: a new random one.",
+)
+@options.reading
+@options.checksums
 def view(
-    paths: Paths,
-    port: Port = 0,
-    browser: Browser = True,
-    state: StatePath = None,
-    step: Step = None,
-    format: Format = None,
-    payload: Payload = None,
-    spec: SpecTexts = None,
-    checksums: Checksums = True,
+    paths: tuple[str, ...],
+    against: str | None,
+    export: str | None,
+    records: int | None,
+    port: int,
+    browser: bool,
+    state: str | None,
+    step: int | None,
+    token: str | None,
+    **reading: Any,
 ) -> None:
     """Show records, pictures and statistics in the browser.
 
     The command runs until Ctrl-C. The page is served to this machine alone, at an address with a secret; it loads
-    nothing from other hosts.
+    nothing from other hosts. --export writes a data card instead: the file index.html, which needs no server.
     """
     from dataformats.viewer.dataset import ViewedDataset
     from dataformats.viewer.run import ViewedRun
     from dataformats.viewer.server import serve
 
-    if step is not None and state is None:
-        raise typer.BadParameter("takes --state", param_hint="--step")
+    if token is not None and not re.fullmatch(r"[A-Za-z0-9_-]{16,}", token):  # the error does not show it
+        what = f"expected at least 16 letters A-Z and a-z, digits, - and _ alone, found {len(token)} characters"
+        raise click.BadParameter(f"{what}. openssl rand -hex 16 makes one", param_hint="--token")
+    for option_name, given, missing in (
+        ("--step", step is not None, "takes --state" if state is None else ""),
+        ("--records", records is not None, "takes --export" if export is None else ""),
+        ("--against", against is not None, "takes no --state" if state is not None else ""),
+        ("--export", export is not None, "takes no --against or --state" if against is not None or state else ""),
+    ):
+        if given and missing:
+            raise click.BadParameter(missing, param_hint=option_name)
     run = None if state is None else ViewedRun(read_state(state, "--state"), step)
+    arguments = options.open_arguments(**reading)
+    dataset = ViewedDataset(options.one_or_all(paths), **arguments)
+    if export is not None:
+        _export(dataset, export, 50 if records is None else records)
+        return
+    other = None if against is None else ViewedDataset(against, **arguments)
 
     def ready(address: str) -> None:
         print_fact("view", address)
@@ -58,6 +107,19 @@ def view(
         if browser and (sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
             threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()  # some end with the browser
 
-    dataset = ViewedDataset(one_or_all(paths), **open_arguments(format, payload, spec, checksums=checksums))
     with suppress(KeyboardInterrupt):  # which is how it ends
-        serve(dataset, port, ready, run)
+        serve(dataset, port, ready, run=run, against=other, token=token)
+
+
+def _export(dataset: ViewedDataset, folder: str, n: int) -> None:
+    from dataformats.storage.paths import is_local, local_path
+    from dataformats.viewer.card import export_card
+
+    if not is_local(folder):
+        raise click.BadParameter("expected a folder on this machine, found a URL", param_hint="--export")
+    with bar("reading") as progress:
+        damaged = export_card(dataset, local_path(folder), n, progress)
+    print_fact("card", local_path(folder) / "index.html")
+    if damaged:
+        print_fact("damaged records", damaged)
+        raise SystemExit(FINDING)

@@ -50,4 +50,6 @@ class _Lines(logging.Handler):
     def _print_once(self, text: str) -> None:
         if text not in self._printed:
             self._printed.add(text)
-            print(f"dataformats: warning: {escape_text(text)}", file=sys.stderr)
+            from tqdm import tqdm
+
+            tqdm.write(f"dataformats: warning: {escape_text(text)}", file=sys.stderr)  # above a bar, if one is shown

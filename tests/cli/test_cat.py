@@ -77,7 +77,7 @@ def test_cat_selects(run: Run, rules: str) -> None:
     assert len(lines(run("cat", DIGITS, "--fields", "label", "--limit", 10**30).out)) == 1797
     np.save("mask.npy", eights)
     assert len(lines(run("cat", DIGITS, "--where", "mask.npy").out)) == sum(eights)
-    for where, found in [("shown_rules:fails", "raised KeyError"), ("missing.npy", "No such file"), ("x:", "")]:
+    for where, found in [("shown_rules:fails", "raised KeyError"), ("missing.npy", "no such file"), ("x:", "")]:
         result = run("cat", DIGITS, "--where", where)
         assert (result.code, result.out, len(result.err.splitlines())) == (2, "", 1)
         assert found in result.err

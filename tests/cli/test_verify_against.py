@@ -83,6 +83,6 @@ def test_a_bar_shows_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
         for done in range(10, 101, 10):
             report(done, 100)
     shown = terminal.getvalue()
-    assert "verifying (records)" in shown
+    assert "verifying: 100%" in shown
     assert "100/100" in shown
     assert " records/s" in shown

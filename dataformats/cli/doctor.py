@@ -1,0 +1,156 @@
+"""`dataformats doctor`: describe this installation and this machine, and what would make them better."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dataformats.cli import options
+from dataformats.cli.output import format_count, print_fact, print_json
+from dataformats.errors import UnknownNameError
+from dataformats.registry import backends, codecs
+
+__all__ = ["EXTRAS", "doctor", "version"]
+
+EXTRAS = {
+    "torch": "torch",
+    "arrow": "pyarrow",
+    "polars": "polars",
+    "duckdb": "duckdb",
+    "huggingface": "datasets",
+    "s3": "s3fs",
+    "gcs": "gcsfs",
+    "video": "av",
+    "hdf5": "h5py",
+    "lmdb": "lmdb",
+    "zarr": "zarr",
+    "lance": "pylance",
+    "zstd": "backports-zstd",
+    "arrayrecord": "array_record",
+    "ray": "ray",
+    "grain": "grain",
+    "jax": "jax",
+    "view": "starlette",
+}
+"""Extra to the distribution that it installs."""
+
+_FEW_DESCRIPTORS = 1024  # a reader keeps at most a quarter of the limit open, and 256
+_LITTLE_MEMORY = 2**30
+
+
+class Fact(NamedTuple):
+    """A fact about the installation or the machine, and a command that would make it better, if it could be."""
+
+    name: str
+    found: str
+    remedy: str | None = None
+
+
+@options.as_json
+def doctor(as_json: bool) -> None:
+    """Describe this installation and this machine.
+
+    Each fact that could be better has a line with the command that changes it. No PATH is needed.
+    """
+    facts = [fact for check in _CHECKS for fact in _found_by(check)]
+    if as_json:
+        print_json({"facts": [fact._asdict() for fact in facts]})
+        return
+    for fact in facts:
+        print_fact(fact.name, fact.found)
+        if fact.remedy is not None:
+            print_fact("  better", fact.remedy)
+
+
+def version() -> str:
+    """Return the version of this package."""
+    return str(importlib.import_module("dataformats").__version__)
+
+
+def _found_by(check: Callable[[], Iterator[Fact]]) -> Iterator[Fact]:
+    """Yield the facts that a check finds; if the package does not load, why."""
+    try:
+        yield from check()
+    except (ImportError, UnknownNameError) as error:
+        yield Fact(check.__name__.lstrip("_"), f"unknown: {error}")
+
+
+def _versions() -> Iterator[Fact]:
+    yield Fact("dataformats", f"{version()} in {Path(__file__).parents[1]}")
+    python = f"{platform.python_version()} ({platform.python_implementation()})"
+    yield Fact("python", f"{python}, numpy {_version('numpy')}, {sys.platform} {platform.machine()}")
+
+
+def _kernels() -> Iterator[Fact]:
+    facts: dict[str, Any] = importlib.import_module("dataformats.kernels").describe()
+    engines = importlib.import_module("dataformats.storage.native.engines").describe()
+    parts = [facts["implementation"], *(f"{name} by {variant}" for name, variant in facts["variants"].items())]
+    yield Fact("kernels", ", ".join([*parts, *filter(None, [facts["why_not_native"]])]), facts["remedy"])
+    for name, engine in engines.items():
+        if name in ("uring", "libaio", "auto"):
+            reason = f" ({engine['reason']})" if engine["reason"] else ""
+            yield Fact(f"io {name}", f"{engine['note']}{reason}")
+    turbo = _version("simplejpeg")
+    remedy = None if turbo else "pip install simplejpeg"
+    yield Fact("libjpeg-turbo", f"simplejpeg {turbo}" if turbo else "missing: Pillow decodes JPEGs, slower", remedy)
+
+
+def _machine() -> Iterator[Fact]:
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    yield Fact("processors", f"{usable} of {os.cpu_count()}")
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    is_few = soft != resource.RLIM_INFINITY and soft < min(_FEW_DESCRIPTORS, hard % 2**63)
+    yield Fact("descriptors", f"{soft}, at most {hard}", f"ulimit -n {hard}" if is_few else None)
+    if os.path.isdir("/dev/shm"):
+        usage = shutil.disk_usage("/dev/shm")
+        remedy = "docker run --shm-size=8g" if usage.total < _LITTLE_MEMORY else None
+        yield Fact("shared memory", f"{_megabytes(usage.free)} free of {_megabytes(usage.total)}", remedy)
+
+
+def _cache() -> Iterator[Fact]:
+    from dataformats.indexing.index_cache import cache_folder
+
+    folder = cache_folder()
+    above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not (above.is_dir() and os.access(above, os.W_OK)):
+        yield Fact("cache folder", f"{folder}: cannot be written", "export DATAFORMATS_CACHE=/tmp/dataformats")
+        return
+    sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
+    free = _megabytes(shutil.disk_usage(above).free)
+    yield Fact("cache folder", f"{folder}: {_megabytes(sum(sizes))} in {format_count(len(sizes), 'file')}, {free} free")
+
+
+def _extras() -> Iterator[Fact]:
+    yield Fact("formats", ", ".join(backends))
+    yield Fact("codecs", ", ".join(codecs))
+    found = {extra: _version(name) for extra, name in EXTRAS.items()}
+    yield Fact("extras", ", ".join(f"{extra} ({EXTRAS[extra]} {one})" for extra, one in found.items() if one) or "none")
+    missing = [extra for extra, one in found.items() if not one]
+    if missing:
+        yield Fact("extras not installed", ", ".join(missing), f"pip install 'dataformats[{','.join(missing)}]'")
+
+
+_CHECKS: tuple[Callable[[], Iterator[Fact]], ...] = (_versions, _kernels, _machine, _cache, _extras)
+
+
+def _megabytes(n: int) -> str:
+    return f"{n / 1e6:,.0f} MB"
+
+
+def _version(distribution: str) -> str | None:
+    from importlib import metadata
+
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
