@@ -132,7 +132,7 @@ def _parse(blob: bytes, index: int = 0) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise CorruptRecordError("the record is no JSON", index=index, found=str(error)) from error
     if type(value) is not dict:
-        remedy = "Pass payload='json' for documents of any kind"
+        remedy = Remedy("Pass {payload} for documents of any kind.", payload="json")
         found = type(value).__name__
         raise CorruptRecordError("the record is no JSON object", index=index, found=found, remedy=remedy)
     return value

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dataformats.codecs.media_files import STRICT, open_media, pyav
-from dataformats.codecs.video_packets import DoubtError, VideoPackets
+from dataformats.codecs.mp4_packets import mp4_boxes, mp4_tracks
+from dataformats.codecs.video_packets import DoubtError, Tracks, VideoPackets
+from dataformats.codecs.webm_packets import element_size, webm_tracks
 from dataformats.errors import SpecError
 from dataformats.interfaces import Codec, SequenceCodec
 
@@ -43,7 +45,6 @@ MAX_FRAMES = 2**20
 _MOST_WORK = 8  # times `max_pixels`: the most pixels that are decoded for frames of a clip, with those that they need
 
 _RATE = re.compile(r"\d{1,6}(\.\d{1,6}|/\d{1,6})?")
-_BOX = struct.Struct(">I4s")  # size with this header, type: ISO/IEC 14496-12, 4.2; size 1: 64 bits follow; 0: the rest
 _EBML, _SEGMENT = bytes.fromhex("1a45dfa3"), bytes.fromhex("18538067")  # RFC 8794, RFC 9559
 
 _WRITING = {"fflags": "+bitexact"}  # omits WebM's random identifier
@@ -60,12 +61,14 @@ class Container:
         reader: FFmpeg's name for reading it.
         encoder: The encoder of the pictures.
         check: Raises `ValueError` if bytes are not such a file, or are truncated.
+        tracks: Finds the packets of a file, or raises an error.
     """
 
     name: str
     reader: str
     encoder: str
     check: Callable[[bytes], None]
+    tracks: Callable[[bytes], Tracks]
 
 
 class Video(SequenceCodec):
@@ -122,11 +125,14 @@ class Video(SequenceCodec):
         Raises:
             MissingExtraError: PyAV is not installed.
         """
+        self.container.check(blob)
         with self._opened(blob) as (file, track):
-            pixels = _Pixels(self.max_pixels)
+            converter, buffer = _FrameConverter(self.max_pixels), bytearray()
             for picture in self._all(file, track, self.max_pixels):
-                pixels.add(picture)
-        return pixels.array()
+                buffer += converter.rgb(picture).reshape(-1).data
+        if not buffer:
+            raise ValueError("the video has no frames")
+        return np.frombuffer(buffer, np.uint8).reshape(-1, *converter.size, 3)
 
     def decode_part(self, blob: bytes, part: range) -> NDArray[np.uint8]:
         """Return the frames of `part`: uint8 (m, h, w, 3)."""
@@ -149,13 +155,14 @@ class Video(SequenceCodec):
             MissingExtraError: PyAV is not installed.
         """
         most = _MOST_WORK * self.max_pixels
+        self.container.check(blob)
         try:
-            with self._opened(blob) as (file, track):
-                packets = VideoPackets.read(file, track, len(blob), MAX_FRAMES, most)
+            with ExitStack() as opened:
+                packets, context = self._packets(blob, most, opened)
                 numbers = choose(len(packets.times))
                 while True:
                     try:
-                        return self._picked(numbers, partial(packets.frames, track.codec_context))
+                        return self._picked(numbers, partial(packets.frames, context))
                     except DoubtError as doubt:
                         packets.begin_earlier(doubt)
         except (DoubtError, pyav(self.name).FFmpegError):
@@ -165,28 +172,48 @@ class Video(SequenceCodec):
         with self._opened(blob) as (file, track):
             return self._picked(numbers, lambda _: enumerate(self._all(file, track, most)))
 
+    def _packets(self, blob: bytes, most_pixels: int, opened: ExitStack) -> tuple[VideoPackets, Any]:
+        """Return the packets of a video and its decoder.
+
+        FFmpeg opens the file without its packets: it would read all of them, and decode some.
+        """
+        with suppress(DoubtError, pyav(self.name).FFmpegError, ValueError, LookupError, ArithmeticError, struct.error):
+            header, tracks = self.container.tracks(blob)
+            file, track = opened.enter_context(self._opened(header))
+            if len(file.streams) == len(tracks):
+                stored, context = tracks[track.index](MAX_FRAMES), track.codec_context
+                if context.codec.canonical_name == "h264":  # it may not say how many frames are reordered
+                    context.options = {**_DECODING, "strict": "strict"}
+                return VideoPackets.stored(blob, track, stored, most_pixels), context
+        file, track = opened.enter_context(self._opened(blob))
+        return VideoPackets.read(file, track, len(blob), MAX_FRAMES, most_pixels), track.codec_context
+
     def _picked(
         self, numbers: NDArray[np.int64], decode: Callable[[NDArray[np.int64]], Iterable[tuple[int, Any]]]
     ) -> NDArray[np.uint8]:
         """Return these frames, out of those that `decode` yields for the wanted numbers, with their numbers."""
         wanted, rows = np.unique(numbers if len(numbers) else np.zeros(1, np.int64), return_inverse=True)
-        missing = set(wanted.tolist())
-        pixels = _Pixels(self.max_pixels)
+        missing = {number: row for row, number in enumerate(wanted.tolist())}
+        converter = _FrameConverter(self.max_pixels)
+        found: NDArray[np.uint8] | None = None
         for number, picture in decode(wanted):
             if number in missing:
-                pixels.add(picture)
-                missing.remove(number)
-        found = pixels.array()
+                one = converter.rgb(picture, len(wanted))
+                found = np.empty((len(wanted), *one.shape), np.uint8) if found is None else found
+                found[missing.pop(number)] = one
+        if found is None or missing:
+            raise ValueError("the video has no frames" if found is None else f"frames {list(missing)[:9]} are missing")
         return found if np.array_equal(rows, np.arange(len(numbers))) else found[rows[: len(numbers)]]
 
     @contextmanager
     def _opened(self, blob: bytes) -> Iterator[tuple[Any, Any]]:
         """Open a video: its file and its first stream of pictures."""
-        self.container.check(blob)
         with open_media(blob, self.container.reader, self.name) as file:
             if not file.streams.video:
                 raise ValueError("the file has no video stream")
             track = file.streams.video[0]
+            if track.codec_context is None:
+                raise ValueError("FFmpeg has no decoder for the video stream")
             _check_size(track.codec_context.height, track.codec_context.width)
             track.codec_context.options = _DECODING
             track.codec_context.thread_count = 1
@@ -202,40 +229,33 @@ class Video(SequenceCodec):
             yield picture
 
 
-class _Pixels:
-    """The pixels of decoded frames: the buffer grows with each frame."""
+class _FrameConverter:
+    """Converts decoded frames to pixels; all frames have one size."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._size: tuple[int, int] | None = None
-        self._buffer, self._n_frames = bytearray(), 0
+        self._n_frames, self.size = 0, (0, 0)
         av = pyav("")
         self._converter = av.video.reformatter.VideoReformatter()  # one for all frames: it has tables
         # Since PyAV 17 it starts threads for each frame by default, which takes 8 times as long.
         self._options = {"threads": 1} if int(av.__version__.partition(".")[0]) >= 17 else {}
 
-    def add(self, picture: Any) -> None:
-        """Add a frame.
+    def rgb(self, picture: Any, n_frames: int = 1) -> NDArray[np.uint8]:
+        """Return uint8 (h, w, 3), out of at least `n_frames` frames.
 
         Raises:
-            ValueError: It is damaged, of another size, or one too many.
+            ValueError: The frame is damaged, of another size, or the frames are too many.
         """
         found = picture.height, picture.width
-        self._size = self._size or found
-        if found != self._size or picture.is_corrupt:
-            raise ValueError(f"frame {self._n_frames} is {'damaged' if found == self._size else 'of another size'}")
+        self.size = self.size if self._n_frames else found
+        if found != self.size or picture.is_corrupt:
+            raise ValueError(f"frame {self._n_frames} is {'damaged' if found == self.size else 'of another size'}")
         _check_size(*found)
         self._n_frames += 1
-        if self._n_frames * found[0] * found[1] > self._most:
+        if max(n_frames, self._n_frames) * found[0] * found[1] > self._most:
             raise ValueError(f"expected at most {self._most} pixels in the frames, found more")
-        converted = self._converter.reformat(picture, format="rgb24", **self._options)
-        self._buffer += converted.to_ndarray().reshape(-1).data
-
-    def array(self) -> NDArray[np.uint8]:
-        """Return uint8 (n, h, w, 3)."""
-        if self._size is None:
-            raise ValueError("the video has no frames")
-        return np.frombuffer(self._buffer, np.uint8).reshape(self._n_frames, *self._size, 3)
+        rgb: NDArray[np.uint8] = self._converter.reformat(picture, format="rgb24", **self._options).to_ndarray()
+        return rgb
 
 
 def _rate(name: str, args: Sequence[str]) -> Fraction:
@@ -264,48 +284,27 @@ def _check_mp4(blob: bytes) -> None:
     """Raise if the boxes do not add up to the file."""
     if blob[4:8] != b"ftyp":
         raise ValueError(f"expected the bytes of an MP4, found {bytes(blob[:8])!r}")
-    at = 0
-    while at < len(blob):
-        if at + _BOX.size > len(blob):
-            raise ValueError("the MP4 is truncated")
-        size, name = _BOX.unpack_from(blob, at)
-        if size == 0:
-            return
-        if size == 1:
-            size = int.from_bytes(blob[at + 8 : at + 16], "big")
-        if size < _BOX.size or size > len(blob) - at:
-            raise ValueError(f"expected at most {len(blob) - at} bytes of box {name!r} at byte {at}, found {size}")
-        at += size
+    for _ in mp4_boxes(blob, 0, len(blob)):
+        pass
 
 
 def _check_webm(blob: bytes) -> None:
     """Raise if the segment goes past the end. A segment of unknown size (a live stream) may end anywhere."""
     if not blob.startswith(_EBML):
         raise ValueError(f"expected the bytes of a WebM, found {bytes(blob[:4])!r}")
-    header, at = _element_size(blob, len(_EBML))
+    header, at = element_size(blob, len(_EBML))
     at += header or 0
     if blob[at : at + len(_SEGMENT)] != _SEGMENT:
         raise ValueError(f"expected a segment at byte {at}, found {bytes(blob[at : at + 4])!r}")
-    size, at = _element_size(blob, at + len(_SEGMENT))
+    size, at = element_size(blob, at + len(_SEGMENT))
     if size is not None and size > len(blob) - at:
         raise ValueError(f"expected {size} bytes of the segment at byte {at}, found {len(blob) - at}")
 
 
-def _element_size(blob: bytes, offset: int) -> tuple[int | None, int]:
-    """Return the size (`None`: unknown) of the element at a byte, and the offset of its data."""
-    first = blob[offset] if offset < len(blob) else 0
-    width = 9 - first.bit_length()
-    if width > 8 or offset + width > len(blob):
-        raise ValueError(f"expected the size of an element at byte {offset}")
-    mask = (1 << 7 * width) - 1
-    size = int.from_bytes(blob[offset : offset + width], "big") & mask
-    return (None if size == mask else size), offset + width
-
-
-MP4 = Video(Container("mp4", "mp4", "h264", _check_mp4))
+MP4 = Video(Container("mp4", "mp4", "h264", _check_mp4, mp4_tracks))
 """MP4, H.264."""
 
-WEBM = Video(Container("webm", "webm", "vp9", _check_webm))
+WEBM = Video(Container("webm", "webm", "vp9", _check_webm, webm_tracks))
 """WebM, VP9."""
 
 

@@ -34,9 +34,13 @@ def with_names(error: MissingFieldError, codec: RecordCodec, blobs: Blobs, spec:
         more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
         what += f"; the record has {', '.join(map(_shown, names[:_NAMES]))}{more}"
     undeclared = [name[:_CHARACTERS] for name in names if name not in spec]
-    near = difflib.get_close_matches((error.field or "")[:_CHARACTERS], undeclared, n=1)
+    sought = (error.field or "")[:_CHARACTERS]
+    near = difflib.get_close_matches(sought, undeclared, n=1) or [
+        name for name in undeclared if sought in name.split("/")
+    ]
     if near:
-        remedy = Remedy(f"Name the field {_shown(near[0]).replace('{', '{{').replace('}', '}}')}.")
+        listed = " or ".join(map(_shown, near[:_NAMES])).replace("{", "{{").replace("}", "}}")
+        remedy = Remedy(f"Name the field {listed}.")
     return SpecError(what, field=error.field, index=error.index, remedy=remedy)
 
 

@@ -1,17 +1,13 @@
-"""The protobuf messages of TFRecord and OFRecord payloads, in a separate descriptor pool.
+"""The protobuf messages of TFRecord and OFRecord payloads.
 
-TensorFlow and OneFlow register messages of the same names in the default pool; a separate pool lets all be loaded in
-one process. OFRecord is declared as proto2; as proto3 it has the same bytes, and names must be UTF-8.
+Protobuf is imported when a message is first used: kernels parse most records without it, and its import takes longer
+than the rest of the first batch.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
-
-from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
-from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.message import DecodeError
-from google.protobuf.message_factory import GetMessageClass
 
 from dataformats.errors import CorruptRecordError, Remedy
 
@@ -25,90 +21,42 @@ __all__ = [
     "parse",
 ]
 
-_ONE, _MANY = FieldDescriptorProto.LABEL_OPTIONAL, FieldDescriptorProto.LABEL_REPEATED
-_MESSAGE = FieldDescriptorProto.TYPE_MESSAGE
 
-
-def _add_field(message: DescriptorProto, name: str, number: int, kind: Any, label: Any = _ONE, **more: Any) -> None:
-    message.field.add(name=name, number=number, type=kind, label=label, **more)
-
-
-def _add_list(file: FileDescriptorProto, name: str, kind: Any) -> None:
-    _add_field(file.message_type.add(name=name), "value", 1, kind, _MANY)
-
-
-def _add_feature(file: FileDescriptorProto, lists: dict[str, str]) -> None:
-    feature = file.message_type.add(name="Feature")
-    feature.oneof_decl.add(name="kind")
-    for number, (name, kind) in enumerate(lists.items(), start=1):
-        _add_field(feature, name, number, _MESSAGE, type_name=f".{file.package}.{kind}", oneof_index=0)
-
-
-def _add_map(file: FileDescriptorProto, name: str, field: str, value: str) -> None:
-    message = file.message_type.add(name=name)
-    entry = message.nested_type.add(name=f"{field.title().replace('_', '')}Entry")
-    entry.options.map_entry = True
-    _add_field(entry, "key", 1, FieldDescriptorProto.TYPE_STRING)
-    _add_field(entry, "value", 2, _MESSAGE, type_name=f".{file.package}.{value}")
-    _add_field(message, field, 1, _MESSAGE, _MANY, type_name=f".{file.package}.{name}.{entry.name}")
-
-
-def _add_message(file: FileDescriptorProto, name: str, fields: dict[str, str], label: Any = _ONE) -> None:
-    message = file.message_type.add(name=name)
-    for number, (field, kind) in enumerate(fields.items(), start=1):
-        _add_field(message, field, number, _MESSAGE, label, type_name=f".{file.package}.{kind}")
-
-
-def _tensorflow() -> FileDescriptorProto:
-    file = FileDescriptorProto(name="dataformats/example.proto", package="tensorflow", syntax="proto3")
-    _add_list(file, "BytesList", FieldDescriptorProto.TYPE_BYTES)
-    _add_list(file, "FloatList", FieldDescriptorProto.TYPE_FLOAT)
-    _add_list(file, "Int64List", FieldDescriptorProto.TYPE_INT64)
-    _add_feature(file, {"bytes_list": "BytesList", "float_list": "FloatList", "int64_list": "Int64List"})
-    _add_map(file, "Features", "feature", "Feature")
-    _add_message(file, "FeatureList", {"feature": "Feature"}, _MANY)
-    _add_map(file, "FeatureLists", "feature_list", "FeatureList")
-    _add_message(file, "Example", {"features": "Features"})
-    _add_message(file, "SequenceExample", {"context": "Features", "feature_lists": "FeatureLists"})
-    return file
-
-
-def _oneflow() -> FileDescriptorProto:
-    file = FileDescriptorProto(name="dataformats/ofrecord.proto", package="oneflow", syntax="proto3")
-    lists = {
-        "bytes_list": ("BytesList", FieldDescriptorProto.TYPE_BYTES),
-        "float_list": ("FloatList", FieldDescriptorProto.TYPE_FLOAT),
-        "double_list": ("DoubleList", FieldDescriptorProto.TYPE_DOUBLE),
-        "int32_list": ("Int32List", FieldDescriptorProto.TYPE_INT32),
-        "int64_list": ("Int64List", FieldDescriptorProto.TYPE_INT64),
-    }
-    for name, kind in lists.values():
-        _add_list(file, name, kind)
-    _add_feature(file, {field: name for field, (name, _) in lists.items()})
-    _add_map(file, "OFRecord", "feature", "Feature")
-    return file
-
-
-_POOL = DescriptorPool()
-for _file in (_tensorflow(), _oneflow()):
-    _POOL.AddSerializedFile(_file.SerializeToString())
-
-
+@cache
 def message_class(name: str) -> Any:
     """Return the class of a message by its full name, such as `tensorflow.Features`: always the same one."""
-    return GetMessageClass(_POOL.FindMessageTypeByName(name))
+    from google.protobuf.message_factory import GetMessageClass
+
+    from dataformats.codecs.features.message_pool import POOL
+
+    return GetMessageClass(POOL.FindMessageTypeByName(name))
 
 
-EXAMPLE_MESSAGE: Any = message_class("tensorflow.Example")
+class _Message:
+    """The class of a message, found when it is first used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute not in ("DESCRIPTOR", "FromString"):  # `ABCMeta` asks for others
+            raise AttributeError(attribute)
+        return getattr(message_class(self._name), attribute)
+
+    def __call__(self) -> Any:
+        return message_class(self._name)()
+
+
+EXAMPLE_MESSAGE: Any = _Message("tensorflow.Example")
 """`tensorflow.Example`."""
 
-SEQUENCE_MESSAGE: Any = message_class("tensorflow.SequenceExample")
+SEQUENCE_MESSAGE: Any = _Message("tensorflow.SequenceExample")
 """`tensorflow.SequenceExample`."""
 
-FEATURE_MESSAGE: Any = message_class("tensorflow.Feature")
+FEATURE_MESSAGE: Any = _Message("tensorflow.Feature")
 """`tensorflow.Feature`."""
 
-OFRECORD_MESSAGE: Any = message_class("oneflow.OFRecord")
+OFRECORD_MESSAGE: Any = _Message("oneflow.OFRecord")
 """`oneflow.OFRecord`."""
 
 
@@ -120,8 +68,14 @@ def parse(message: Any, blob: bytes | memoryview, index: int | None = None) -> A
     """
     try:
         return message.FromString(blob)
-    except (DecodeError, UnicodeDecodeError) as error:
+    except _parse_errors() as error:
         raise corrupt_message(message, len(blob), index, f" ({error})") from error
+
+
+def _parse_errors() -> tuple[type[Exception], ...]:
+    from google.protobuf.message import DecodeError
+
+    return DecodeError, UnicodeDecodeError
 
 
 def corrupt_message(message: Any, n_bytes: int, index: int | None = None, why: str = "") -> CorruptRecordError:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
-from google.protobuf.unknown_fields import UnknownFieldSet
-
 from dataformats.codecs.features.feature import FEATURE
+from dataformats.codecs.features.list_kinds import BYTES, KIND_TYPES, KINDS
 from dataformats.codecs.features.protobuf_messages import parse
 from dataformats.codecs.features.wire import top_level
 from dataformats.errors import CorruptRecordError, Remedy, SpecError
@@ -39,6 +38,8 @@ def looks_like(message: Any, blob: bytes, numbers: Set[int]) -> bool:
         parsed = parse(message, blob)
     except (ValueError, CorruptRecordError):
         return False
+    from google.protobuf.unknown_fields import UnknownFieldSet
+
     return not any(len(UnknownFieldSet(part)) for _, part in parsed.ListFields())
 
 
@@ -128,11 +129,13 @@ def check_known(features: Mapping[str, Any], known: Set[str], index: int, prefix
         found = features[name]
         if found.ByteSize() or found.DESCRIPTOR.name == "FeatureList":
             full = prefix + name
+            kind = KINDS.get(found.WhichOneof("kind"), BYTES) if found.DESCRIPTOR.name != "FeatureList" else None
+            type_ = f"{FEATURE.name if kind is None else KIND_TYPES[kind]}[]"
             raise SpecError(
                 "the inferred spec lacks this field, which the sampled records did not have",
                 field=full,
                 index=index,
-                remedy=Remedy("Pass {spec}, or the spec of the fields that you want.", spec={full: "TYPE"}),
+                remedy=Remedy("Pass {spec}, or the spec of the fields that you want.", spec={full: type_}),
             )
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import random
 import struct
+from contextlib import ExitStack
 from fractions import Fraction
 from io import BytesIO
 from typing import Any
 
 import numpy as np
 
-__all__ = ["QUICK", "SLOW", "encoded", "encoded_sound", "with_box", "without_first_frames"]
+__all__ = ["QUICK", "SLOW", "encoded", "encoded_sound", "remuxed", "with_box", "with_colors", "without_first_frames"]
 
 H264 = {"codec": "libx264", "preset": "ultrafast"}
 VP8 = {"codec": "libvpx", "deadline": "realtime", "cpu-used": "8", "lag-in-frames": "8", "auto-alt-ref": "1"}
@@ -66,6 +67,31 @@ def encoded(av: Any, kind: str, n: int = 20, height: int = 64, width: int = 96, 
             out.mux(track.encode(frame))
         out.mux(track.encode(None))
     return stream.getvalue()
+
+
+def remuxed(av: Any, container: str, *blobs: bytes, **options: str) -> bytes:
+    """Return a file with the first track of each file, and the same packets."""
+    stream = BytesIO()
+    with ExitStack() as opened:
+        files = [opened.enter_context(av.open(BytesIO(blob))) for blob in blobs]
+        out = opened.enter_context(av.open(stream, "w", format=container, options=options))
+        tracks = [out.add_stream_from_template(file.streams[0], opaque=True) for file in files]
+        packets = [
+            (float(packet.dts * packet.time_base), number, packet)
+            for number, file in enumerate(files)
+            for packet in file.demux(file.streams[0])
+            if packet.dts is not None
+        ]
+        for _, number, packet in sorted(packets, key=lambda one: one[:2]):
+            packet.stream = tracks[number]
+            out.mux(packet)
+    return stream.getvalue()
+
+
+def with_colors(blob: bytes) -> bytes:
+    """Return an MP4 whose container says that its colors are of BT.709, in the place of the box of its bit rate."""
+    at = blob.index(b"btrt")
+    return blob[:at] + b"colrnclx" + struct.pack(">HHHBx", 1, 1, 1, 0x80) + blob[at + 16 :]
 
 
 def with_box(blob: bytes, name: bytes, other: bytes) -> bytes:

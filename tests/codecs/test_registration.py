@@ -14,6 +14,7 @@ import pytest
 import dataformats
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError, SpecError, UnknownNameError
+from dataformats.registry import Registry
 from dataformats.registry import codecs as registered
 from dataformats.spec import Type
 
@@ -291,3 +292,11 @@ def test_every_codec_of_the_wing_is_registered() -> None:
         module = __import__(f"dataformats.codecs.{path.stem}", fromlist=["x"])
         found |= {id(value) for value in vars(module).values() if isinstance(value, Codec)}
     assert found <= {id(registered.get(name)) for name in registered if registered.shipped(name)}
+
+
+def test_registering_a_shipped_codec_before_its_first_use_keeps_it() -> None:
+    registry: Registry[Any] = Registry("codec", "example.codecs", {"bytes": "dataformats.codecs.text:BYTES"})
+    registry.register("bytes", registered.get("bytes"))
+    assert registry.get("bytes") is registered.get("bytes")
+    with pytest.raises(ValueError, match="registered already"):
+        registry.register("bytes", object())

@@ -16,10 +16,19 @@ from dataformats import Loader
 from dataformats.batch import Blobs
 from dataformats.codecs.video_packets import DoubtError, VideoPackets
 from dataformats.codecs.videos import MP4, Video, video_of
+from dataformats.codecs.webm_packets import webm_tracks
 from dataformats.columns.field_decoder import decode_part
 from dataformats.errors import CodecError, SpecError
 from dataformats.videos import RandomClip
-from tests.codecs.encoded_videos import QUICK, encoded, with_box, without_first_frames
+from tests.codecs.encoded_videos import (
+    QUICK,
+    encoded,
+    encoded_sound,
+    remuxed,
+    with_box,
+    with_colors,
+    without_first_frames,
+)
 
 N = 20
 PARTS = [range(1), range(N), range(7, 12), range(19, 20), range(2, 19, 5), range(17, 3, -2), range(0), range(5, 5)]
@@ -84,11 +93,129 @@ def test_edit_lists_drop_frames(kind: str, seconds: float | None, monkeypatch: p
     check_parts(cut, whole, [range(len(whole)), range(2, 7), range(6, 0, -3)])
 
 
+@pytest.mark.parametrize("hides", ["in another box", "count 0"])
+def test_hidden_edit_lists_drop_frames(hides: str, blob: bytes) -> None:
+    """FFmpeg reads tables in many boxes, and counts edits by the size of their box."""
+    cut = without_first_frames(blob, 3072)
+    at = cut.index(b"elst") + 8
+    cut = with_box(cut, b"edts", b"udta") if hides == "in another box" else cut[:at] + bytes(4) + cut[at + 4 :]
+    whole = MP4.decode(cut)
+    assert len(whole) < N
+    check_parts(cut, whole, [range(2, 7)])
+
+
 @pytest.mark.parametrize("kind", ["h264", "h264 with B frames", "mpeg4", "vp9 in MP4"])
 def test_false_keyframes_change_nothing(kind: str) -> None:
     """A file without its list of keyframes says that all frames are some."""
     blob = with_box(encoded(av, kind), b"stss", b"free")
     check_parts(blob, MP4.decode(blob))
+
+
+@pytest.mark.parametrize("kind", QUICK)
+def test_tables_have_the_packets_of_ffmpeg(kind: str) -> None:
+    blob = encoded(av, kind)
+    container = video_of(blob).container
+    with av.open(BytesIO(blob), format=container.reader) as file:
+        packets = [packet for packet in file.demux(video=0) if packet.size]
+    _, (find,) = container.tracks(blob)
+    times, offsets, sizes, is_key = find(N)
+    assert [blob[at : at + n] for at, n in zip(offsets, sizes, strict=True)] == [bytes(packet) for packet in packets]
+    assert (times - times[0]).tolist() == [packet.pts - packets[0].pts for packet in packets]
+    assert is_key[0]
+    assert all(packets[at].is_keyframe for at in np.flatnonzero(is_key))
+
+
+def by_tables_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse to let FFmpeg read the packets."""
+
+    def refused(*_: Any) -> Any:
+        raise AssertionError("FFmpeg reads the packets")
+
+    monkeypatch.setattr(VideoPackets, "read", refused)
+
+
+@pytest.mark.parametrize(
+    ("container", "options"),
+    [("mp4", {}), ("mp4", {"moov_size": "20000"}), ("mp4", {"use_editlist": "0"}), ("matroska", {}), ("webm", {})],
+)
+@pytest.mark.parametrize("has_sound", [False, True])
+def test_tables_of_other_containers(
+    container: str, options: dict[str, str], has_sound: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    webm = container == "webm"
+    blobs = [encoded(av, "vp9" if webm else "h264 with B frames")]
+    if has_sound:
+        blobs.insert(0, encoded_sound(av, "webm" if webm else "mp4", "libopus" if webm else "aac", rate=48_000))
+    blob = remuxed(av, container, *blobs, **options)
+    whole = video_of(blob).decode(blob)
+    assert len(whole) == N
+    by_tables_alone(monkeypatch)
+    check_parts(blob, whole)
+
+
+@pytest.mark.parametrize("options", [{"movflags": "frag_keyframe+empty_moov"}, {"frag_duration": "200000"}])
+def test_fragments(options: dict[str, str], blob: bytes, whole: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    cut = remuxed(av, "mp4", blob, **options)
+    assert b"moof" in cut
+    one_pass_alone(monkeypatch)
+    check_parts(cut, whole)
+
+
+def test_colors_of_the_container_hold(blob: bytes, whole: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    colored = with_colors(blob)
+    expected = MP4.decode(colored)
+    assert not np.array_equal(expected, whole)
+    by_tables_alone(monkeypatch)
+    check_parts(colored, expected)
+
+
+@pytest.mark.parametrize(("place", "value"), [(12, 1), (34, 4), (42, 4), (75, 4)])
+def test_wrong_times_show_in_the_order_of_frames(place: int, value: int, blob: bytes, whole: np.ndarray) -> None:
+    """The decoder returns frames in another order, or these need later keyframes than those after them."""
+    damaged = bytearray(blob)
+    damaged[blob.index(b"ctts") + place] ^= value
+    assert np.array_equal(MP4.decode(bytes(damaged)), whole)
+    for first in range(N - 3):
+        assert np.array_equal(MP4.decode_part(bytes(damaged), range(first, first + 3)), whole[first : first + 3]), first
+
+
+def test_codecs_of_avi_in_matroska_are_in_doubt() -> None:
+    """Their blocks have the times of decoding."""
+    blob = encoded(av, "h264 in Matroska")
+    with pytest.raises(DoubtError):
+        video_of(blob).container.tracks(blob.replace(b"V_MPEG4/ISO/AVC", b"V_MS/VFW/FOURCC", 1))
+
+
+def test_attachments_are_in_doubt() -> None:
+    """FFmpeg counts them as streams, but not each track."""
+    blob = encoded(av, "vp9").replace(bytes.fromhex("1254c367"), bytes.fromhex("1941a469"))
+    with pytest.raises(DoubtError):
+        video_of(blob).container.tracks(blob)
+
+
+def test_damaged_groups_of_blocks_are_in_doubt() -> None:
+    """FFmpeg leaves out a block if a number of its group has 9 bytes."""
+
+    def element(name: str, content: bytes) -> bytes:
+        return bytes.fromhex(name) + bytes([0x80 + len(content)]) + content
+
+    for n_bytes in (8, 9):
+        group = element("a1", b"\x81\0\0\0frame") + element("9b", bytes(n_bytes))
+        cluster = element("1f43b675", element("e7", b"\0") + element("a0", group))
+        tracks = element("1654ae6b", element("ae", element("d7", b"\1")))
+        _, (find,) = webm_tracks(element("1a45dfa3", b"") + element("18538067", tracks + cluster))
+        if n_bytes == 8:
+            assert find(N).sizes.tolist() == [5]
+        else:
+            with pytest.raises(DoubtError):
+                find(N)
+
+
+def test_other_boxes_of_tables_are_in_doubt(blob: bytes) -> None:
+    """FFmpeg takes the last of two tables, also one in a sample description."""
+    for name in (b"stz2", b"co64", b"mvex"):
+        with pytest.raises(DoubtError):
+            MP4.container.tracks(blob.replace(b"btrt", name))
 
 
 def test_frames_in_front_are_skipped(blob: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
