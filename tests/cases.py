@@ -149,7 +149,8 @@ FORMATS = [
         shard_names=FOLDERS,
         cut_refused=("spec.json",),
         read_once=(".idx",),
-        flip_every=3,
+        flip_every=5,
+        cut_every=3,
     ),
     FormatCase(
         "granular-2",
@@ -165,7 +166,8 @@ FORMATS = [
         shard_names=FOLDERS,
         cut_refused=("spec.json", "refs.bag"),
         read_once=("refs.bag",),
-        flip_every=5,
+        flip_every=7,
+        cut_every=3,
     ),
     FormatCase(
         "megatron",
@@ -192,7 +194,7 @@ FORMATS = [
         indexed=True,
         shard_names=tuple(f"train-{number:06d}.tar" for number in range(3)),
         flip_every=97,
-        cut_every=23,
+        cut_every=41,
     ),
     FormatCase(
         "array_record",
@@ -221,7 +223,8 @@ FORMATS = [
             shard_names=FOLDERS,
             cut_refused=("index.json",),
             read_once=endings,
-            flip_every=5,
+            flip_every=11,
+            cut_every=3,
         )
         for name, options, endings in (("mds", {}, ()), ("mds-zstd", {"compression": "zstd"}, (".zstd",)))
     ),
@@ -236,6 +239,7 @@ TABLES = [
         refuses=frozenset(kind for kind in SEQUENCES if kind.endswith("?")),
         survives_kill=False,
         pending_may_be_lost=True,
+        traces_memory=False,
         verifies_records=False,
         fingerprints_records=False,
         shard_names=tuple(f"train-{number:05d}-of-00003.{format}" for number in range(3)),

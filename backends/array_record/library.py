@@ -114,6 +114,6 @@ def _message(reader: Any) -> str:
     """Return why a reader failed: the library tells it when records are read."""
     try:
         reader.read([0])
-    except (RuntimeError, IndexError) as error:
+    except (RuntimeError, IndexError, ValueError) as error:
         return str(error)
     return "an unknown error"

@@ -18,7 +18,7 @@ from dataformats.storage.threads import concurrent_map
 
 __all__ = ["ArrayRecordReader"]
 
-_DAMAGE = (RuntimeError, IndexError, MemoryError)  # that the library raises
+_DAMAGE = (RuntimeError, IndexError, MemoryError, ValueError)  # that the library raises
 _THREADS_BYTES = 4 * 2**20
 
 

@@ -62,18 +62,17 @@ class ImagesBackend(FieldsBackend):
 
     def stored_spec(self, spec: Spec, **_: Any) -> Spec:
         """Return the image's own type, PNG for arrays; text for names, an int64 for the label."""
-        found = {}
-        for name, kind in spec.items():
-            is_array = kind.codec == "uint8" and len(kind.dims) in (2, 3)
-            if name == "image" and (is_array or (kind.codec in (*_IMAGES, "bytes") and not kind.dims)):
-                found[name] = Type("png") if is_array else kind
-            elif name in _KINDS and kind.codec in _KINDS[name] and not kind.dims:
-                found[name] = Type(_KINDS[name][0])
-            else:
-                remedy = Remedy("Pass {fields}, and {rename}.", fields=[*found] or ["image"], rename={"jpg": "image"})
-                what = "a folder of images holds the fields image, path, label (an integer) and label_name"
-                raise SpecError(f"{what}, found {kind}", field=name, remedy=remedy)
-        if "image" not in found:
+        found = {name: stored for name, kind in spec.items() if (stored := _stored(name, kind)) is not None}
+        others = [name for name in spec if name not in found]
+        image = "image" if "image" in found else next((name for name in others if _stored("image", spec[name])), None)
+        if others and image is not None:
+            fields = [name for name in spec if name in found or name == image]
+            remedy = Remedy("To convert, pass {fields}.", fields=fields)
+            if image not in found:
+                remedy = Remedy("To convert, pass {fields} and {rename}.", fields=fields, rename={image: "image"})
+            what = "a folder of images holds the fields image, path, label (an integer) and label_name"
+            raise SpecError(f"{what}, found {spec[others[0]]}", field=others[0], remedy=remedy)
+        if image is None:
             raise SpecError(f"expected a field 'image', found {', '.join(spec)}")
         return Spec(found)
 
@@ -97,3 +96,11 @@ class ImagesBackend(FieldsBackend):
         if place is not None and place.shard is not None:
             raise SpecError("a folder of images has no shards", remedy="Leave out shard_records= and shard_bytes=")
         return ImagesWriter(path, resume=resume)
+
+
+def _stored(name: str, kind: Type) -> Type | None:
+    """Return the type under which a field is stored; `None` if a folder of images cannot hold it."""
+    is_array = kind.codec == "uint8" and len(kind.dims) in (2, 3)
+    if name == "image" and (is_array or (kind.codec in (*_IMAGES, "bytes") and not kind.dims)):
+        return Type("png") if is_array else kind
+    return Type(_KINDS[name][0]) if name in _KINDS and kind.codec in _KINDS[name] and not kind.dims else None

@@ -15,7 +15,7 @@ from dataformats.backends.framed.framing import FramedBlobs
 from dataformats.backends.lines.compression import decompressed
 from dataformats.backends.lines.line_scan import BOM
 from dataformats.batch import Blobs, StoredRecords
-from dataformats.errors import FormatError, SpecError
+from dataformats.errors import FormatError, Remedy, SpecError
 from dataformats.interfaces import BlobWriter, FilePlace, RecordChunk
 from dataformats.interfaces.stored_file import StoredFile
 
@@ -113,5 +113,5 @@ class JsonLinesWriter(LinesWriter):
     def check(self, record: bytes) -> None:
         """Raise `SpecError` for a record that is no JSON document on one line."""
         if _JSON.match(record) is None:
-            remedy = "Pass payload='json', or a spec, so that values are encoded"
+            remedy = Remedy("Pass {payload}, or a spec, so that values are encoded.", payload="json")
             raise SpecError("a line of JSONL is one JSON document", remedy=remedy)

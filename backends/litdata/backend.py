@@ -7,17 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from dataformats.backends.litdata.index_file import read_index
-from dataformats.backends.mds.files import INDEX, FoldersBelow, file_of_shard, plain_file, shard_file, sniff_listed
+from dataformats.backends.mds.files import INDEX, FoldersBelow, file_of_shard, plain_file, shard_files, sniff_listed
 from dataformats.backends.mds.reader import MdsReader
+from dataformats.backends.tables.arrow_ipc import ArrowTable
 from dataformats.errors import FormatError
 from dataformats.interfaces import Backend, Folder, Reader, ReaderOptions, SniffResult, StoredFile
 from dataformats.storage.compressed.chunked_file import ChunkCache
+from dataformats.storage.spliced_file import SplicedFile
 
 __all__ = ["LitdataBackend"]
 
 _CHUNK = re.compile(r"chunk-\d+-\d+(\.[\w:]+)?\.bin")
 _BEGIN = re.compile(rb'\{\s*"(chunks"\s*:\s*\[|config"\s*:\s*\{)')
-_FOOTER = b"LDARW01\0"  # ends a chunk whose items are rows of an Arrow table behind an empty table of offsets
+_FOOTER = b"LDARW01\0"  # ends a chunk whose items are rows of an Arrow IPC file in front of it and of its uint32 length
 _KEPT_BYTES = 512 * 2**20
 
 
@@ -44,8 +46,8 @@ class LitdataBackend(Backend):
         """Recognize an index by its keys; a chunk by the index beside it."""
         return sniff_listed(self, file, _BEGIN, lambda index: read_index(index).chunks)
 
-    def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> Reader:
-        """Return a reader of items.
+    def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> Reader | ArrowTable:
+        """Return a reader of items, or a table of those that are rows of Arrow.
 
         Raises:
             FormatError: An index is missing or damaged, a chunk is missing, or its layout is not read.
@@ -62,10 +64,29 @@ class LitdataBackend(Backend):
         for file, index in found[1:]:
             if index.spec != found[0][1].spec:
                 raise FormatError("the fields differ from the first dataset's", path=file.name)
-        stored = [shard_file(file, chunk, given) for file, index in found for chunk in index.chunks]
+        stored = [one for file, index in found for one in shard_files(file, index.chunks, given)]
         plain = [plain_file(file, chunk, cache) for file, chunk in zip(stored, chunks, strict=True)]
         first = plain[0] if plain else None
         if first is not None and not first.is_compressed and first.pread(max(0, first.size - 8), 8) == _FOOTER:
-            what, remedy = "the items are rows of an Arrow table in each chunk", "Write Parquet files of them"
-            raise FormatError(what, path=first.name, remedy=remedy)
+            table = ArrowTable([_rows_of(file) for file in plain], options.spec)
+            for file, chunk, n in zip(plain, chunks, table.counts.tolist(), strict=True):
+                if n != chunk.samples:
+                    what = "the chunk does not have as many rows as the index says"
+                    raise FormatError(what, path=file.name, expected=chunk.samples, found=n)
+            return table
         return MdsReader(plain, chunks, found[0][1].spec, is_headless=found[0][1].is_tokens)
+
+
+def _rows_of(chunk: StoredFile) -> StoredFile:
+    """Return the Arrow IPC file in a chunk.
+
+    Raises:
+        FormatError: It is cut or missing.
+    """
+    end = max(0, chunk.size - 4 - len(_FOOTER))
+    tail = chunk.pread(end, 4 + len(_FOOTER))
+    length = int.from_bytes(tail[:4], "little")
+    if tail[4:] != _FOOTER or not 0 < length <= end:
+        what, expected = "the Arrow rows of the chunk are damaged", f"their length, at most {end}, and {_FOOTER!r}"
+        raise FormatError(what, path=chunk.name, offset_bytes=end, expected=expected, found=tail)
+    return SplicedFile(chunk, [range(end - length, end)])

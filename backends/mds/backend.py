@@ -13,7 +13,7 @@ from dataformats.backends.mds.files import (
     basenames,
     file_of_shard,
     plain_file,
-    shard_file,
+    shard_files,
     sniff_listed,
 )
 from dataformats.backends.mds.index_file import (
@@ -81,12 +81,14 @@ class MdsBackend(FieldsBackend):
         covered: set[str] = set()
         for file in files:
             if file.basename == INDEX:
-                found = [(shard, shard_file(file, shard, given)) for shard in read_index(file)]
-                covered |= {one.name for _, one in found}
-                chosen += [(one, shard) for shard, one in found]
+                shards = read_index(file)
+                found = shard_files(file, shards, given)
+                covered |= {one.name for one in found}
+                chosen += zip(found, shards, strict=True)
+        beside: dict[str, dict[str, Shard]] = {}
         for file in files:
             if file.basename != INDEX and file.name not in covered:
-                chosen.append((file, _listed(file)))
+                chosen.append((file, _listed(file, beside)))
         first = chosen[0][1].columns if chosen else None
         for file, shard in chosen:
             if shard.columns != first:
@@ -162,12 +164,14 @@ def _stored(kind: Type) -> Type:
     return kind
 
 
-def _listed(file: StoredFile) -> Shard:
-    """Return what the index beside a shard says about it."""
-    index = file.file_beside(INDEX)
-    shards = [] if index is None else read_index(index)
-    found = next((shard for shard in shards if file.basename in basenames(shard)), None)
-    if found is None:
+def _listed(file: StoredFile, beside: dict[str, dict[str, Shard]]) -> Shard:
+    """Return what the index beside a shard says about it; `beside` keeps the index of each folder."""
+    folder = file.name.removesuffix(file.basename)
+    if folder not in beside:
+        index = file.file_beside(INDEX)
+        shards = [] if index is None else read_index(index)
+        beside[folder] = {name: shard for shard in reversed(shards) for name in basenames(shard)}
+    if file.basename not in beside[folder]:
         what = "a shard needs the index.json beside it, which has the columns"
         raise FormatError(what, path=file.name, expected="an index that lists the shard")
-    return found
+    return beside[folder][file.basename]

@@ -14,7 +14,7 @@ from dataformats.interfaces import Backend, Folder, SniffResult, StoredFile
 from dataformats.storage.compressed.chunked_file import ChunkCache, ChunkedFile, ChunkTable
 from dataformats.storage.compressed.zstd_frames import decode_gzip, decode_zstd
 
-__all__ = ["INDEX", "FoldersBelow", "basenames", "file_of_shard", "plain_file", "shard_file", "sniff_listed"]
+__all__ = ["INDEX", "FoldersBelow", "basenames", "file_of_shard", "plain_file", "shard_files", "sniff_listed"]
 
 INDEX = "index.json"
 """The name of an index."""
@@ -78,26 +78,27 @@ def file_of_shard(folder: FoldersBelow, shard: Shard) -> StoredFile | None:
     return next((file for name in names if (file := folder.file(name)) is not None), None)
 
 
-def shard_file(index: StoredFile, shard: Shard, given: Mapping[str, StoredFile]) -> StoredFile:
-    """Return the file of a shard, one of the given files if it is among them.
+def shard_files(index: StoredFile, shards: Sequence[Shard], given: Mapping[str, StoredFile]) -> list[StoredFile]:
+    """Return the file of each shard, one of the given files if it is among them.
 
     Raises:
-        FormatError: It is missing.
+        FormatError: One is missing.
     """
-    base = index.name.removesuffix(INDEX)
-    for name in (shard.name, shard.zip_name):
-        if name is not None and base + name in given:
-            return given[base + name]
-    folder = index.folder()
-    if folder is not None:
-        file = file_of_shard(FoldersBelow(folder), shard)
-    else:
-        beside = [name for name in (shard.name, shard.zip_name) if name is not None and "/" not in name]
-        file = next(filter(None, map(index.file_beside, beside)), None)
-    if file is None:
-        expected = " or ".join(name for name in (shard.name, shard.zip_name) if name is not None)
-        raise FormatError("a shard that the index lists is missing", path=index.name, expected=expected)
-    return file
+    base, folder = index.name.removesuffix(INDEX), index.folder()
+    below = None if folder is None else FoldersBelow(folder)
+    found = []
+    for shard in shards:
+        names = [name for name in (shard.name, shard.zip_name) if name is not None]
+        file = next((given[base + name] for name in names if base + name in given), None)
+        if file is None and below is not None:
+            file = file_of_shard(below, shard)
+        elif file is None:
+            file = next(filter(None, (index.file_beside(name) for name in names if "/" not in name)), None)
+        if file is None:
+            what = "a shard that the index lists is missing"
+            raise FormatError(what, path=index.name, expected=" or ".join(names))
+        found.append(file)
+    return found
 
 
 def plain_file(file: StoredFile, shard: Shard, cache: ChunkCache) -> StoredFile:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from dataformats.errors import FormatError
 from dataformats.interfaces import StoredFile
@@ -57,12 +58,21 @@ class Shard:
     compression: str | None
 
 
+_READ: WeakKeyDictionary[StoredFile, list[Shard]] = WeakKeyDictionary()
+
+
 def read_index(file: StoredFile) -> list[Shard]:
-    """Return the shards of a dataset.
+    """Return the shards of a dataset. They are kept with the file: `find`, `sniff` and `open` need them.
 
     Raises:
         FormatError: The index is damaged, of another version, or of shards that are not MDS.
     """
+    if file not in _READ:
+        _READ[file] = _shards_of(file)
+    return _READ[file]
+
+
+def _shards_of(file: StoredFile) -> list[Shard]:
     try:
         content = json.loads(file.read_all(_MAX_BYTES))
         if content["version"] != 2:

@@ -128,7 +128,9 @@ class MdsReader(Reader):
             local = where.local[here]
             begin[here], end[here] = table[local], table[local + 1]
         first = _WORD * (2 + self._counts[where.file])
-        size = np.array([file.size for file in self.files], np.int64)[where.file] if n else begin
+        size = np.zeros(n, np.int64)
+        for number, here in where.groups.items():
+            size[here] = self.files[number].size
         wrong = (begin < first) | (end < begin) | (end > size)
         wrong[list(problems)] = False
         for row in np.flatnonzero(wrong).tolist():

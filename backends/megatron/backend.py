@@ -48,11 +48,13 @@ class MegatronBackend(FieldsBackend, NamedByPrefix):
     def find(self, folder: Folder) -> list[StoredFile]:
         """Return the `.bin` files beside which an `.idx` file lies."""
         names = folder.names()
-        return folder.files(self.order([name for name in names if name[:-4] + IDX in names and name.endswith(BIN)]))
+        known = frozenset(names)
+        return folder.files(self.order([name for name in names if name.endswith(BIN) and name[:-4] + IDX in known]))
 
     def order(self, names: Sequence[str]) -> list[str]:
         """Return names in natural order, without each `.idx` file whose `.bin` file is among them."""
-        return [name for name in super().order(names) if not (name.endswith(IDX) and name[:-4] + BIN in names)]
+        known = frozenset(names)
+        return [name for name in super().order(names) if not (name.endswith(IDX) and name[:-4] + BIN in known)]
 
     def open(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -103,6 +104,7 @@ class RowsReader(Reader):
         ]
         self._counts = np.array(counts, np.int64)
         self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._counts)])
+        self._firsts: list[int] = self._starts.tolist()
         self._places = {
             name: np.array([(of_file[name].first, of_file[name].step) for of_file in fields], np.int64)
             for name in self._types
@@ -116,6 +118,14 @@ class RowsReader(Reader):
     def locate(self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:
         where = split_by_file(self._starts, indices)
         return {name: Located(self._extents(name, where.file, where.local)) for name in fields}
+
+    def range_of(self, field: str, first: int, n: int) -> tuple[int, int, int] | None:
+        file = bisect_right(self._firsts, first) - 1
+        if not 0 <= file < len(self.files) or first + n > self._firsts[file + 1]:
+            return None
+        begin, step = self._places[field][file].tolist()
+        is_range = step == self._row_bytes[field]
+        return (file, begin + (first - self._firsts[file]) * step, n * step) if is_range else None
 
     def digest(self, update: Callable[[bytes], None]) -> None:
         steps = {name: places[:, 1].tolist() for name, places in self._places.items()}

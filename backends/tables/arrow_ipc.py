@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.tables.arrow_errors import damage_of
+from dataformats.backends.tables.common_spec import common_spec
 from dataformats.backends.tables.stored_types import stored_types
 from dataformats.batch import Column
 from dataformats.batch.arrow_types import arrow_schema
 from dataformats.batch.to_arrow import pyarrow, to_arrow
-from dataformats.columns.arrow_columns import column_of_arrow, spec_of_arrow
-from dataformats.errors import FormatError, SpecError
+from dataformats.columns.arrow_columns import column_of_arrow
+from dataformats.errors import FormatError
 from dataformats.interfaces import (
     BlockTable,
     FieldsBackend,
@@ -38,31 +39,31 @@ _MESSAGE = b"\xff\xff\xff\xff"  # before the length of each message of a stream
 _STATE = "state.json"  # lists the files of a dataset of Hugging Face
 _MAX_STATE_BYTES = 2**24
 _WHOLE = -1
+_MAX_SCHEMA_BYTES = 2**20
 
 
 class ArrowTable(BlockTable):
-    """The rows of Arrow IPC files that have one schema. A block is a record batch.
+    """The rows of Arrow IPC files whose columns have the same names and types. A block is a record batch.
 
     A field is optional if a row lacks it. To know that, each batch is read once; without compression on the local disk,
     only its header is.
 
     Args:
         files: The files.
+        declared: The types of the call: see `common_spec`.
     """
 
-    def __init__(self, files: Sequence[StoredFile]) -> None:
+    def __init__(self, files: Sequence[StoredFile], declared: Spec | None) -> None:
         self.files: Sequence[StoredFile] = files
         self._blocks: list[tuple[int, int]] = []  # number of the file, and where in it: see `_read`
+        self._schemas: list[Any] = []
         sizes, lacking = list[int](), set[str]()
         counts = list[int]()
         self.decoded_bytes: int = 0
         for number, file in enumerate(files):
             with damage_of(file):
                 schema, batches = _scanned(file)
-                if number == 0:
-                    self._schema = schema
-                elif not schema.equals(self._schema):
-                    raise SpecError(f"the files {files[0].name!r} and {file.name!r} have different schemas")
+                self._schemas.append(schema)
                 counts.append(0)
                 for place, rows in batches:
                     if rows.num_rows:
@@ -74,12 +75,12 @@ class ArrowTable(BlockTable):
         self.counts: NDArray[np.int64] = np.array(counts, np.int64)
         self.block_starts: NDArray[np.int64] = starts_of(sizes)
         with damage_of(files[0], "the schema"):
-            self.spec: Spec = spec_of_arrow(self._schema, lacking)
+            self.spec: Spec = common_spec(files, self._schemas, lacking, declared)
 
     def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
         number, place = self._blocks[block]
         with damage_of(self.files[number], f"record batch {block}"):
-            rows = _read(self.files[number], place, self._schema)
+            rows = _read(self.files[number], place, self._schemas[number])
             rows.validate(full=True)  # damaged offsets must not be followed
             return {name: column_of_arrow(rows.column(name), self.spec[name], name) for name in fields}
 
@@ -145,6 +146,20 @@ def _is_file(file: StoredFile) -> bool:
     return file.pread(0, len(_MAGIC)) == _MAGIC
 
 
+def _is_schema(message: bytes) -> bool:
+    """True if a message of a stream, a flatbuffer, has a schema: in the table at its root, the field 1 is 1.
+
+    Programs lay out the flatbuffer in different ways: pyarrow has the root at byte 16, and Polars at byte 8.
+    """
+    try:
+        root = int.from_bytes(message[:4], "little")
+        offsets = root - int.from_bytes(message[root : root + 4], "little", signed=True)  # a table
+        field = int.from_bytes(message[offsets + 6 : offsets + 8], "little")
+        return offsets >= 0 and field > 0 and message[root + field] == 1
+    except IndexError:
+        return False
+
+
 def _listed(state: StoredFile, names: Sequence[str]) -> list[str] | None:
     """Return the files that the state of a dataset of Hugging Face lists; `None` if a file is no such state.
 
@@ -199,12 +214,12 @@ class ArrowBackend(FieldsBackend, OptionalFields):
         if head.startswith(_MAGIC):
             is_whole = file.size > 2 * len(_MAGIC) and file.pread(file.size - len(_MAGIC), len(_MAGIC)) == _MAGIC
             return SniffResult("yes") if is_whole else SniffResult("damaged", "it does not end with ARROW1")
-        if head.startswith(_MESSAGE) and head[8:10] == b"\x10\x00":  # a flatbuffer begins
+        if head.startswith(_MESSAGE) and _is_schema(file.pread(8, min(_MAX_SCHEMA_BYTES, file.size - 8))):
             return SniffResult("yes")
         return SniffResult("no", "it begins neither with ARROW1 nor with a message of a stream")
 
     def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> ArrowTable:
-        return ArrowTable(files)
+        return ArrowTable(files, options.spec)
 
     def stored_spec(self, spec: Spec, **_: Any) -> Spec:
         return stored_types(spec)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,66 +11,110 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.tables.arrow_errors import damage_of
+from dataformats.backends.tables.common_spec import common_spec
 from dataformats.batch import Column
+from dataformats.batch.arrow_types import arrow_type
 from dataformats.batch.to_arrow import pyarrow
-from dataformats.columns.arrow_columns import column_of_arrow, spec_of_arrow
-from dataformats.errors import SpecError
+from dataformats.columns.arrow_columns import column_of_arrow
+from dataformats.errors import FormatError, Remedy
 from dataformats.interfaces import Backend, BlockTable, ReaderOptions, SniffResult, StoredFile
 from dataformats.interfaces.table import starts_of
-from dataformats.spec import Spec
+from dataformats.spec import Spec, Type
 from dataformats.storage.file_object import FileObject
 
 __all__ = ["BACKEND", "CsvBackend"]
 
 _TABS = (".tsv", ".tsv.gz")
+_MAX_NAMES_BYTES = 2**16
+_UNEVEN = re.compile(r"Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
+_DELIMITER = Remedy("If another character separates the cells, pass {delimiter}.", delimiter=...)
+_TYPES = Remedy("Pass {spec} with one type for each column.", spec=...)
 
 
 class DelimitedTable(BlockTable):
     """The rows of CSV files whose columns have the same names and types. A block is a file.
 
-    pyarrow infers the types: `int64`, `float64`, `bool`, `utf8`, and text for dates. An empty cell of a column that is
-    not text is missing.
+    pyarrow infers the types that are not declared: `int64`, `float64`, `bool`, `utf8`, and text for dates. An empty
+    cell of a column that is not text is missing.
 
     Args:
         files: The files.
+        declared: The types of columns, or of some.
+        delimiter: The character between two cells; `None`: see `_delimiter_of`.
     """
 
-    def __init__(self, files: Sequence[StoredFile]) -> None:
+    def __init__(self, files: Sequence[StoredFile], declared: Spec | None, delimiter: str | None) -> None:
         self.files: Sequence[StoredFile] = files
+        self._delimiters = [delimiter or _delimiter_of(file) for file in files]
+        self._types = _arrow_types(declared or {})
         counts, lacking = list[int](), set[str]()
+        schemas: list[Any] = []
         self.decoded_bytes: int = 0
-        schema: Any = None
-        for file in files:
-            rows = _rows(file)
-            schema = schema or rows.schema
-            if not rows.schema.equals(schema):
-                raise SpecError(f"the files {files[0].name!r} and {file.name!r} have different columns")
+        for number in range(len(files)):
+            rows = self._rows(number)
+            schemas.append(rows.schema)
             counts.append(rows.num_rows)
-            lacking |= {name for name in schema.names if rows.column(name).null_count}
+            columns = zip(rows.schema.names, rows.columns, strict=True)
+            lacking |= {name for name, column in columns if column.null_count}
             self.decoded_bytes += rows.nbytes
         self.counts: NDArray[np.int64] = np.array(counts, np.int64)
-        self._filled = [file for file, n in zip(files, counts, strict=True) if n]
+        self._filled = [number for number, n in enumerate(counts) if n]
         self.block_starts: NDArray[np.int64] = starts_of([n for n in counts if n])
-        self.spec: Spec = spec_of_arrow(schema, lacking)
+        self.spec: Spec = common_spec(files, schemas, lacking, None, _TYPES)
 
     def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
-        rows = _rows(self._filled[block])
+        rows = self._rows(self._filled[block])
         return {name: column_of_arrow(rows.column(name), self.spec[name], name) for name in fields}
 
+    def _rows(self, number: int) -> Any:
+        file, library = self.files[number], importlib.import_module("pyarrow.csv")
+        parse = library.ParseOptions(delimiter=self._delimiters[number], newlines_in_values=True)
+        convert = library.ConvertOptions(column_types=self._types)
+        try:
+            with damage_of(file):
+                rows = library.read_csv(_stream(file), parse_options=parse, convert_options=convert)
+                _ = rows.schema.names  # pyarrow decodes names when they are asked for
+                return rows
+        except FormatError as error:
+            uneven = _UNEVEN.search(str(error))  # a handler of such rows fails if they are not UTF-8
+            if uneven is None:
+                raise
+            raise FormatError(
+                f"the row {uneven[3][:80]!r} has another number of cells than the line of names",
+                path=file.name,
+                expected=int(uneven[1]),
+                found=int(uneven[2]),
+                remedy=_DELIMITER,
+            ) from error.__cause__
 
-def _rows(file: StoredFile) -> Any:
-    arrow = pyarrow()
-    library = importlib.import_module("pyarrow.csv")
-    name = file.basename.lower()
+
+def _stream(file: StoredFile) -> Any:
+    stream = FileObject(file)
+    return pyarrow().CompressedInputStream(stream, "gzip") if file.basename.lower().endswith(".gz") else stream
+
+
+def _delimiter_of(file: StoredFile) -> str:
+    """Return a tab or a comma, by the name; or a semicolon if the line of names has some and no comma.
+
+    Spreadsheets write semicolons in countries that write numbers with a comma. Read with commas, all cells of a row
+    would be one.
+    """
+    if file.basename.lower().endswith(_TABS):
+        return "\t"
     with damage_of(file):
-        stream = FileObject(file)
-        delimiter = "\t" if name.endswith(_TABS) else ","
-        rows = library.read_csv(
-            arrow.CompressedInputStream(stream, "gzip") if name.endswith(".gz") else stream,
-            parse_options=library.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        )
-        _ = rows.schema.names  # pyarrow decodes names when they are asked for
-        return rows
+        names = _stream(file).read(_MAX_NAMES_BYTES).partition(b"\n")[0]
+    return ";" if b";" in names and b"," not in names else ","
+
+
+def _arrow_types(declared: Mapping[str, Type]) -> dict[str, Any]:
+    """Return the types to read columns as: their numbers, or text for a codec to decode."""
+    arrow, found = pyarrow(), dict[str, Any]()
+    for name, kind in declared.items():
+        if kind.dtype is None:
+            found[name] = arrow.binary() if kind.codec == "bytes" else arrow.string()
+        elif not kind.dims and kind.dtype.kind in "biuf" and kind.dtype.itemsize <= 8:
+            found[name] = arrow_type(kind)
+    return found
 
 
 class CsvBackend(Backend):
@@ -88,8 +133,19 @@ class CsvBackend(Backend):
         is_text = head.startswith(b"\x1f\x8b") if file.basename.lower().endswith(".gz") else b"\x00" not in head
         return SniffResult("yes") if is_text else SniffResult("no", "it is not text")
 
-    def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> DelimitedTable:
-        return DelimitedTable(files)
+    def open(
+        self, files: Sequence[StoredFile], options: ReaderOptions, *, delimiter: str | None = None, **_: Any
+    ) -> DelimitedTable:
+        """Return a table.
+
+        Args:
+            files: The files.
+            options: The options of `open`.
+            delimiter: The character between two cells. `None`: a tab in `.tsv`; else a comma, or a semicolon if the
+                line of names has semicolons and no comma.
+            **_: Empty.
+        """
+        return DelimitedTable(files, options.spec, delimiter)
 
 
 BACKEND = CsvBackend()

@@ -16,7 +16,7 @@ from dataformats.interfaces import Extents, StoredFile
 __all__ = ["Hdf5Rows", "stored_rows"]
 
 StoredRows = tuple[FixedRows, int, NDArray[np.int64]]
-"""Rows from byte 0 on, the rows of a chunk, and int64[n_chunks], how far behind that the rows of each chunk lie."""
+"""Rows one behind another, the rows of a chunk, and int64[n_chunks], how far behind that the rows of each chunk lie."""
 
 
 class Hdf5Rows(RowsReader):
@@ -27,13 +27,18 @@ class Hdf5Rows(RowsReader):
         self._chunks: dict[str, tuple[NDArray[np.int64], ...]] = {}
         for name in fields[0]:
             _, chunk_rows, shifts = zip(*(of_file[name] for of_file in fields), strict=True)
-            starts = np.cumsum([0, *map(len, shifts)])
-            self._chunks[name] = np.array(chunk_rows), starts, np.concatenate(shifts)
+            starts, moved = np.cumsum([0, *map(len, shifts)]), np.concatenate(shifts)
+            if moved.any():
+                self._chunks[name] = np.array(chunk_rows), starts, moved
+
+    def range_of(self, field: str, first: int, n: int) -> tuple[int, int, int] | None:
+        return None if field in self._chunks else super().range_of(field, first, n)
 
     def _extents(self, name: str, file: NDArray[np.int32], local: NDArray[np.int64]) -> Extents:
         extents = super()._extents(name, file, local)
-        chunk_rows, starts, shifts = self._chunks[name]
-        extents.offset[:] += shifts[starts[file] + local // chunk_rows[file]]
+        if name in self._chunks:
+            chunk_rows, starts, shifts = self._chunks[name]
+            extents.offset[:] += shifts[starts[file] + local // chunk_rows[file]]
         return extents
 
 
@@ -46,15 +51,16 @@ def stored_rows(field: Hdf5Field, file: StoredFile) -> StoredRows | None:
         dtype, place = dtype.fields[member][:2]
         first += place
     has_rows = field.type.dtype is not None and field.type.fixed and field.row_bytes and not (field.members and dims)
-    if not (is_plain and has_rows) or dtype.base != dtype.base.newbyteorder("<") or dataset.file.userblock_size:
+    if not (is_plain and has_rows) or dtype.base != dtype.base.newbyteorder("<"):
         return None
     step, chunk_rows = dataset.dtype.itemsize * math.prod(dims), (dataset.chunks or dataset.shape)[0]
     found: dict[int, int] = {}
     if dataset.chunks is None and dataset.id.get_storage_size() == len(dataset) * step:
         found = {} if dataset.id.get_offset() is None else {0: dataset.id.get_offset()}
-    elif dataset.chunks is not None and dataset.chunks[1:] == dims and file.local is not None:
+    elif dataset.chunks and dataset.chunks[1:] == dims and file.local and not dataset.file.userblock_size:
         dataset.id.chunk_iter(lambda chunk: found.update({chunk.chunk_offset[0] // chunk_rows: chunk.byte_offset}))
     if not found or len(found) != -(-len(dataset) // chunk_rows) or max(found) >= len(found):
         return None  # some chunks have only the fill value
     shifts = np.array([found[chunk] - chunk * chunk_rows * step for chunk in range(len(found))], np.int64)
-    return FixedRows(field.type, field.row_bytes, first, step, len(dataset)), chunk_rows, shifts
+    rows = FixedRows(field.type, field.row_bytes, first + int(shifts[0]), step, len(dataset))
+    return rows, chunk_rows, shifts - shifts[0]

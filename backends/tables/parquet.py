@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.tables.arrow_errors import damage_of
+from dataformats.backends.tables.common_spec import common_spec
 from dataformats.backends.tables.parquet_footer import MAGIC, RowGroup, read_footer, row_groups
 from dataformats.backends.tables.stored_types import stored_types
 from dataformats.batch import Column
 from dataformats.batch.arrow_types import arrow_schema
 from dataformats.batch.to_arrow import pyarrow, to_arrow
-from dataformats.columns.arrow_columns import column_of_arrow, spec_of_arrow
-from dataformats.errors import SpecError
+from dataformats.columns.arrow_columns import column_of_arrow
 from dataformats.interfaces import BlockTable, FieldsBackend, OptionalFields, ReaderOptions, SniffResult, StoredFile
 from dataformats.interfaces.table import starts_of
 from dataformats.spec import Spec
@@ -29,22 +29,20 @@ __all__ = ["BACKEND", "ParquetBackend"]
 
 
 class ParquetTable(BlockTable):
-    """The rows of Parquet files that have one schema. A field is optional if a row may lack it.
+    """The rows of Parquet files whose columns have the same names and types. A field is optional if a row may lack it.
 
     Args:
         files: The files.
         verify_checksums: True verifies the checksums of pages that have one.
+        declared: The types of the call: see `common_spec`.
     """
 
-    def __init__(self, files: Sequence[StoredFile], verify_checksums: bool) -> None:
+    def __init__(self, files: Sequence[StoredFile], verify_checksums: bool, declared: Spec | None) -> None:
         self.files: Sequence[StoredFile] = files
         self._verify = verify_checksums
         opened = concurrent_map(_opened, files, local=all(file.local is not None for file in files))
         self._footers = [footer for footer, _ in opened]
-        schema = self._footers[0].schema.to_arrow_schema()
-        for file, footer in zip(files[1:], self._footers[1:], strict=True):
-            if not footer.schema.to_arrow_schema().equals(schema):
-                raise SpecError(f"the files {files[0].name!r} and {file.name!r} have different schemas")
+        schemas = [footer.schema.to_arrow_schema() for footer in self._footers]
         groups = [
             (number, place, group)
             for number, (_, found) in enumerate(opened)
@@ -57,10 +55,10 @@ class ParquetTable(BlockTable):
             [sum(group.n_records for group in found) for _, found in opened], np.int64
         )
         self.decoded_bytes: int = sum(group.n_bytes for _, _, group in groups)
-        lacking = {field.name for field in schema if field.nullable}
+        lacking = {field.name for schema in schemas for field in schema if field.nullable}
         full = frozenset(lacking).intersection(*(group.full for _, _, group in groups))
         with damage_of(files[0], "the schema"):
-            self.spec: Spec = spec_of_arrow(schema, lacking - full)
+            self.spec: Spec = common_spec(files, schemas, lacking - full, declared)
 
     def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
         number, place = self._groups[block]
@@ -126,7 +124,7 @@ class ParquetBackend(FieldsBackend, OptionalFields):
         return SniffResult("yes")
 
     def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> ParquetTable:
-        return ParquetTable(files, options.verify_checksums)
+        return ParquetTable(files, options.verify_checksums, options.spec)
 
     def stored_spec(self, spec: Spec, **_: Any) -> Spec:
         return stored_types(spec)

@@ -58,6 +58,7 @@ class ZarrTable(BlockTable):
             spec = Spec({name: _type_of(array, name) for name, array in arrays.items()})
             if number == 0:
                 self.spec: Spec = spec
+                self.single = any(not array.path for array in arrays.values())  # the root is an array
             elif spec != self.spec:
                 raise SpecError(f"the groups {roots[0].name!r} and {root.name!r} have different arrays")
             n = same_length({name: array.shape[0] for name, array in arrays.items()}, root)

@@ -37,7 +37,7 @@ class TokensBackend(Backend):
 
     def find(self, folder: Folder) -> list[StoredFile]:
         """Return the files with such names; a file with an `.idx` file beside it is Megatron's."""
-        names = folder.names()
+        names = frozenset(folder.names())
         found = [name for name in names if self.matches_name(name) and name[:-4] + ".idx" not in names]
         return folder.files(self.order(found))
 
@@ -82,7 +82,7 @@ class TokensBackend(Backend):
         streams = [_stream(file, given) for file in files]
         if window is None:
             what = "the files have tokens one behind another, and no documents"
-            raise SpecError(what, remedy=Remedy("Pass {window}, the number of tokens of a record.", window=...))
+            raise SpecError(what, remedy=Remedy("Pass {window}, or another number of tokens of a record.", window=1024))
         return WindowReader(files, streams, window, stride)
 
 
@@ -111,7 +111,7 @@ def _stream(file: StoredFile, given: np.dtype[Any] | None) -> TokenStream:
 def _plain_stream(file: StoredFile, dtype: np.dtype[Any] | None) -> TokenStream:
     if dtype is None:
         what = f"{file.name!r} has no header with the dtype of its tokens"
-        raise SpecError(what, remedy=Remedy("Pass {dtype}, which is uint16 in files of nanoGPT.", dtype="uint16"))
+        raise SpecError(what, remedy=Remedy("Pass {dtype} for files of nanoGPT.", dtype="uint16"))
     if file.size % dtype.itemsize:
         what = f"the file does not have a whole number of {dtype.name} tokens"
         raise TruncatedError(what, path=file.name, found=f"{file.size} bytes")

@@ -70,7 +70,7 @@ def members(file: StoredFile) -> Generator[Member, None, tuple[int, bool]]:
         FormatError: The file cannot be read on.
     """
     headers = HeaderWindows(file)
-    at, start, extended = 0, 0, dict[bytes, tuple[bytes, int]]()
+    at, start, end, extended = 0, 0, 0, dict[bytes, tuple[bytes, int]]()
     while len(head := headers.read(at, BLOCK)) == BLOCK and head != _ZEROS:
         if not header_is_sound(head):
             remedy = "The next header cannot be found"
@@ -84,7 +84,7 @@ def members(file: StoredFile) -> Generator[Member, None, tuple[int, bool]]:
                 what, expected = "an extended header is too long", f"at most {_MOST_NAME} bytes"
                 raise FormatError(what, path=file.name, offset_bytes=at, expected=expected, found=size)
             extended |= _long_name(headers, data, size) if kind == b"L" else _pax(headers.read(data, size), data, file)
-            at = data + padded(size)
+            at, end = data + padded(size), data + size
             continue
         while kind == _GNU_SPARSE and head[482 if data == at + BLOCK else 504 :][:1] == b"\1":
             head, data = headers.read(data, BLOCK), data + BLOCK
@@ -94,8 +94,12 @@ def members(file: StoredFile) -> Generator[Member, None, tuple[int, bool]]:
             yield Member(name, name_at, start, data, size, kind == _GNU_SPARSE or b"sparse" in extended)
         if kind not in b"gK":
             extended = {}
-        at = data + (0 if kind in _NO_DATA else padded(size))
+        stored = 0 if kind in _NO_DATA else size
+        at, end = data + padded(stored), data + stored
         start = start if extended else at
+    if not head and end <= file.size < at:
+        what, expected = "the file ends behind the data of a member", f"{at - end} bytes that fill a block"
+        raise TruncatedError(what, path=file.name, offset_bytes=end, expected=expected, found=file.size - end)
     return start, _is_complete(file, headers, at, head, is_pending=bool(extended))
 
 

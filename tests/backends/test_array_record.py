@@ -104,6 +104,14 @@ def damaged(path: Path, at: int, data: bytes) -> Path:
     return path
 
 
+def test_impossible_size_is_damage(tmp_path: Path) -> None:
+    """The file is of a fuzzer. The library has no message of its own for the size."""
+    src = dataformats.open(golden(tmp_path, "too_large_size"), payload="bytes")
+    with pytest.raises(CorruptRecordError, match="the chunk of the record cannot be read"):
+        src[19]
+    assert list(src.read(range(20), on_corrupt="omit").failed) == list(range(20))
+
+
 def test_damaged_chunk_fails_its_records_only(tmp_path: Path) -> None:
     path = golden(tmp_path, "plain")
     at = path.read_bytes().index(record(5))

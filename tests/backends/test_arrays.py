@@ -136,7 +136,7 @@ def test_types_of_hdf5(name: str) -> None:
     assert not {"mean", "alias"} & set(source.spec)
 
 
-def write_hdf5(path: Path, n: int, chunk: int | None, **options: Any) -> dict[str, Any]:
+def write_hdf5(path: Path, n: int, chunk: int | None, user_block: int = 0) -> dict[str, Any]:
     """Write datasets of several types, and return their values."""
     import h5py
 
@@ -144,10 +144,10 @@ def write_hdf5(path: Path, n: int, chunk: int | None, **options: Any) -> dict[st
     pair["x"], pair["box"] = np.arange(n) / 4, np.arange(6 * n).reshape(n, 2, 3)
     image = np.arange(12 * n, dtype=np.uint8).reshape(n, 2, 2, 3)
     values = {"image": image, "label": np.arange(n), "even": np.arange(n) % 2 == 0, "pair": pair}
-    with h5py.File(path, "w") as file:
+    with h5py.File(path, "w", userblock_size=user_block) as file:
         for name, array in values.items():
             chunks = None if chunk is None else (chunk, *array.shape[1:])
-            file.create_dataset(name, data=array, chunks=chunks, **options)
+            file.create_dataset(name, data=array, chunks=chunks)
     return {
         "image": image,
         "label": values["label"],
@@ -157,10 +157,10 @@ def write_hdf5(path: Path, n: int, chunk: int | None, **options: Any) -> dict[st
     }
 
 
-@pytest.mark.parametrize("chunk", [None, 7, 25])
-def test_hdf5_rows_are_read_in_place(chunk: int | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("chunk", "user_block"), [(None, 0), (7, 0), (25, 0), (None, 512)])
+def test_hdf5_rows_are_read_in_place(chunk: int | None, user_block: int, tmp_path: Path) -> None:
     pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
-    columns = [write_hdf5(tmp_path / f"{number}.h5", n, chunk) for number, n in enumerate((25, 40))]
+    columns = [write_hdf5(tmp_path / f"{number}.h5", n, chunk, user_block) for number, n in enumerate((25, 40))]
     expected = {name: np.concatenate([one[name] for one in columns]) for name in columns[0]}
     source = dataformats.open(tmp_path)
     assert source.block_starts is None  # a table of h5py has blocks
@@ -168,6 +168,9 @@ def test_hdf5_rows_are_read_in_place(chunk: int | None, tmp_path: Path) -> None:
         for again in (source, pickle.loads(pickle.dumps(source))):
             batch = again.read(order)
             assert all(np.array_equal(batch[name], values[order]) for name, values in expected.items())
+    for first, stop in ((0, 25), (3, 18), (20, 30), (25, 65), (64, 65)):  # one read each, if no file or chunk ends
+        batch = source.read(range(first, stop), ["image", "label", "even"])
+        assert all(np.array_equal(batch[name], expected[name][first:stop]) for name in batch.keys())  # noqa: SIM118
     assert dataformats.open(tmp_path, fields="label", io="mmap").read([64, 0])["label"].tolist() == [39, 0]
     assert dataformats.verify(tmp_path).ok
 
@@ -369,6 +372,13 @@ def test_types_of_zarr(version: int) -> None:
     assert str(source.spec["numbers/f2"]) == "float16"
     for name in source.spec:
         assert [plain(value) for value in columns[name]] == group[name][:][order].tolist(), name
+
+
+def test_rows_of_one_array_are_copied(tmp_path: Path) -> None:
+    pytest.importorskip("zarr", reason="the extra zarr is not installed")
+    dataformats.convert(GOLDEN / "zarr" / "array.zarr", tmp_path / "x.tfrecord")
+    copy = dataformats.open(tmp_path / "x.tfrecord")
+    assert (copy.payload, len(copy), copy[19].tolist()) == ("npy", 20, [57, 58, 59])
 
 
 def test_arrays_and_shards_of_zarr() -> None:

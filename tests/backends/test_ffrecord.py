@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dataformats
-from dataformats import inspecting
 from dataformats.backends.ffrecord import BACKEND
 from dataformats.backends.ffrecord import reader as ffrecord_reader
 from dataformats.backends.ffrecord.layout import build_header
@@ -481,7 +480,7 @@ def test_verify_looks_at_each_file(large: Path, monkeypatch: pytest.MonkeyPatch)
     expected = [("2.ffr", "ChecksumError"), ("3.ffr", "ChecksumError")]
     for most, header_findings in ((0, 5), (20, 1)):
         monkeypatch.setattr(ffrecord_reader, "_VERIFIED_AT_OPEN", most)
-        findings = inspecting.verify(large, format="ffrecord").findings
+        findings = dataformats.verify(large, format="ffrecord").findings
         found = [(Path(finding.path or "").name, finding.kind) for finding in findings]
         assert found == expected[:1] * header_findings + expected[1:]
 

@@ -112,6 +112,24 @@ def test_other_datasets_come_first(tmp_path: Path) -> None:
     assert dataformats.open(tmp_path / "data" / "train", format="images").format == "images"
 
 
+def test_a_table_beside_folders_of_labels_is_ambiguous(tmp_path: Path) -> None:
+    folder = write_images(tmp_path / "photos")
+    (folder / "labels.csv").write_text("name,label\n0.png,3\n")
+    with pytest.raises(FormatError, match=r"several formats: found csv: .*; images: ") as raised:
+        dataformats.open(folder)
+    assert "format='images'" in str(raised.value)
+    assert len(dataformats.open(folder, format="csv")) == 1
+    assert dataformats.info(folder, format="images").notes == ()
+
+
+def test_a_table_beside_one_folder_of_images_comes_first(tmp_path: Path) -> None:
+    for split in ("train2017", "val2017"):
+        (tmp_path / "images" / split).mkdir(parents=True)
+        (tmp_path / "images" / split / "0.png").write_bytes(encoded(0))
+    (tmp_path / "train.jsonl").write_text('{"image": "images/train2017/0.png"}\n')
+    assert dataformats.open(tmp_path).format == "jsonl"
+
+
 @pytest.mark.parametrize("fields", [["image", "path"], ["image", "label_name"], ["image", "label"], ["image"]])
 def test_written_folders(fields: list[str], tmp_path: Path) -> None:
     source = dataformats.open(write_images(tmp_path / "photos"))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import random
 import shutil
+from collections import Counter
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
@@ -17,6 +19,7 @@ import pytest
 
 import dataformats
 from dataformats import FormatError, SpecError
+from dataformats.backends.mds import index_file
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 MDS, LITDATA = GOLDEN / "mds", GOLDEN / "litdata"
@@ -231,6 +234,27 @@ def test_mutants_raise_only_errors_of_the_package(folder: Path, first: str, tmp_
     assert n_refused > 100
 
 
+@pytest.mark.parametrize("path", ["", "index.json", "*.mds"])
+def test_index_of_many_shards_is_read_once(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with dataformats.create(tmp_path / "x", "mds", spec={"n": "int64"}, size_limit=400) as writer:
+        writer.extend({"n": n} for n in range(200))
+    read, listed = index_file._shards_of, os.scandir
+    calls = Counter[str]()
+    monkeypatch.setattr(index_file, "_shards_of", lambda file: (calls.update(["read"]), read(file))[1])
+    monkeypatch.setattr(os, "scandir", lambda folder: (calls.update(["list"]), listed(folder))[1])
+    source = dataformats.open(tmp_path / "x" / path)
+    assert len(source.paths) > 9
+    assert [record["n"] for record in source] == [*range(200)]
+    assert calls["read"] <= 2
+    assert calls["list"] <= 4
+
+
+def test_dataset_without_shards(tmp_path: Path) -> None:
+    (tmp_path / "index.json").write_text('{"shards": [], "version": 2}')
+    source = dataformats.open(tmp_path)
+    assert (len(source), dict(source.spec), dict(source.read([]).columns)) == (0, {}, {})
+
+
 # ---- litdata
 
 
@@ -283,6 +307,28 @@ def test_litdata_trees_and_tokens() -> None:
     tokens = dataformats.open(LITDATA / "tokens").read(range(7))["value"]
     for index in range(7):
         np.testing.assert_array_equal(tokens[index], np.arange(index * 10, index * 10 + 10 + index))
+
+
+def test_litdata_rows_of_arrow(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    src = dataformats.open(LITDATA / "arrow")
+    assert (src.format, len(src), str(src.spec["tags"])) == ("litdata", 300, "utf8[]")
+    for index in (0, 255, 256, 289, 290, 299):  # the first and last ones of record batches and chunks
+        rest = {} if index % 5 == 0 else {"more": index}
+        tags = [str(number) for number in range(index % 3)]
+        assert src[index] == {"text": "añ" * (index % 4), "n": index, "score": index / 3, "tags": tags} | rest
+    assert dataformats.verify(LITDATA / "arrow").ok
+    shutil.copytree(LITDATA / "arrow", tmp_path / "x")
+    chunk, index_file = tmp_path / "x" / "chunk-0-1.bin", tmp_path / "x" / "index.json"
+    content = chunk.read_bytes()
+    for damaged in (content[:-1], content[-12:], content[:-12] + b"\xff" * 4 + content[-8:], content[:8]):
+        chunk.write_bytes(damaged)
+        with pytest.raises(FormatError, match=r"chunk-0-1\.bin'.*Arrow rows of the chunk are damaged"):
+            dataformats.open(tmp_path / "x")
+    chunk.write_bytes(content)
+    index_file.write_text(index_file.read_text().replace('"chunk_size": 10', '"chunk_size": 11'))
+    with pytest.raises(FormatError, match="as many rows as the index says: expected 11, found 10"):
+        dataformats.open(tmp_path / "x")
 
 
 def test_unread_litdata_is_refused(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import struct
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import dataformats
 from dataformats.backends.megatron import BACKEND
 from dataformats.backends.megatron.writer import MegatronWriter
 from dataformats.errors import FormatError, SpecError, TruncatedError
-from dataformats.inspecting import verify
+from dataformats.inspecting.verification import verify
 from dataformats.spec import Spec
+from dataformats.storage import atomic
 from tests.golden.megatron.make import DTYPES, document, sentence_lengths
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "megatron"
@@ -252,6 +254,26 @@ def test_resume_refuses_another_dtype(tmp_path: Path) -> None:
     unfinished(tmp_path).suspend()
     with pytest.raises(SpecError, match="expected uint16 tokens, found int32"):
         MegatronWriter(tmp_path / "x", "int32", "x.bin", resume=True)
+
+
+def test_killed_replacement_keeps_the_old_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next writer moves the files back where they were."""
+    path = tmp_path / "x.bin"
+    arguments: dict[str, Any] = {"spec": {"tokens": "int32[]"}, "overwrite": True, "resume": True}
+
+    def kill(moves: Any, new: Path) -> None:
+        moves[0][0].rename(moves[0][1])
+        raise KeyboardInterrupt
+
+    for n in (1, 2):
+        with monkeypatch.context() as patched, suppress(KeyboardInterrupt):
+            if n == 2:
+                patched.setattr(atomic, "rename_all", kill)
+            with dataformats.create(path, "megatron", **arguments) as writer:
+                writer.extend([{"tokens": [n]}] * n)
+    assert not path.exists()
+    dataformats.create(path, "megatron", **arguments).abort()
+    assert [record["tokens"].tolist() for record in dataformats.open(path)] == [[1]]
 
 
 def test_shards_are_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import dataformats
 from dataformats.errors import FormatError, SpecError, TruncatedError
-from dataformats.inspecting import verify
+from dataformats.inspecting.verification import verify
 from tests.golden.npy.make import ARRAYS, REFUSED
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "npy"

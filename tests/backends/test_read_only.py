@@ -14,7 +14,7 @@ import pytest
 
 import dataformats
 from dataformats.errors import DataFormatsError, SpecError
-from dataformats.inspecting import verify
+from dataformats.inspecting.verification import verify
 from dataformats.interfaces import BlobBackend, FieldsBackend
 from dataformats.registry import backends
 from dataformats.testing.records import is_same_value

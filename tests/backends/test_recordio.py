@@ -12,7 +12,7 @@ import pytest
 import dataformats
 from dataformats.backends.recordio import reader as reader_module
 from dataformats.errors import FormatError, SpecError, TruncatedError
-from dataformats.inspecting import verify
+from dataformats.inspecting.verification import verify
 from tests.golden.recordio.make import data, labels, plain
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "recordio"

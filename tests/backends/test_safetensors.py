@@ -9,7 +9,7 @@ import pytest
 
 import dataformats
 from dataformats.errors import FormatError, TruncatedError
-from dataformats.inspecting import verify
+from dataformats.inspecting.verification import verify
 from tests.golden.safetensors.make import TENSORS
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "safetensors"

@@ -71,6 +71,13 @@ def test_golden_folder_of_hugging_face() -> None:
     assert source.read([24, 0])["label"].tolist() == [24, 0]
 
 
+def test_stream_of_polars() -> None:
+    """Its messages have another layout than those of pyarrow."""
+    pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    source = dataformats.open(GOLDEN / "arrow" / "polars.arrow")
+    assert list(source) == [{"n": 1, "text": "a"}, {"text": "é"}, {"n": 3, "text": ""}]
+
+
 def rows() -> list[dict[str, Any]]:
     return [
         {"n": i, "text": f"é{i}", "maybe": i if i % 3 else None, "doc": {"a": [i]}, "seq": [i, 1]} for i in range(N)
@@ -136,6 +143,49 @@ def test_csv(tmp_path: Path) -> None:
     assert list(dataformats.open(tmp_path / "y.tsv")) == [{"name": "tab", "n": 3}]
 
 
+def test_declared_types_of_csv(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    (tmp_path / "0.csv").write_text("zip,x,tags\n00123,1,[1]\n", "utf-8")
+    (tmp_path / "1.csv").write_text("zip,x,tags\n04567,0.5,[]\n", "utf-8")
+    with pytest.raises(SpecError, match=r"'x': expected int64 as in .*0.csv.* Pass spec="):
+        dataformats.open(tmp_path)
+    source = dataformats.open(tmp_path, spec={"zip": "utf8", "x": "float32", "tags": "json"})
+    expected = [{"zip": "00123", "x": 1.0, "tags": [1]}, {"zip": "04567", "x": 0.5, "tags": []}]
+    assert list(source) == list(pickle.loads(pickle.dumps(source))) == expected
+
+
+def test_delimiters_of_csv(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    path = tmp_path / "x.csv"
+    path.write_text("a;b\n1;2,5\n", "utf-8")
+    assert dataformats.open(path)[0] == {"a": 1, "b": "2,5"}
+    path.write_text("a|b;c\n1|2\n", "utf-8")
+    assert dataformats.open(path, delimiter="|")[0] == {"a": 1, "b;c": 2}
+    path.write_bytes(b"# b\n\xe4,b\n")
+    with pytest.raises(FormatError, match=r",b' .*: expected 1, found 2. .* delimiter="):
+        dataformats.open(path)
+
+
+def test_csv_columns_of_one_name(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    (tmp_path / "x.csv").write_text("a,a\n1,2\n", "utf-8")
+    with pytest.raises(SpecError, match="expected one column of this name"):
+        dataformats.open(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_records_of_one_column_named_value(suffix: str, tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    path = tmp_path / f"x.{suffix}"
+    if suffix == "csv":
+        path.write_text("value\n1\n2\n", "utf-8")
+    else:
+        write_parquet(path, arrow.table({"value": [1, 2]}))
+    dataformats.convert(path, tmp_path / "copy.parquet")
+    for source in (dataformats.open(path), dataformats.open(tmp_path / "copy.parquet")):
+        assert list(source) == list(source.read([0, 1])) == [{"value": 1}, {"value": 2}]
+
+
 def test_text_and_bytes_take_the_types_of_the_new_data(table: Any, tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
     image = {"bytes": png(1), "path": None}
@@ -165,6 +215,29 @@ def test_lists_of_text_are_copied(out: str, workers: int, tmp_path: Path) -> Non
     assert dataformats.verify(tmp_path / out, against=tmp_path / "x.parquet").ok
 
 
+@pytest.mark.parametrize("name", ["x.parquet", "x.arrow"])
+@pytest.mark.parametrize("values", [[["a", None], [], None], [[1, None], [2], None]])
+def test_nulls_in_lists(name: str, values: list[Any], tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    TABLES[name](tmp_path / name, arrow.table({"list": values}))
+    with pytest.raises(SpecError, match=r"found null\. .* pass spec=.*'list': 'json\?'"):
+        dataformats.open(tmp_path / name)[0]
+    source = dataformats.open(tmp_path / name, spec={"list": "json?"})
+    for one in (source, pickle.loads(pickle.dumps(source))):
+        assert [record.get("list") for record in one] == values
+
+
+def test_maps_are_equal_to_their_copies(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    pairs = arrow.array([[("a", 1)], []], arrow.map_(arrow.string(), arrow.int64()))
+    write_parquet(
+        tmp_path / "x.parquet", arrow.table({"map": pairs, "in": arrow.StructArray.from_arrays([pairs], ["m"])})
+    )
+    assert dataformats.open(tmp_path / "x.parquet")[0] == {"map": [["a", 1]], "in": {"m": [["a", 1]]}}
+    dataformats.convert(tmp_path / "x.parquet", tmp_path / "y.ffr")
+    assert dataformats.verify(tmp_path / "y.ffr", against=tmp_path / "x.parquet").ok
+
+
 def test_missing_lists_of_text(tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
     path, spec = tmp_path / "x.parquet", {"words": "utf8[]"}
@@ -190,7 +263,28 @@ def test_several_tables_are_one_dataset(table: Any, tmp_path: Path) -> None:
         assert len(dataformats.open(path)) == 3 * N
     assert dataformats.open(tmp_path).origin(2 * N) == (str(tmp_path / "part-2.parquet"), 2 * N)
     write_parquet(tmp_path / "part-3.parquet", table.select(["n"]))
-    with pytest.raises(SpecError, match="different schemas"):
+    with pytest.raises(SpecError, match=r"'text': expected utf8\? as in .*part-0.*, found no such column in .*part-3"):
+        dataformats.open(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.arrow"])
+def test_files_of_several_schemas(name: str, tmp_path: Path) -> None:
+    """pandas writes nulls for a column without values, Polars large strings, and each may order the columns."""
+    arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    tables = [
+        arrow.table({"n": [1], "text": arrow.array(["a"]), "maybe": arrow.nulls(1)}),
+        arrow.table({"text": arrow.array(["b"], arrow.large_string()), "maybe": [[2]], "n": [2]}),
+        arrow.table({"n": [3], "text": arrow.array(["c"]).dictionary_encode(), "maybe": arrow.nulls(1)}),
+    ]
+    for number, one in enumerate(tables):
+        TABLES[name](tmp_path / f"{number}-{name}", one)
+    source = dataformats.open(tmp_path)
+    assert source.spec.to_json() == {"n": "int64", "text": "utf8", "maybe": "int64[]?"}
+    expected = [{"n": 1, "text": "a"}, {"n": 2, "text": "b", "maybe": [2]}, {"n": 3, "text": "c"}]
+    assert [_plain(record) for record in source] == expected
+    assert source.read([2, 1, 0])["n"].tolist() == [3, 2, 1]
+    TABLES[name](tmp_path / f"3-{name}", arrow.table({"n": [0.5], "text": ["d"], "maybe": [[2]]}))
+    with pytest.raises(SpecError, match=r"'n': expected int64 as in .*0-x.*, found float64 in .*3-x"):
         dataformats.open(tmp_path)
 
 

@@ -114,6 +114,23 @@ def test_damage_is_a_problem_of_its_record(name: str) -> None:
     assert all(text in found[i] for i, text in DAMAGED[name].items()), found
 
 
+def test_a_cut_behind_the_data_of_a_member(tmp_path: Path) -> None:
+    path = tmp_path / "x.tar"
+    with tarfile.open(path, "w") as archive:
+        for name in ("a.txt", "b.txt"):
+            archive.addfile(tarfile.TarInfo(name))
+            member = tarfile.TarInfo(name.replace("txt", "bin"))
+            member.size = 3
+            archive.addfile(member, io.BytesIO(b"one"))
+    whole = path.read_bytes()
+    for size in range(1024 + 4, 1024 + 512, 100):
+        path.write_bytes(whole[:size])
+        source = dataformats.open(path)
+        assert source.read([0, 1], on_corrupt="omit").indices.tolist() == [0]
+        with pytest.raises(TruncatedError, match="behind the data of a member"):
+            source[1]
+
+
 @pytest.mark.parametrize("name", ["first_header", "huge_size"])
 def test_a_damaged_first_header_is_an_error_of_the_file(name: str) -> None:
     with pytest.raises(FormatError, match=name):

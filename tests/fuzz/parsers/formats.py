@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gzip
 import importlib
 import itertools
 import json
@@ -17,11 +18,13 @@ from typing import Any
 import numpy as np
 
 import dataformats
+from dataformats.backends.array_record.library import BLOCK_BYTES
 from dataformats.backends.ffrecord import layout as ffrecord_layout
 from dataformats.backends.ffrecord import table_index
 from dataformats.backends.granular import row_index
 from dataformats.backends.granular.folder import dataset_files
 from dataformats.backends.syrah import reader as syrah_reader
+from dataformats.backends.webdataset import members as tar
 from dataformats.codecs.features import spec_columns
 from dataformats.errors import FormatError
 from dataformats.interfaces import Reader
@@ -29,7 +32,6 @@ from dataformats.reading import detection
 from dataformats.reading.dataset_schema import declared_schema
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import OpenArguments
-from dataformats.registry import backends
 from dataformats.storage.compressed import decompressor, seekable_gzip
 from tests.cases import GOLDEN
 from tests.fuzz.parsers.engine import Files, Target
@@ -55,9 +57,7 @@ def _read_source(source: FileSource, iterate: bool) -> None:
 
 def _opened(format: str, files: Files, **options: Any) -> FileSource:
     arguments = OpenArguments(path=None, format=format, index="beside", **options)
-    backend = backends.get(format)
-    folder = HeldFolder(files)
-    entries = [folder.file(name) for name in folder.names()]
+    backend, (entries,) = detection.choose_files([HeldFolder(files)], format)
     reader = backend.open(entries, arguments)
     assert isinstance(reader, Reader)
     return FileSource(arguments, backend, reader, declared_schema(arguments, format, {}))
@@ -79,6 +79,37 @@ def _golden(format: str, suffix: str, most: int = 4096) -> list[Files]:
 def _renamed(name: str, seeds: Callable[[], Sequence[Files]]) -> Callable[[], Sequence[Files]]:
     """Return seeds of one file each, all called `name`: pieces of one fit into another."""
     return lambda: [{name: content} for files in seeds() for content in files.values()]
+
+
+def _array_record(files: Files) -> None:
+    """Read a file of two blocks: the last one begins with the postscript, and zeros fill the gaps."""
+    front, back = (files[part].ljust(BLOCK_BYTES, b"\0") for part in ("front", "back"))
+    _reader("array_record")({"x.array_record": front + back})
+
+
+def _array_record_seeds() -> list[Files]:
+    contents = [gzip.decompress(path.read_bytes()) for path in sorted((GOLDEN / "array_record").glob("*.gz"))]
+    return [{"front": one[:BLOCK_BYTES].rstrip(b"\0"), "back": one[BLOCK_BYTES:].rstrip(b"\0")} for one in contents]
+
+
+def _megatron_seeds() -> list[Files]:
+    paths = [path for path in sorted((GOLDEN / "megatron").glob("*.bin")) if path.stem != "modes"]
+    return [{"x.bin": path.read_bytes(), "x.idx": path.with_suffix(".idx").read_bytes()} for path in paths]
+
+
+def _mds_seeds() -> list[Files]:
+    folders = [GOLDEN / "mds" / name for name in ("types", "plain", "one_variable", "zstd", "gz")]
+    return [{path.name: path.read_bytes() for path in sorted(folder.iterdir())} for folder in folders]
+
+
+def _sealed_tar(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:
+    """Return a changed tar file in which headers have the right checksum."""
+    found = bytearray(change_bytes(random, data, others))
+    for at in range(0, len(found) - tar.BLOCK + 1, tar.BLOCK):
+        head = found[at : at + tar.BLOCK]
+        if head[257:262] == b"ustar" or random.random() < 0.05:
+            found[at + 148 : at + 156] = b"%06o\0 " % tar.checksum(bytes(head))
+    return bytes(found)
 
 
 def _sealed_header(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:
@@ -246,5 +277,30 @@ TARGETS: Sequence[Target] = (
         "open_gzip", _reader("tfrecord"), _gzip_seeds, (decompressor, seekable_gzip, *_modules("tfrecord.compression"))
     ),
     Target("open_ofrecord", _reader("ofrecord"), _ofrecord_seeds, _modules("framed.frame_scanner", "ofrecord.layout")),
+    Target(
+        "open_webdataset",
+        _reader("webdataset"),
+        _renamed("x.tar", lambda: _golden("webdataset", ".tar", 2**15)),
+        _modules("webdataset.members", "webdataset.samples", "webdataset.reader"),
+        {"": (change_bytes, _sealed_tar)},
+    ),
+    Target(
+        "open_mds",
+        _reader("mds"),
+        _mds_seeds,
+        _modules("mds.index_file", "mds.files", "mds.reader", "mds.backend"),
+        _JSON,
+        may_lack_files=True,
+    ),
+    Target(
+        "open_megatron",
+        _reader("megatron"),
+        _megatron_seeds,
+        _modules("megatron.layout", "megatron.reader"),
+        may_lack_files=True,
+    ),
+    Target(
+        "open_array_record", _array_record, _array_record_seeds, _modules("array_record.reader", "array_record.library")
+    ),
     Target("open_features", _reader("ofrecord", payload="ofrecord"), _features, (spec_columns,)),
 )

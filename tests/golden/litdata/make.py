@@ -1,4 +1,4 @@
-"""Writes the golden files with litdata 0.2.76, torch and Pillow: `python make.py` in this folder."""
+"""Writes the golden files with litdata 0.2.76, pyarrow, torch and Pillow: `python make.py` in this folder."""
 
 # pyright: reportMissingImports=false, reportIndexIssue=false, reportGeneralTypeIssues=false
 
@@ -30,6 +30,11 @@ def item(i: int) -> dict[str, Any]:
     }
 
 
+def row(i: int) -> dict[str, Any]:
+    tags = [str(number) for number in range(i % 3)]
+    return {"text": "añ" * (i % 4), "n": i, "score": i / 3, "tags": tags, "more": None if i % 5 == 0 else i}
+
+
 def write(name: str, items: list[Any], **options: Any) -> None:
     folder = HERE / name
     shutil.rmtree(folder, ignore_errors=True)
@@ -50,6 +55,7 @@ def main() -> None:
     write("tuple", [(i, "x" * i) for i in range(7)], chunk_size=4)
     tokens = [torch.arange(i * 10, i * 10 + 10 + i, dtype=torch.int32) for i in range(7)]
     write("tokens", tokens, chunk_bytes=120, item_loader=TokensLoader(block_size=8))
+    write("arrow", [row(i) for i in range(300)], chunk_size=290, compression="zstd")
     write("pickle", [{"o": {1, 2}}] * 3, chunk_size=4)
 
 

@@ -1,4 +1,4 @@
-"""Write the golden files of Parquet and Arrow with pyarrow and datasets: `python tests/golden/parquet/write.py`."""
+"""Write the golden files of Parquet and Arrow by pyarrow, datasets, Polars: `python tests/golden/parquet/write.py`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 import datasets
+import polars
 import pyarrow
 from pyarrow import parquet
 
@@ -60,6 +61,7 @@ def main() -> None:
         out.write_table(rows)
     with pyarrow.ipc.new_stream(str(ARROW / "stream.arrow"), rows.schema) as out:
         out.write_table(rows, max_chunksize=10)
+    polars.DataFrame({"n": [1, None, 3], "text": ["a", "é", ""]}).write_ipc_stream(ARROW / "polars.arrow")
     with tempfile.TemporaryDirectory() as folder:
         dataset = datasets.Dataset.from_dict({"text": [f"row {i}" for i in range(N)], "label": list(range(N))})
         dataset.save_to_disk(Path(folder, "x"), num_shards=2)
@@ -67,7 +69,9 @@ def main() -> None:
         shutil.copytree(Path(folder, "x"), ARROW / "hugging_face")
     expected = [{name: _plain(value) for name, value in row.items()} for row in rows.to_pylist()]
     (HERE / "expected.json").write_text(json.dumps(expected, indent=0, ensure_ascii=False) + "\n", "utf-8")
-    print(f"pyarrow {pyarrow.__version__}, datasets {datasets.__version__}", file=sys.stderr)
+    print(
+        f"pyarrow {pyarrow.__version__}, datasets {datasets.__version__}, polars {polars.__version__}", file=sys.stderr
+    )
 
 
 def _plain(value: object) -> object:
