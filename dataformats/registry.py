@@ -58,8 +58,7 @@ class Registry(Generic[T]):
             ValueError: Another object has the name, and `replace` is not given.
         """
         with self._lock:
-            taken = name in self and self._objects.get(name) is not thing
-            if taken and not replace:
+            if not replace and name in self and self.get(name) is not thing:
                 raise ValueError(f"{self._kind} {name!r} is registered already. Pass replace=True to replace it.")
             self._objects[name] = thing
             self._registered.add(name)

@@ -118,14 +118,15 @@ class Ragged:
 
     def take(self, rows: NDArray[np.int64]) -> Ragged:
         """Return copies of the items in these rows, in this order."""
-        lengths = self.lengths[rows]
+        starts = self.offsets[:-1][rows]
+        lengths = self.offsets[1:][rows] - starts  # not `self.lengths`: a block may have a million items
         present = None if self.present is None else self.present[rows]
         if isinstance(self.values, np.ndarray) and self.values.dtype == np.uint8 and self.values.ndim == 1:
-            values, offsets = gather(np.ascontiguousarray(self.values), self.offsets[:-1][rows], lengths)
+            values, offsets = gather(np.ascontiguousarray(self.values), starts, lengths)
             return Ragged(values, offsets, self.item_kind, present)
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
-        inner = np.repeat(self.offsets[:-1][rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        inner = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
         return Ragged(take_column(self.values, inner), offsets, self.item_kind, present)
 
     def pad(self, length: int | None = None, value: Any = 0) -> NDArray[Any]:

@@ -20,6 +20,8 @@ from dataformats.spec import VALUE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dataformats.display.record_table import NotebookTable, TableLimits
+
 __all__ = [
     "RecordBatch",
 ]
@@ -124,17 +126,35 @@ class RecordBatch:
         failed = f", {len(self.failed)} failed" if self.failed else ""
         return f"RecordBatch({len(self)} records{failed}; {columns})"
 
+    def view(self, n: int = 20) -> NotebookTable:
+        """Return the first `n` records as a table for notebooks, with pictures.
+
+        Example:
+            >>> import dataformats
+            >>> dataformats.open("tests/golden/real/photos.tfrecord").read(range(7)).view()
+            <NotebookTable of RecordBatch: 7 records>
+        """
+        from dataformats.display.record_table import VIEW
+
+        return self._table(n, VIEW)
+
     def _repr_html_(self) -> str:
         """Return a table of the first records for notebooks, with pictures."""
-        from dataformats.display.notebook import SHOWN_RECORDS, error_html, records_html
+        from dataformats.display.record_table import SUMMARY, SUMMARY_RECORDS, error_html
 
         try:
-            first = [(int(index), self[row]) for row, index in enumerate(self.indices[:SHOWN_RECORDS])]
-            failed = f", {len(self.failed)} failed" if self.failed else ""
-            types = {name: describe_value(column) for name, column in self.columns.items()}
-            return records_html(f"RecordBatch: {len(self)} records{failed}", types, first)
+            return self._table(SUMMARY_RECORDS, SUMMARY).html
         except Exception as error:  # a notebook shows what it can
             return error_html(error)
+
+    def _table(self, n: int, limits: TableLimits) -> NotebookTable:
+        from dataformats.display.record_table import NotebookTable
+
+        failed = f", {len(self.failed)} failed" if self.failed else ""
+        types = {name: describe_value(column) for name, column in self.columns.items()}
+        indices, n = self.indices, min(len(self), max(0, n))
+        title = f"RecordBatch: {len(self)} records{failed}"
+        return NotebookTable.of(title, types, n, lambda row: (int(indices[row]), self[row]), limits)
 
     def to_torch(self) -> dict[str, Any]:
         """Return the columns as tensors (numbers, jagged for `[]`) and lists (everything else), all copied.

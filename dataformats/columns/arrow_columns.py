@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Column, Ragged, RecordBatch
+from dataformats.batch.arrow_types import arrow_type
 from dataformats.batch.to_arrow import pyarrow
 from dataformats.columns.masks import insert_missing
 from dataformats.columns.numbers import offsets_of
-from dataformats.errors import SpecError
+from dataformats.errors import Remedy, SpecError
 from dataformats.spec import VALUE, Spec, Type
 
 __all__ = ["batch_of_arrow", "column_of_arrow", "spec_of_arrow"]
@@ -123,6 +124,8 @@ def column_of_arrow(array: Any, type_: Type, field: str) -> Column:
     arrow = pyarrow()
     if isinstance(array, arrow.ChunkedArray):
         array = array.chunk(0) if array.num_chunks == 1 else arrow.concat_arrays(array.chunks or [_empty(array.type)])
+    if arrow.types.is_null(array.type):  # no row has a value; another file gives the type
+        array = array.cast(arrow_type(type_))
     if arrow.types.is_dictionary(array.type):
         values = _cast(array.dictionary, _without_views(array.type.value_type), field)
         array = arrow.DictionaryArray.from_arrays(array.indices, values).dictionary_decode()
@@ -146,8 +149,8 @@ def _empty(kind: Any) -> Any:
 def _column(array: Any, type_: Type, field: str) -> NDArray[Any] | Ragged | list[Any]:
     """Return the column of an array without nulls."""
     if array.null_count:
-        raise SpecError(f"expected {type_} in a list, found null", field=field)
-    if isinstance(array, pyarrow().FixedShapeTensorArray):
+        raise _null_in_list(type_, field)
+    if isinstance(array, pyarrow().FixedShapeTensorArray) and type_.dtype is not None:
         return np.asarray(array.to_numpy_ndarray())
     if isinstance(array, pyarrow().ExtensionArray):
         array = array.storage
@@ -165,7 +168,25 @@ def _column(array: Any, type_: Type, field: str) -> NDArray[Any] | Ragged | list
         except (TypeError, ValueError) as error:
             raise SpecError(f"expected dtype, shape and data of an array: {error}", field=field) from error
     values: list[Any] = _cast(array, _of_documents(array.type), field).to_pylist()
-    return values
+    return _with_lists(values) if _holds_maps(array.type) else values
+
+
+def _holds_maps(kind: Any) -> bool:
+    return bool(pyarrow().types.is_map(kind)) or any(
+        _holds_maps(kind.field(place).type) for place in range(kind.num_fields)
+    )
+
+
+def _with_lists(value: Any) -> Any:
+    """Return a document in which the pairs of maps, tuples of pyarrow, are lists, as JSON reads them back."""
+    if isinstance(value, dict):
+        return {name: _with_lists(inner) for name, inner in value.items()}
+    return [_with_lists(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def _null_in_list(item: Type, field: str) -> SpecError:
+    remedy = Remedy("Read the lists as documents: pass {spec}.", spec={field: "json?"})
+    return SpecError(f"expected {item} in a list, found null", field=field, remedy=remedy)
 
 
 def _without_views(kind: Any) -> Any:
@@ -217,7 +238,7 @@ def _numbers(array: Any, type_: Type, field: str) -> NDArray[Any]:
     for _ in type_.dims:
         array = array.flatten()
         if array.null_count:
-            raise SpecError(f"expected {type_}, found a null in a list", field=field)
+            raise _null_in_list(Type(type_.codec), field)
     if array.type.num_fields or pyarrow().types.is_duration(array.type):
         array = array.cast(pyarrow().int64())
     values = array.to_numpy(zero_copy_only=False)

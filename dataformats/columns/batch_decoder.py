@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -142,6 +142,7 @@ class _FieldwiseDecoder(BatchDecoder):
         self._reader = reader
         self._codecs = codecs
         self._fields: dict[str, FieldDecoder] = {}
+        self._value: Callable[[bytearray], Any] | None = None  # decodes a single value, once its field is bound
 
     def slices(self, mask: Mask) -> Sequence[ValueSlice | None]:
         known = self.hints.known
@@ -151,6 +152,8 @@ class _FieldwiseDecoder(BatchDecoder):
         return {name: self._column(name, *stored[name], part) for name, part in mask.items()}
 
     def decode_record(self, blobs: Sequence[bytearray], mask: Mask) -> Any:
+        if self._value is not None and mask is self.all_fields:
+            return self._value(blobs[0])
         record = {}
         for blob, (name, part) in zip(blobs, mask.items(), strict=True):
             field = self._fields.get(name) or self._bind(name)
@@ -186,4 +189,6 @@ class _FieldwiseDecoder(BatchDecoder):
         declared = self.spec[name]
         kind = declared if self.single else self._reader.stored_type_for(name, declared)
         field = self._fields[name] = FieldDecoder(self._codecs, kind, declared, None if self.single else name)
+        if self.single:
+            self._value = field.value
         return field

@@ -11,6 +11,7 @@ from dataformats.errors import Remedy, SpecError, UnknownNameError
 from dataformats.interfaces import Backend, BlobBackend, KeepsFieldTypes, RecordCodec
 from dataformats.interfaces.declared_spec import declared_spec
 from dataformats.interfaces.record_source import RecordSource
+from dataformats.reading.opening import remedies_of_source
 from dataformats.reading.table_source import TableSource
 from dataformats.registry import codecs as registered
 from dataformats.spec import VALUE, Spec, Type
@@ -106,11 +107,13 @@ def _check_holds(backend: Backend, payload: str | None, spec: Spec, *, carried: 
 
 
 def _payload_of(source: RecordSource) -> str | None:
-    """Return the payload of single values: as stored, or the codec of their type if they are computed."""
+    """Return the payload of single values: as stored, or the codec of their type, `npy` for arrays of numbers."""
     if source.payload is not None or (spec := declared_spec(source)) is None:
         return source.payload
     kind = spec[VALUE]
-    return str(kind) if kind == kind.element else None
+    if kind == kind.element:
+        return str(kind)
+    return "npy" if kind.dtype is not None and kind.fixed else None
 
 
 def portable_spec(spec: Mapping[str, Type], backend: Backend) -> Spec:
@@ -187,7 +190,10 @@ def select_fields(source: RecordSource, fields: Sequence[str], spec: Spec | None
     """Return the source with these fields only; the source itself for all, so that payloads can be copied."""
     names = declared_spec(source) or ()
     in_order = tuple(fields) == tuple(names)
-    return source if in_order or (spec is not None and {*fields} == {*names}) else source.select(*fields)
+    if in_order or (spec is not None and {*fields} == {*names}):
+        return source
+    with remedies_of_source():
+        return source.select(*fields)
 
 
 def with_new_types(source: RecordSource, spec: Spec | None, rename: Mapping[str, str]) -> RecordSource:

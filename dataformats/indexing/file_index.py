@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,6 @@ class PackedRows:
     hold: Callable[[Any, int, bytes, bool, int], bool]
 
 
-@runtime_checkable
 class PackedIndex(RecordIndex, Protocol):
     """An index whose rows the kernels can look up."""
 

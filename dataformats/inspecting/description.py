@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from dataformats.interfaces import OutdatedIndexError, Reader
+from dataformats.display.media import media_of
+from dataformats.errors import DataFormatsError, Remedy
+from dataformats.indexing.index_cache import INDEX_SUFFIX
+from dataformats.interfaces import CachesIndexes, OutdatedIndexError, Reader, RecordCodec, Table
 from dataformats.interfaces.record_source import RecordSource
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import open as open_source
 from dataformats.reading.table_source import TableSource
+from dataformats.registry import codecs
 from dataformats.spec import VALUE, Type
 
 __all__ = ["FileInfo", "Info", "info", "shown_path", "shown_types"]
+
+_TITLES = {"example": "a tf.train.Example", "sequence_example": "a SequenceExample", "json_object": "a JSON object"}
+_CODECS = {"JPEG": "jpg", "PNG": "png", "WebP": "webp", "MP4": "mp4", "WebM": "webm"}
+_CODECS |= dict.fromkeys(("WAV", "FLAC", "MP3"), "audio")
+"""Name of `Media` to the codec that decodes it."""
+_FEW, _MOST_BYTES = 4, 2**24  # records whose bytes are looked at, and bytes that this may read
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +62,8 @@ class Info:
         fingerprint: A digest that identifies the records.
         opaque: The fields whose types no codec decodes, with these types.
         problems: The error of the last record of each file, if an index tells one: `records` counts it.
+        notes: What stands out besides: bytes that a codec decodes, files without records, no index beside files behind
+            a URL.
 
     Example:
         >>> import dataformats
@@ -70,6 +84,7 @@ class Info:
     fingerprint: str
     opaque: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts and lists for JSON."""
@@ -104,6 +119,7 @@ def info(path: Any, **options: Any) -> Info:
 def _info(path: Any, options: dict[str, Any]) -> Info:
     source = path if isinstance(path, RecordSource) else open_source(path, **options)
     reader = source.reader if isinstance(source, FileSource | TableSource) else None
+    files = () if reader is None else tuple(FileInfo(*part) for part in reader.file_summaries())
     return Info(
         path=shown_path(path),
         format=source.format,
@@ -112,11 +128,12 @@ def _info(path: Any, options: dict[str, Any]) -> Info:
         spec_is_inferred=source.spec_is_inferred,
         records=len(source),
         nbytes=source.nbytes,
-        files=() if reader is None else tuple(FileInfo(*part) for part in reader.file_summaries()),
+        files=files,
         metadata={} if reader is None else reader.metadata(),
         fingerprint=source.fingerprint,
         opaque=shown_types(source.opaque_fields),
         problems=_errors_of_last_records(source, reader) if isinstance(reader, Reader) else (),
+        notes=() if reader is None else tuple(_notes(source, reader, files, options)),
     )
 
 
@@ -128,6 +145,56 @@ def _errors_of_last_records(source: RecordSource, reader: Reader) -> tuple[str, 
         records = last if located.counts is None else np.repeat(last, located.counts)
         damaged.update(records[[*located.extents.problems]].tolist())
     return tuple(str(error) for error in source.check(sorted(damaged)).values()) if damaged else ()
+
+
+def _notes(
+    source: RecordSource, reader: Reader | Table, files: Sequence[FileInfo], options: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield what stands out: see `Info.notes`."""
+    is_stored = isinstance(reader, Table) and not options.get("spec")
+    if is_stored or source.spec_is_inferred or source.payload == "bytes" != options.get("payload"):
+        with suppress(DataFormatsError):  # damage is a problem, no note
+            yield from _notes_on_bytes(source, range(min(len(source), _FEW)))
+    empty = [file.path for file in files if not file.records]
+    if empty and len(files) > 1:
+        yield f"{len(empty)} of {len(files)} files have no records, such as {empty[0]!r}"
+    if isinstance(reader, CachesIndexes) and reader.files and not _has_index(reader.files[0].stored):
+        yield "no index lies beside the data: each process reads the lengths of all records first"
+
+
+def _notes_on_bytes(source: RecordSource, few: range) -> Iterator[str]:
+    """Yield what the bytes in these records are, if all are of one kind that a codec decodes."""
+    names = [name for name, kind in source.spec.items() if kind.required == Type("bytes")]
+    starts = source.block_starts
+    decoded = few if starts is None else range(len(source))[: starts[1] if len(starts) > 1 else None]
+    if not names or source.nbytes_of(decoded) > _MOST_BYTES:
+        return
+    for name, column in source.read(few, names).columns.items():
+        blobs = list(filter(None, column))  # a record may lack it
+        kinds = {None if media is None else _CODECS.get(media.name) for media in map(media_of, blobs)}
+        kind = kinds.pop() if len(kinds) == 1 else None
+        if kind is not None and source.payload != "bytes":
+            field = f"{name!r:.80}".replace("{", "{{").replace("}", "}}")
+            yield Remedy(
+                f"field {field} holds files that {kind!r} decodes: pass {{spec}}",
+                spec={name: kind + "?" * source.spec[name].optional},
+            )
+        elif kind is not None:
+            yield Remedy(f"each of the first records is a file that {kind!r} decodes: pass {{payload}}", payload=kind)
+        for payload, title in _TITLES.items() if source.payload == "bytes" and any(blobs) else ():
+            if all(cast(RecordCodec, codecs.get(payload)).matches(blob) for blob in blobs):
+                yield Remedy(f"each of the first records looks like {title}: pass {{payload}}", payload=payload)
+                break
+
+
+def _has_index(file: StoredFile) -> bool:
+    """Return True if an index lies beside a file, or beside its folder; indexes of local files are cached."""
+    folder = file.folder()
+    return (
+        file.local is not None
+        or file.file_beside(file.basename + INDEX_SUFFIX) is not None
+        or (folder is not None and folder.file_beside(folder.basename + INDEX_SUFFIX) is not None)
+    )
 
 
 def shown_types(kinds: Mapping[str, Type]) -> dict[str, str]:

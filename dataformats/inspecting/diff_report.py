@@ -18,7 +18,7 @@ from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.scan import split_by_bytes
 from dataformats.storage.prefetch import prefetch
 
-__all__ = ["DiffReport", "diff"]
+__all__ = ["DiffReport", "compare_all", "dataset_diff", "diff", "differing_types"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +105,9 @@ def diff(
         n = min(len(old), len(new), *(() if limit is None else (limit,)))
         old.mask(fields)
         new.mask(fields)
-        types = _types(old, new, fields)
-        if fields is None and old.spec.keys() != new.spec.keys():
-            fields = [name for name in old.spec if name in new.spec]
+        types = differing_types(old, new, fields)
         findings, differences, damaged = Findings(max_findings), Counter[str](), 0
-        for done, compared in _compared(DatasetDiff(new, old, fields, {}, None, limit=1, n=n), new, n, differences):
+        for done, compared in compare_all(dataset_diff(old, new, fields, n), new, n, differences):
             damaged += len(compared.findings)
             findings.add(compared.findings)
             findings.add(finding for _, finding in compared.differences)
@@ -128,7 +126,14 @@ def diff(
         )
 
 
-def _types(
+def dataset_diff(old: RecordSource, new: RecordSource, fields: Sequence[str] | None, n: int) -> DatasetDiff:
+    """Return the comparison of the first `n` records of two sources, by all fields that both have or by `fields`."""
+    if fields is None and old.spec.keys() != new.spec.keys():
+        fields = [name for name in old.spec if name in new.spec]
+    return DatasetDiff(new, old, fields, {}, None, limit=1, n=n)
+
+
+def differing_types(
     old: RecordSource, new: RecordSource, fields: Sequence[str] | None
 ) -> dict[str, tuple[str | None, str | None]]:
     """Return the fields whose types differ; a type that just one dataset declares counts for both."""
@@ -141,7 +146,7 @@ def _types(
     return found
 
 
-def _compared(
+def compare_all(
     comparison: DatasetDiff, new: RecordSource, n: int, before: Mapping[str, int]
 ) -> Iterator[tuple[int, Compared]]:
     """Yield numbers of records that are done, and the differences of the last ones; reads one part ahead."""

@@ -59,6 +59,7 @@ class ReaderOptions:
         index: Where indexes are stored: `"cache"`, `"beside"`, or a path.
         progress: Called with (bytes done, bytes in all) while an index is built; `None` is silent.
         max_record_bytes: A longer record is a problem, not an allocation.
+        spec: The types that the call declares, for a format whose files have none.
         counts: int64[n_files], the records of each file, if another process has opened the same files: then they are
             not compressed, and need not be opened before they are read. A backend may ignore it.
     """
@@ -67,6 +68,7 @@ class ReaderOptions:
     index: str = "cache"
     progress: Callable[[int, int], None] | None = None
     max_record_bytes: int = MAX_RECORD_BYTES
+    spec: Spec | None = None
     counts: NDArray[np.int64] | None = field(default=None, compare=False)
 
 

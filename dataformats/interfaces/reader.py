@@ -184,6 +184,10 @@ class Reader(ABC):
         located = self.locate(np.arange(int(self.counts.sum())), {field: True})[field]
         return located.extents if located.counts is None else None
 
+    def range_of(self, field: str, first: int, n: int) -> tuple[int, int, int] | None:
+        """Return file, offset and length of a field of `n` records from `first` on; `None` if no one range holds it."""
+        return None
+
     @abstractmethod
     def digest(self, update: Callable[[bytes], None]) -> None:
         """Give `update` all record lengths and stored checksums, for the fingerprint; no paths, no times."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
+    from dataformats.display.record_table import NotebookTable
     from dataformats.interfaces.reader import BlobStarts
     from dataformats.reading.conditions import Where
     from dataformats.reading.field_operations import DecodingSource
@@ -358,19 +359,22 @@ class RecordSource(ABC):
         """Return one record (`src[5]`, `src[-1]`), a part of one (`src[5, mask]`), or a view (`src[2:10]`)."""
         if isinstance(key, slice):
             return self.take(range(len(self))[key])
-        index: Any
+        number, fields = (key, None) if type(key) is int else self._index_and_fields(key)
+        n = len(self)
+        if not -n <= number < n:
+            raise IndexError(f"index {number} is out of range for {n} records")
+        return self.read_record(number if number >= 0 else number + n, fields)
+
+    def _index_and_fields(self, key: Any) -> tuple[int, Fields]:
+        """Return the index and the fields of `src[key]`."""
         index, fields = key if isinstance(key, tuple) and len(key) == 2 else (key, None)
         try:
-            number = as_int(index)
+            return as_int(index), fields
         except TypeError:
             known = declared_spec(self) if isinstance(key, str) else None
             if known is not None and key not in known:
                 raise UnknownNameError("field", name=str(key), known=known) from None
             raise TypeError(f"expected an index or a slice, found {key!r:.80}: {_instead_of_key(key)}") from None
-        n = len(self)
-        if not -n <= number < n:
-            raise IndexError(f"index {index} is out of range for {n} records")
-        return self.read_record(number if number >= 0 else number + n, fields)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """Return the records at `indices`, read at once, as PyTorch's DataLoader asks."""
@@ -525,6 +529,25 @@ class RecordSource(ABC):
         [running] = deque(scan_stats(self, None if name is None else [name]), maxlen=1)
         found = running.snapshot()
         return found if name is None else found[name]
+
+    def view(self, n: int = 20) -> NotebookTable:
+        """Return the first `n` records as a table for notebooks, with pictures; damaged records show their errors.
+
+        Views choose other records and fields: `source[1000:1020].select("image").view()`. Only these records are read.
+        A table has at most 50 fields, and some 5 MB.
+
+        Raises:
+            FormatError: The records cannot be counted.
+
+        Example:
+            >>> import dataformats
+            >>> dataformats.open("tests/golden/real/digits-*.tfrecord")[100:200].select("label").view(10)
+            <NotebookTable of SelectView: tfrecord, 100 records, from 3 files of 203,061 bytes; payload: example>
+        """
+        from dataformats.display.record_table import VIEW
+        from dataformats.reading.source_repr import table_of
+
+        return table_of(self, max(0, n), VIEW)
 
     def close(self) -> None:  # noqa: B027  # most sources hold nothing
         """Release files; using the source again opens them again."""

@@ -27,12 +27,14 @@ class Table(ABC):  # a `RowTable` or a `BlockTable`
         counts: int64[n_files], the records of each file.
         spec: Field to type, as the library gives the columns: numbers, `bytes`, `utf8`, sequences of them.
         decoded_bytes: The bytes of all columns in memory; an estimate.
+        single: True if the files name no fields: a record is the value of the field `value`, and no dict.
     """
 
     files: Sequence[StoredFile]
     counts: NDArray[np.int64]
     spec: Spec
     decoded_bytes: int
+    single: bool = False
 
     def file_summaries(self) -> list[tuple[str, int, int]]:
         """Return (path, number of records, bytes) of each file."""

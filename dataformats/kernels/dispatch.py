@@ -42,7 +42,7 @@ def describe() -> dict[str, Any]:
     """Return which kernels run and why, for bug reports.
 
     `implementation`; `requested`, the value of `DATAFORMATS_KERNELS`; `variants`, the chosen one for each checksum;
-    `available`, all that run on this machine, fastest first; `why_not_native`, `None` if C runs.
+    `available`, all that run on this machine, fastest first; `why_not_native` and `remedy`, `None` if C runs.
     """
     available: dict[str, list[str]] = {} if _choice.native is None else _choice.native.variants()
     return {
@@ -51,6 +51,7 @@ def describe() -> dict[str, Any]:
         "variants": {name: names[0] for name, names in available.items()},
         "available": available,
         "why_not_native": _choice.why_not_native,
+        "remedy": None if _choice.native else _remedy() if _choice.requested == "auto" else "unset DATAFORMATS_KERNELS",
     }
 
 

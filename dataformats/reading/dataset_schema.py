@@ -191,7 +191,7 @@ class DatasetSchema:
         """
         with self._lock:
             if self._spec is None:
-                self._spec = self._reader.spec or self._payload_spec()
+                self._spec = self._payload_spec() if self._reader.spec is None else self._reader.spec
             elif self._reader.spec is None and self.single and tuple(self._spec) != (VALUE,):
                 raise SpecError(
                     f"records of the payload {self.payload!r} are single values without fields",

@@ -113,7 +113,8 @@ class DatasetSidecars:
             if part.sidecar is not None:
                 metadata, found = fitting_metadata(part.sidecar, part.compare)
                 names = used(metadata)
-                for error in found.errors(names) if names else found.missing_errors():
+                known = {name: metadata.get(name) for name in names}
+                for error in found.errors(known) if names else found.missing_errors():
                     report(_with_kind(error, part.files))
             first = first or (part, metadata)
             names = used(first[1]) | used(metadata)
@@ -202,5 +203,5 @@ def _disagreement(
     else:
         sidecar = other.sidecar.name if other.sidecar is not None else ""
         what = f"its sidecar {sidecar!r} has the {name}, and no sidecar describes {one.name!r}"
-    remedy = remedy_instead_of(used, "Pass {arguments}.")
+    remedy = remedy_instead_of(dict.fromkeys(used), "Pass {arguments}.")
     return FormatError(what, path=other.name, expected=expected.get(name), found=found.get(name), remedy=remedy)

@@ -127,7 +127,16 @@ def _choose_in_folder(folder: Folder) -> tuple[Backend, list[StoredFile]]:
     by_format = {backend.name: backend.find(folder) for backend in _importable()}
     by_format = _settled({name: files for name, files in by_format.items() if files})
     rank = min((backends.get(name).folder_rank for name in by_format), default=0)
-    by_format = {name: files for name, files in by_format.items() if backends.get(name).folder_rank == rank}
+    first = {name: files for name, files in by_format.items() if backends.get(name).folder_rank == rank}
+    paths = (
+        file.name.removeprefix(folder.name).lstrip("/")
+        for name in by_format.keys() - first.keys()
+        for file in by_format[name]
+    )
+    inside = {path.partition("/")[0] for path in paths if "/" in path}
+    is_sure = len(inside) < 2 or any(backends.get(name).has_checked_header for name in first)
+    if is_sure:  # several folders beside a table may be the data, such as images by label, or go with it
+        by_format = first
     if not by_format:
         try:
             return _choose_by_content(folder)
@@ -187,7 +196,12 @@ def _name_datasets_below(folder: Folder) -> None:
     below = datasets_in(folder)
     if below:
         names = [repr(dataset.path.removeprefix(folder.name).lstrip("/")) for dataset in below]
-        raise FormatError(ONLY_BELOW, path=folder.name, found=_shortened(names), remedy="Open one of these") from None
+        remedy = f"Open one of them, such as {below[0].path!r}"
+        suffixes = backends.get(below[0].format).suffixes if below[0].format in backends else ()
+        if suffixes and all("=" in name for name in names):  # year=2020, as Hive and Spark write a column
+            every = f"{folder.name.rstrip('/')}/**/*{suffixes[0]}"
+            remedy += f", or all by {every!r}: values in the names of folders are not read"
+        raise FormatError(ONLY_BELOW, path=folder.name, found=_shortened(names), remedy=remedy) from None
 
 
 def datasets_in(folder: Folder) -> list[DatasetBelow]:
@@ -198,11 +212,12 @@ def datasets_in(folder: Folder) -> list[DatasetBelow]:
 def _only_format(folder: Folder, by_format: Mapping[str, list[StoredFile]]) -> tuple[str, list[StoredFile]]:
     if len(by_format) > 1:
         found = {name: _shortened([file.basename for file in files]) for name, files in by_format.items()}
+        most = max(by_format, key=lambda name: len(by_format[name]))
         raise FormatError(
             "the folder holds files of several formats",
             path=folder.name,
             found="; ".join(f"{name}: {files}" for name, files in found.items()),
-            remedy=_NAME_FORMAT_OR_GLOB,
+            remedy=Remedy("Pass {format} to read these files alone, or a glob.", format=most),
         )
     return next(iter(by_format.items()))
 
@@ -231,7 +246,8 @@ def _recognize(files: Sequence[StoredFile], claimed: Backend | None = None, fold
         return matching[0]
     if matching:
         formats = " or ".join(backend.name for backend in matching)
-        raise FormatError(f"the content could be {formats}", path=file.name, remedy=_NAME_FORMAT)
+        remedy = Remedy("Pass {format}, or the other one.", format=matching[0].name)
+        raise FormatError(f"the content could be {formats}", path=file.name, remedy=remedy)
     if folder is not None:
         raise FormatError(
             f"the folder holds a file of no known format: {file.basename!r} is {_reasons(results)}",

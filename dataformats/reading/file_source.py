@@ -292,6 +292,9 @@ class FileSource(DecodingSource):
         mask = self._mask(decoder, fields)
         stored_fields = WHOLE_RECORDS if self._reader.spec is None else mask
         records = as_numbers(indices)
+        rows = blobs.read_rows(records, mask) if decoder.spec is self._reader.spec else None
+        if rows is not None:
+            return RecordBatch(rows, records, {}, decoder.single)
         located = blobs.table.locate(records, tuple(stored_fields)) or self._locate(records, indices, stored_fields)
         stored = blobs.read(located, decoder.slices(mask))
         if stored is not None:

@@ -331,7 +331,8 @@ def _places(specs: Mapping[str, Spec], left_out: Mapping[str, str], rename: dict
                 continue
             new = rename.pop(old, source if tuple(spec) == (VALUE,) else name)
             if new in found:
-                example = Remedy("Pass {rename}.", rename={old: f"{name}_{number}"})
+                others = {f"{source}.{one}": f"{one}_{number}" for one in spec if one in found}
+                example = Remedy("Pass {rename}.", rename=others)
                 raise SpecError(f"zip: {found[new][0]!r} and {source!r} both have it", field=new, remedy=example)
             found[new] = source, _FieldPlace(number, name)
     if rename:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from typing import Any
@@ -33,7 +34,7 @@ from dataformats.storage.remote.files import keep_on_disk
 
 _DISK = "disk:"
 
-__all__ = ["OpenArguments", "files_of", "open", "open_for_copying", "register_backend"]
+__all__ = ["OpenArguments", "files_of", "open", "open_for_copying", "register_backend", "remedies_of_source"]
 
 
 def open(  # the name that the contract gives it
@@ -122,9 +123,16 @@ def open(  # the name that the contract gives it
 
 
 def open_for_copying(path: Any, options: Mapping[str, Any]) -> FileSource | TableSource:
-    """Open the source of a call that takes the arguments of `open` as `source_options`: remedies name them so."""
-    try:
+    """Open the source of a call that takes the arguments of `open` as `source_options`."""
+    with remedies_of_source():
         return arguments_of(path, **options).open()
+
+
+@contextmanager
+def remedies_of_source() -> Iterator[None]:
+    """Let the remedies of errors name `source_options` instead of arguments of `open`."""
+    try:
+        yield
     except DataFormatsError as error:
         remedy = getattr(error, "remedy", None)
         if isinstance(remedy, Remedy):
@@ -209,7 +217,6 @@ class OpenArguments(ReaderOptions):
     path: Any
     format: str | None = None
     payload: str | None = None
-    spec: Spec | None = None
     codecs: Mapping[str, Any] | None = None
     cache: str | Sequence[str] | None = None
     cache_bytes: int = 2**34

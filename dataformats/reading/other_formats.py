@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import zlib
 from dataclasses import dataclass, replace
 
 from dataformats.display.media import media_of
+from dataformats.errors import Remedy
 from dataformats.interfaces.stored_file import StoredFile
 
 __all__ = ["OtherFormat", "other_format"]
@@ -16,10 +18,12 @@ _HEAD = 4096
 _CONTROLS = bytes({*range(32), 127} - set(b"\t\n\f\r\x1b"))
 _COPY = "Copy or download it again"
 _PYTHON = "Read it in Python, and write its records with dataformats.create"
-_JSON = "Write each record on a line, as jq -c '.[]' does, under a name that ends in .jsonl"
-_TEXT = "If each line is a record, pass format='text'"
-_DECOMPRESS = "Decompress it with gzip -d"
-_UNPACK = "Unpack it, and open the files in it"
+_JSON = "Write each record on a line: run jq -c '.[]' {file} > records.jsonl"
+_UTF16 = "Run iconv -f UTF-16 -t UTF-8 {file} > {utf8}"
+_LATIN1 = "If it is Latin-1, run iconv -f LATIN1 -t UTF-8 {file} > {utf8}"
+_TEXT = Remedy("If each line is a record, pass {format}.", format="text")
+_DECOMPRESS = "Run gzip -dc {file} > {stem}"
+_UNPACK = "Open the files in it: run unzip {file}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,8 @@ class OtherFormat:
 
     Attributes:
         name: The name with its article, such as `a Parquet file`.
-        remedy: How to get its records.
+        remedy: How to get its records. `{file}` stands for its path, `{stem}` for the path without its ending,
+            `{named}` for the path with `suffix`, and `{utf8}` for the path with another stem.
         suffix: The ending of names by which a backend recognizes such files, also compressed by gzip.
     """
 
@@ -42,15 +47,19 @@ _KINDS = [
     for start, kind in (
         (rb"\s*<(?:!doctype|html|head|body|!--)", OtherFormat("an HTML page, as failed downloads leave it", _COPY)),
         (rb"\s*<\?xml", OtherFormat("XML, as failed downloads from an object store leave it", _COPY)),
+        (
+            rb"\xff\xfe[^\x00]\x00|\xfe\xff\x00[^\x00]",
+            OtherFormat("text in UTF-16", _UTF16),
+        ),
         (rb"PAR1", OtherFormat("a damaged Parquet file", _COPY)),
         (rb"ARROW1\x00|\xff{4}....\x10\x00", OtherFormat("a damaged Arrow IPC file", _COPY)),
         (rb"PK\x03\x04.{26}[^/]{0,99}\.npy", OtherFormat("a NumPy .npz file", _PYTHON)),
         (rb"PK\x03\x04.{26}[^/]{0,99}/data\.pkl", OtherFormat("a PyTorch checkpoint", _PYTHON)),
         (rb"PK(?:\x03\x04|\x05\x06)", OtherFormat("a ZIP file", _UNPACK)),
         (rb"SQLite format 3\x00", OtherFormat("a SQLite database", _PYTHON)),
-        (rb"\x28\xb5\x2f\xfd", OtherFormat("a file compressed with zstd", "Decompress it with zstd -d")),
-        (rb"\xfd7zXZ\x00", OtherFormat("a file compressed with xz", "Decompress it with xz -d")),
-        (rb"BZh[1-9]1AY", OtherFormat("a file compressed with bzip2", "Decompress it with bzip2 -d")),
+        (rb"\x28\xb5\x2f\xfd", OtherFormat("a file compressed with zstd", "Run zstd -dc {file} > {stem}")),
+        (rb"\xfd7zXZ\x00", OtherFormat("a file compressed with xz", "Run xz -dc {file} > {stem}")),
+        (rb"BZh[1-9]1AY", OtherFormat("a file compressed with bzip2", "Run bzip2 -dc {file} > {stem}")),
         (rb"\x80[\x02-\x05](?:\x95|[\]})(Kc])", OtherFormat("a pickle", _PYTHON)),
         (rb"\s*[\[{]\s*[\"{\[\]}\d-]", OtherFormat("one JSON document", _JSON)),
         (rb"[^\n,\x00]+(?:,[^\n,\x00]*)+\n[^\n,\x00]*,", OtherFormat("CSV", suffix=".csv")),
@@ -61,6 +70,17 @@ _KINDS = [
 
 def other_format(file: StoredFile) -> OtherFormat | None:
     """Return the kind of a file that is not empty, or `None` if it is unknown."""
+    kind = _kind_of_file(file)
+    if kind is None or isinstance(kind.remedy, Remedy):
+        return kind
+    path = file.stored.name
+    stem, ending = os.path.splitext(path)
+    names = {"{file}": path, "{stem}": stem if ending else f"{path}.out", "{named}": path + kind.suffix}
+    names["{utf8}"] = f"{stem}-utf8{ending}"
+    return replace(kind, remedy=re.sub(r"{\w+}", lambda place: shlex.quote(names[place[0]]), kind.remedy))
+
+
+def _kind_of_file(file: StoredFile) -> OtherFormat | None:
     stored = file.stored
     head = stored.pread(0, _HEAD)
     if head.startswith(b"version https://git-lfs.github.com/"):
@@ -68,20 +88,22 @@ def other_format(file: StoredFile) -> OtherFormat | None:
     if head.startswith(b"\x1f\x8b"):
         inner = _kind_of(_decompressed(head)) or OtherFormat("an unknown file")
         name = f"gzip of {inner.name}"
-        return _with_name(replace(inner, name=name), ".gz") if inner.suffix else OtherFormat(name, _DECOMPRESS)
+        return _with_name(inner, name, ".gz") if inner.suffix else OtherFormat(name, _DECOMPRESS)
     if not any(head):
         return _zeros(stored)
     kind = _kind_of(head)
-    return _with_name(kind) if kind is not None and kind.suffix else kind
+    return _with_name(kind, kind.name) if kind is not None and kind.suffix else kind
 
 
-def _with_name(kind: OtherFormat, more: str = "") -> OtherFormat:
+def _with_name(kind: OtherFormat, name: str, more: str = "") -> OtherFormat:
     """Return a kind that a backend recognizes by the name of a file, with the remedy."""
-    return replace(kind, remedy=f"Give it a name that ends in {kind.suffix}{more}")
+    return OtherFormat(name, "Give it a name with the ending: run mv {file} {named}", kind.suffix + more)
 
 
 def _kind_of(head: bytes) -> OtherFormat | None:
     found = next((kind for start, kind in _KINDS if start.match(head)), None)
+    if found is not None and found.remedy == _JSON and not _is_utf8(head):
+        return OtherFormat("JSON that is not in UTF-8", _LATIN1)
     if found is not None:
         return found
     media = media_of(head)

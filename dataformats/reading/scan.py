@@ -47,7 +47,8 @@ def as_numbers(indices: ArrayLike | range) -> NDArray[np.int64]:
         TypeError: Not integers, or not one-dimensional.
     """
     if isinstance(indices, range) and max(map(abs, (indices.start, indices.stop, indices.step))) < 2**62:
-        indices = np.arange(indices.start, indices.stop, indices.step)  # np.asarray would convert its items one by one
+        # asarray would convert items one by one
+        return np.arange(indices.start, indices.stop, indices.step, dtype=np.int64)
     array = np.asarray(indices)
     if array.size == 0:
         return np.zeros(0, np.int64)

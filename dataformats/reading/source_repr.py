@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from dataformats.display.notebook import SHOWN_RECORDS, error_html, records_html
+from dataformats.display.record_table import SUMMARY, SUMMARY_RECORDS, NotebookTable, TableLimits, error_html
 from dataformats.interfaces.declared_spec import declared_spec
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.undecoded import leave_undecoded
 
-__all__ = ["html_of", "text_of"]
+__all__ = ["html_of", "row_reader", "table_of", "text_of"]
 
 
 def text_of(source: RecordSource) -> str:
@@ -21,14 +21,30 @@ def text_of(source: RecordSource) -> str:
 
 
 def html_of(source: RecordSource) -> str:
-    """Return a table of the first records, with pictures; damaged records show their errors."""
+    """Return a table of the first records, or the error of the source."""
     try:
-        spec = declared_spec(source)
-        shown = source if spec is None else leave_undecoded(source)
-        first = [(index, _record_or_error(shown, index)) for index in range(min(len(source), SHOWN_RECORDS))]
-        return records_html("; ".join(_headlines(source)), spec or {}, first)
+        return table_of(source, SUMMARY_RECORDS, SUMMARY).html
     except Exception as error:  # a notebook shows what it can
         return error_html(error)
+
+
+def table_of(source: RecordSource, n: int, limits: TableLimits) -> NotebookTable:
+    """Return a table of the first `n` records, with pictures; damaged records show their errors."""
+    n, spec = min(len(source), n), declared_spec(source)
+    return NotebookTable.of("; ".join(_headlines(source)), spec or {}, n, row_reader(source), limits)
+
+
+def row_reader(source: RecordSource) -> Callable[[int], tuple[int, Any]]:
+    """Return a function that returns an index with its record, images as stored, or with the error of reading it."""
+    shown = source if declared_spec(source) is None else leave_undecoded(source)
+
+    def read(index: int) -> tuple[int, Any]:
+        try:
+            return index, shown[index]
+        except Exception as error:  # a function of the user may raise, too
+            return index, error
+
+    return read
 
 
 def _headlines(source: RecordSource) -> list[str]:
@@ -36,10 +52,3 @@ def _headlines(source: RecordSource) -> list[str]:
     files = f", from {n} file{'s' if n > 1 else ''} of {source.nbytes:,} bytes" if n else ""
     lines = [f"{type(source).__name__.strip('_')}: {source.format}, {len(source):,} records{files}"]
     return lines if source.payload is None else [*lines, f"payload: {source.payload}"]
-
-
-def _record_or_error(source: RecordSource, index: int) -> Any:
-    try:
-        return source[index]
-    except Exception as error:  # a function of the user may raise, too
-        return error

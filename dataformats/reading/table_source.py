@@ -22,7 +22,7 @@ from dataformats.reading.decoded_blocks import DecodedBlocks
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.scan import as_indices, digest_of
 from dataformats.sidecars.file_digest import file_digest
-from dataformats.spec import VALUE, Spec, SpecLike, Type
+from dataformats.spec import Spec, SpecLike, Type
 from dataformats.storage.native.file_set import open_files
 from dataformats.storage.threads import concurrent_map
 
@@ -83,7 +83,7 @@ class TableSource(DecodingSource):
 
     @property
     def single(self) -> bool:
-        return tuple(self._spec) == (VALUE,)
+        return self._table.single
 
     @property
     def spec_is_saved(self) -> bool:

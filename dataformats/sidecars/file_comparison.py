@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,8 @@ __all__ = [
 ]
 
 _MAX_DIGESTS = 64  # spread over the dataset: more would make `open` slow on a cold disk
-_REMEDY = "{file}, delete the sidecar, or pass the {arguments} that it has, to read what is there."
+_REMEDY = "{file}, delete the sidecar, or, to read what is there, pass {arguments}."
+_UNKNOWN: Mapping[str, Any] = dict.fromkeys(("payload", "spec"))
 _MISSING_REMEDY = "Restore the file, delete the sidecar, or pass a glob."
 
 
@@ -76,11 +77,11 @@ class SidecarDiff:
             what = f"the file is missing, and the sidecar {self.sidecar!r} lists it"
             yield FormatError(what, path=name, remedy=_MISSING_REMEDY)
 
-    def errors(self, used: Collection[str] = ("payload", "spec"), *, remote: bool = False) -> Iterator[FormatError]:
+    def errors(self, used: Mapping[str, Any] = _UNKNOWN, *, remote: bool = False) -> Iterator[FormatError]:
         """Yield why the sidecar does not match the files, at most one error for each entry.
 
         Args:
-            used: The metadata that the caller uses, for the remedies.
+            used: The metadata that the caller uses, for the remedies: see `remedy_instead_of`.
             remote: Compare the digests of files that are not local, too.
         """
         yield from self.missing_errors()

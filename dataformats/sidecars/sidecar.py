@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -129,16 +129,17 @@ def _part(name: str, path: Path, checksums: bool) -> dict[str, Any]:
     return {"name": name, "bytes": file.size, "digest": file_digest(file), **checksum}
 
 
-def remedy_instead_of(keys: Iterable[str], template: str) -> Remedy:
+def remedy_instead_of(metadata: Mapping[str, Any], template: str) -> Remedy:
     """Return a remedy to pass arguments instead of metadata of a sidecar.
 
     Args:
-        keys: The metadata that a call takes from the sidecar: `"payload"`, `"spec"`, or both.
+        metadata: What a call takes from the sidecar: `"payload"`, `"spec"`, or both; `None` is unknown.
         template: The text; `{arguments}` is the place of the arguments.
     """
-    names = sorted(keys)
+    names = sorted(metadata)
     arguments = " and ".join(f"{{{name}}}" for name in names)
-    return Remedy(template.replace("{arguments}", arguments), **dict.fromkeys(names, ...))
+    known = {name: metadata[name] if isinstance(metadata[name], str) else ... for name in names}  # no long spec
+    return Remedy(template.replace("{arguments}", arguments), **known)
 
 
 def is_payload(payload: object) -> bool:

@@ -96,7 +96,7 @@ def _chosen(info: Mapping[str, Any], split: str | None, folder: Folder) -> Mappi
         return next(iter(splits.values()))
     if split is None:
         what = f"the folder {folder.name!r} has {len(splits)} splits: {', '.join(map(repr, splits))}"
-        raise SpecError(what, remedy=Remedy("Pass the {split} to read.", split=...))
+        raise SpecError(what, remedy=Remedy("Pass {split}, or another one.", split=next(iter(splits))))
     if split not in splits:
         raise UnknownNameError("split", name=split, known=splits)
     return splits[split]

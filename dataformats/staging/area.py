@@ -322,7 +322,7 @@ def check_encoding(saved: Mapping[str, Any], metadata: Mapping[str, Any], sideca
             f"the plan of the conversion that {sidecar!r} describes",
             expected={name: then_plan.get(name) for name in differing},
             found={name: now_plan.get(name) for name in differing},
-            remedy="Resume with the same source and arguments, or start again without resume=True.",
+            remedy=Remedy("Resume with the same source and arguments, or start again without {resume}.", resume=True),
         )
 
 

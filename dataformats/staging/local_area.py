@@ -295,7 +295,7 @@ class LocalArea(StagingArea):
             data.mkdir()
             atomic.sync(data.parent)
         if publication.shards is not None or any(map(os.path.lexists, now)):
-            names = {final.name: path is not None for final, path in now.items()}
+            names = {final.name: None if path is None else path.name for final, path in now.items()}
             shards = None if publication.shards is None else dict(publication.shards)
             self._name_lock.write_mark(Mark(data.lstat().st_ino, names, shards))
         self._gather(publication)
@@ -329,7 +329,7 @@ class LocalArea(StagingArea):
         if mark is None:
             return
         beside = self._path.with_name
-        atomic.restore({beside(name): beside(f"{name}.partial") if new else None for name, new in mark.names.items()})
+        atomic.restore({beside(name): None if now is None else beside(now) for name, now in mark.names.items()})
         data = self._partial if mark.shards is None else self._complete
         if _inode(self._path) == mark.inode:
             # A file loses its partial name in the rename itself; data that were replaced get it.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dataformats.errors import FormatError, TargetExistsError
+from dataformats.errors import FormatError, Remedy, TargetExistsError
 from dataformats.sidecars.file_comparison import is_name
 from dataformats.storage import atomic
 from dataformats.storage.file_lock import FileLock
@@ -20,7 +20,7 @@ __all__ = ["Mark", "NameLock", "in_the_way"]
 
 _RETRY_S = 0.02
 _MAX_BYTES = 16 * 2**20
-_REMEDY = "Start again without resume=True."
+_REMEDY = Remedy("Start again without {resume}.", resume=True)
 
 
 class NameLock:
@@ -157,12 +157,12 @@ class Mark:
 
     Attributes:
         inode: The inode of the file or folder that gets the name.
-        names: The final names, to True if a new file gets it and False if it is only deleted.
+        names: The final names, each to the present name of its new file; `None` if a file is only deleted.
         shards: Final name to staged name of the shards in the folder that gets the name; `None` if it holds none.
     """
 
     inode: int
-    names: dict[str, bool]
+    names: dict[str, str | None]
     shards: dict[str, str] | None = None
 
     def pack(self) -> str:
@@ -174,12 +174,12 @@ class Mark:
         """Return the mark; `None` if it is missing or torn, or names files that do not belong to `final`."""
         try:
             found = json.loads(text)
-            names = {str(name): bool(new) for name, new in found["names"].items()}
+            names = {str(name): None if now is None else str(now) for name, now in found["names"].items()}
             shards = None if found["shards"] is None else {str(k): str(v) for k, v in found["shards"].items()}
             mark = Mark(int(found["complete"]), names, shards)
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
             return None
-        beside = (name for name in names if name != final.name)
+        beside = [*({*names} - {final.name}), *(now for now in names.values() if now is not None)]
         is_of_data = all(is_name(name) and name.startswith(f"{final.stem}.") for name in beside)
         is_of_data = is_of_data and all(is_name(name) for pair in (shards or {}).items() for name in pair)
         return mark if is_of_data and final.name in names else None

@@ -40,6 +40,9 @@ class DecodedCache(Generic[Key, Value]):
         self._pending: dict[Key, Future[Value]] = {}
         self._n_bytes = 0
 
+    def __contains__(self, key: Key) -> bool:
+        return key in self._kept
+
     def get_many(self, keys: Sequence[Key], decode: Callable[[list[Key]], Sequence[tuple[Value, int]]]) -> list[Value]:
         """Return the values of keys.
 

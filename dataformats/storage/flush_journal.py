@@ -131,7 +131,8 @@ class FlushJournal:
                 if line["synced"]:
                     sizes, end = line["sizes"], stop
             journal.seek(0)
-            if is_torn and any(journal.read(_CHUNK_BYTES)):  # a loss of power leaves no bytes, or zeros
+            # Without one whole line, nothing was synced: a kill or a full disk leaves a part, a loss of power zeros.
+            if is_torn and b"\n" in journal.read(_CHUNK_BYTES):
                 remedy = "Delete it to keep all whole records of the data, or start again without resume=True"
                 raise FormatError("the journal of the unfinished data is damaged", path=str(self._path), remedy=remedy)
             self.synced = sizes

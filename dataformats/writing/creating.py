@@ -263,7 +263,8 @@ def _check_free(area: StagingArea, overwrite: bool, resumed: Mapping[str, Any] |
             remedy = Remedy("Pass {overwrite} to resume that writer", overwrite=True)
         elif is_complete:
             problem = "is complete: there is nothing to resume"
-            remedy = Remedy("Pass {append} to extend it, or {overwrite} to replace it", append=True, overwrite=True)
+            what = "Pass {overwrite} to replace it, or {append} to extend it, if its format can grow"
+            remedy = Remedy(what, append=True, overwrite=True)
         elif resumed is not None:
             problem = "exists, with another format, payload or spec, or with other files than its sidecar lists"
         raise TargetExistsError(f"{area.name!r} {problem}", remedy=remedy)

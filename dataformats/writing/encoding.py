@@ -138,7 +138,7 @@ class FieldsEncoder:
         for name in self._encoders:
             if name not in record and name not in self._optional:
                 what = "the record lacks this field; every record needs every field whose type has no '?'"
-                raise SpecError(what, field=name)
+                raise SpecError(what, field=name, remedy="Give it a value, or declare its type with '?'")
 
 
 def _field_encoder(name: str, type_: Type, stored: Type, codecs: CodecResolver) -> Callable[[Any], list[bytes]]:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from dataformats.batch import StoredRecords
-from dataformats.errors import FormatError, SpecError, StateMismatchError
+from dataformats.errors import FormatError, Remedy, SpecError, StateMismatchError
 from dataformats.interfaces import (
     AppendsInPlace,
     BlobWriter,
@@ -250,7 +250,7 @@ class ShardWriter:
                 "the number of records in the partial data",
                 expected=f"at most {self.n_records - excess}",
                 found=self.n_records,
-                remedy="Start again without resume=True.",
+                remedy=Remedy("Start again without {resume}.", resume=True),
             )
         if not self._is_sharded:
             return self._finish_file(self._stem)

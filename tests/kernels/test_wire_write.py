@@ -92,7 +92,7 @@ VALUES = [
     *(
         np.asfortranarray(np.arange(4.0).reshape(2, 2)),
         np.datetime64("2020-01-01"),
-        np.timedelta64(1),
+        np.timedelta64(1, "s"),
         np.void(b"x"),
         np.array([True, False]),
         np.float16(1),

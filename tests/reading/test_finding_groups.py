@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dataformats
-from dataformats.inspecting import Finding
+from dataformats.inspecting.finding import Finding
 from dataformats.inspecting.finding_groups import Findings
 from tests.cases import GOLDEN
 

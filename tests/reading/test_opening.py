@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 import dataformats
+from dataformats.registry import backends
+from dataformats.storage.files import LocalFolder
 from tests.cases import GOLDEN, frames
 
 
@@ -26,6 +28,31 @@ def test_files_of_ours_in_a_folder_keep_their_sidecars(tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "x.ffr", "ffrecord", spec={"a": "int64"}) as writer:
         writer.append({"a": 1})
     assert dataformats.open(tmp_path)[0] == {"a": 1}
+
+
+class Names(list[str]):
+    """Names that count how often they are searched."""
+
+    searches = 0
+
+    def __contains__(self, name: object) -> bool:
+        Names.searches += 1
+        return super().__contains__(name)
+
+
+@pytest.mark.parametrize("format", [*backends])
+def test_names_of_a_folder_are_not_searched_for_each(
+    format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time of the search would be quadratic in the number of files."""
+    for number in range(10):
+        for name in (f"{number}.bin", f"{number}.idx", f"fineweb_train_{number:06d}.bin", f"{number}.tar"):
+            (tmp_path / name).touch()
+    names = LocalFolder(tmp_path).names()
+    monkeypatch.setattr(LocalFolder, "names", lambda _: Names(names))
+    Names.searches = 0
+    backends.get(format).find(LocalFolder(tmp_path))
+    assert Names.searches <= 3
 
 
 class _Loud:

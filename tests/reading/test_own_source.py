@@ -12,7 +12,7 @@ import pytest
 
 import dataformats
 from dataformats.errors import ChecksumError, SpecError, UnknownNameError
-from dataformats.inspecting import diff
+from dataformats.inspecting.diff_report import diff
 from tests.cases import GOLDEN
 
 N = 40

@@ -56,7 +56,7 @@ def test_values_equal_the_values_of_the_original(folders: Path, format: str, spl
 
 def test_split_must_be_chosen(folders: Path) -> None:
     folder = folders / "tfrecord" / "things" / "1.0.0"
-    with pytest.raises(SpecError, match=r"2 splits: 'train', 'test'. Pass the split= to read"):
+    with pytest.raises(SpecError, match=r"2 splits: 'train', 'test'. Pass split='train', or another one"):
         dataformats.open(folder)
     with pytest.raises(UnknownNameError, match=r"unknown split 'tests'.*test"):
         dataformats.open(folder, split="tests")

@@ -14,6 +14,7 @@ import sqlite3
 import tarfile
 import zipfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +53,9 @@ def tarred() -> bytes:
 
 
 def database() -> bytes:
-    connection = sqlite3.connect(":memory:")
-    connection.execute("create table numbers (n)")
-    return connection.serialize()
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("create table numbers (n)")
+        return connection.serialize()
 
 
 KINDS: dict[str, tuple[bytes, str]] = {
@@ -67,20 +68,25 @@ KINDS: dict[str, tuple[bytes, str]] = {
     "c.tfrecord": (b"<?xml version='1.0'?><Error><Code>AccessDenied", "XML, as failed downloads"),
     "part-0": (b"PAR1" + bytes(50), "a damaged Parquet file. Copy or download it again"),
     "a.arrow": (b"ARROW1\0\0" + bytes(50), "a damaged Arrow IPC file. Copy"),
-    "a.zip": (zipped("a.txt"), "a ZIP file. Unpack it"),
+    "a.zip": (zipped("a.txt"), "a ZIP file. Open the files in it: run unzip "),
     "a.npz": (zipped("arr_0.npy"), "a NumPy .npz file"),
     "a.pt": (zipped("model/data.pkl"), "a PyTorch checkpoint"),
-    "a.gz": (gzip.compress(b"\0\1\2" * 99), "gzip of an unknown file. Decompress it with gzip -d"),
+    "a.gz": (gzip.compress(b"\0\1\2" * 99), "gzip of an unknown file. Run gzip -dc "),
     "cut.gz": (b"\x1f\x8b\x08", "gzip of an unknown file"),
     "a.bz2": (bz2.compress(b"text"), "a file compressed with bzip2"),
     "a.xz": (lzma.compress(b"text"), "a file compressed with xz"),
     "a.db": (database(), "a SQLite database"),
     "a.pkl": (pickle.dumps({"a": [1, 2]}), "a pickle"),
-    "a.json": (b'[{"a": 1}]', "one JSON document. Write each record on a line, as jq -c '.[]' does"),
+    "a.json": (b'[{"a": 1}]', "one JSON document. Write each record on a line: run jq -c '.[]' "),
     "b.jsonl": (b'{\n  "a": [1,\n 2]\n}\n', "one JSON document. Write each record on a line"),
     "c.json.gz": (gzip.compress(b'[\n{"a": 1}]'), "gzip of one JSON document."),
-    "table.dat": (b"a,b\n1,2\n", "CSV. Give it a name that ends in .csv"),
-    "table.gz": (gzip.compress(b"a,b\n1,2\n"), "gzip of CSV. Give it a name that ends in .csv.gz"),
+    "d.jsonl": (
+        '{"a": "é"}\n{"a": "b"}\n'.encode("latin-1"),
+        "JSON that is not in UTF-8. If it is Latin-1, run iconv -f LATIN1 -t UTF-8 ",
+    ),
+    "e.jsonl": ('{"a": 1}\n'.encode("utf-16"), "text in UTF-16. Run iconv -f UTF-16 -t UTF-8 "),
+    "table.dat": (b"a,b\n1,2\n", "CSV. Give it a name with the ending: run mv "),
+    "table.gz": (gzip.compress(b"a,b\n1,2\n"), "gzip of CSV. Give it a name with the ending: run mv "),
     "a.md": ("# Grüße\n".encode() * 900, "text"),
     "e.tfrecord": (bytes(100_000), "zeros: space that was never written"),
 }
@@ -127,7 +133,7 @@ def test_a_folder_of_datasets(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0)
     with pytest.raises(FormatError, match="no dataset, but folders in it do: found 'val', 'train/2023', ") as caught:
         dataformats.open(tmp_path)
-    assert caught.value.remedy == "Open one of these"
+    assert caught.value.remedy == f"Open one of them, such as {str(tmp_path / 'val')!r}"
     (tmp_path / "closed").chmod(0o700)
 
 
@@ -189,3 +195,13 @@ def test_two_formats_stay_two(tmp_path: Path) -> None:
             dataformats.open(tmp_path)
     finally:
         del backends._objects["rows"]
+
+
+def test_folders_of_hive(tmp_path: Path) -> None:
+    for name in ("year=2023", "year=2024"):
+        (tmp_path / name).mkdir()
+        shutil.copy(PHOTOS, tmp_path / name)
+    with pytest.raises(FormatError, match="values in the names of folders are not read") as caught:
+        dataformats.open(tmp_path)
+    every = str(caught.value.remedy).split("'")[3]
+    assert len(dataformats.open(every)) == 24

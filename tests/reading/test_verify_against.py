@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dataformats
-from dataformats.inspecting import Finding
+from dataformats.inspecting.finding import Finding
 from tests.cases import GOLDEN
 
 DIGITS, PHOTOS = GOLDEN / "real" / "digits-00000-of-00003.tfrecord", GOLDEN / "real" / "photos.tfrecord"

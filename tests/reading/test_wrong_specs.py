@@ -38,6 +38,18 @@ def test_a_field_of_other_records_may_be_optional(tmp_path: Path) -> None:
         src.read([0, 1])
 
 
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [("label", "'image/class/label'"), ("image", "'image/class/label' or 'image/encoded'")],
+)
+def test_a_name_may_be_part_of_a_path(tmp_path: Path, name: str, remedy: str) -> None:
+    spec = {"image/encoded": "bytes", "image/class/label": "int64"}
+    with dataformats.create(tmp_path / "a.tfrecord", spec=spec) as writer:
+        writer.append({"image/encoded": b"a", "image/class/label": 1})
+    with pytest.raises(SpecError, match=rf"Name the field {remedy}\.$"):
+        dataformats.open(tmp_path / "a.tfrecord", spec={name: "int64"})[0]
+
+
 def test_sequence_examples(tmp_path: Path) -> None:
     spec = {"title": "utf8", "steps": "int64[]"}
     with dataformats.create(tmp_path / "a.tfrecord", payload="sequence_example", spec=spec) as writer:

@@ -149,3 +149,12 @@ def test_damaged_journal_is_refused(tmp_path: Path) -> None:
         dataformats.create(path, resume=True, **options)
     journal.unlink()
     assert resumed(path, options) == N_FLUSHED
+
+
+def test_torn_first_line_of_a_journal(tmp_path: Path) -> None:
+    """A full disk or a kill ends the first write to the journal: no record was synced."""
+    file, options = FORMATS["ofrecord"]
+    path, _ = killed(tmp_path / file, options)
+    (journal,) = tmp_path.rglob("*.journal")
+    journal.write_bytes(journal.read_bytes()[:40])
+    assert resumed(path, options) == 0

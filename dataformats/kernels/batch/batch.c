@@ -105,7 +105,8 @@ static int joins(const batch_span *first, const batch_span *last, const batch_sp
 
 static int64_t scratch_of(const batch *plan, const batch_run *run) {
     const batch_span *first = &plan->spans[run->first], *last = first + run->n - 1;
-    return run->is_direct ? GAP + run->n * FRAMING_BYTES : (last->stop - first->start + 63) & ~(int64_t)63;
+    const int64_t gap = run->n > 1 ? GAP : 0;
+    return run->is_direct ? run->n * FRAMING_BYTES + gap : (last->stop - first->start + 63) & ~(int64_t)63;
 }
 
 static void cut_runs(batch *plan) {
@@ -329,8 +330,8 @@ static void add_part(read_request *request, uint8_t *base, int64_t n_bytes) {
     }
 }
 
-/* Scratch memory of a direct run: room for the unused bytes between its blobs, and then for the framing of each. */
-static uint8_t *framing_of(uint8_t *scratch, int64_t span) { return scratch + GAP + span * FRAMING_BYTES; }
+/* Scratch memory of a direct run: room for the framing of each blob, and then for the unused bytes between them. */
+static uint8_t *framing_of(uint8_t *scratch, int64_t span) { return scratch + span * FRAMING_BYTES; }
 
 static void place_request(const batch *plan, const batch_run *run, uint8_t *scratch, read_request *request,
                           read_part *parts) {
@@ -344,7 +345,7 @@ static void place_request(const batch *plan, const batch_run *run, uint8_t *scra
         const batch_span *span = first + i;
         const batch_field *field = &plan->fields[span->field];
         uint8_t *framing = framing_of(scratch, i);
-        add_part(request, scratch, i == 0 ? 0 : span->start - span[-1].stop);
+        add_part(request, framing_of(scratch, run->n), i == 0 ? 0 : span->start - span[-1].stop);
         add_part(request, framing, field->head);
         blob_piece pieces[BLOB_PIECES];
         const int n = pieces_of(field, span->row, pieces);

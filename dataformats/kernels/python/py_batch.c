@@ -182,7 +182,8 @@ static void do_share(void *context, int64_t share, int worker) {
     }
     if (plan->n_runs > 0 && room->scratch == NULL) {
         room->scratch = malloc((size_t)plan->n_scratch + 1);
-        room->parts = malloc(READ_MAX_PARTS * sizeof *room->parts);
+        const int64_t most = plan->n_spans * BATCH_SPAN_PARTS;
+        room->parts = malloc((size_t)(most < READ_MAX_PARTS ? most : READ_MAX_PARTS) * sizeof *room->parts);
         if (room->scratch == NULL || room->parts == NULL) {
             atomic_store(&held->outcome, NO_MEMORY);
             return;

@@ -1,7 +1,8 @@
 """Random access into GZIP and ZLIB files: copies of the decompressor's state at checkpoints.
 
 Consecutive reads decompress each byte once, also if several threads take turns: a read continues where an earlier one
-ended, and waits for one that is about to end there.
+ended, and waits for one that is about to end there. For other reads, decompressed blocks are kept, as long as each of
+them serves several reads: a shuffled epoch reads each block many times.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import threading
 import weakref
 from bisect import bisect_right
+from collections.abc import Sequence
 
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.fork_hooks import after_fork
@@ -22,6 +24,7 @@ from dataformats.storage.compressed.decompressor import (
     ReferenceDecompressor,
 )
 from dataformats.storage.compressed.ordered_stream import OrderedStream
+from dataformats.storage.decoded_cache import DecodedCache
 
 __all__ = ["DecompressedFile", "share_of"]
 
@@ -37,9 +40,37 @@ _EXPANSION = 100  # sound records of this size are rarely compressed more
 _END = 2**63
 _FLAGS = 4  # bytes of a gzip header up to its flags, which a decompressor may look at
 _STREAMS = 4  # files of the process that are read in order
+_KEPT_BYTES = 256 * 2**20  # blocks of all files of the process; a block has `_STEP` bytes
+_LEAST_READS = 8  # for each block, or the blocks of other reads are not kept
+_NEAR = 4096  # bytes: a read that begins as near behind another one follows it
 
 _STREAMING: list[weakref.ref[DecompressedFile]] = []  # the latest last
 _LIVE: weakref.WeakSet[DecompressedFile] = weakref.WeakSet()
+
+_Block = tuple[bool, int]
+"""Whether the reference decompressed it, and its number in the file."""
+
+
+class _KeptBlocks(DecodedCache[_Block, memoryview]):
+    """Blocks of a file. If they serve few reads each, the blocks of other reads are not kept."""
+
+    def forget(self) -> None:
+        super().forget()
+        self._spare = float(self._most)  # blocks that may be kept before they serve any read
+
+    @property
+    def _most(self) -> int:
+        return self.limit_bytes // _STEP
+
+    def admits(self, keys: Sequence[_Block]) -> bool:
+        """Count a read of these blocks; return True if they are kept, or may be."""
+        with self._lock:
+            self.limit_bytes = _KEPT_BYTES // max(1, len(_LIVE))
+            self._spare = min(self._spare + 1 / _LEAST_READS, self._most)
+            n_missing = sum(key not in self for key in keys)
+            is_admitted = n_missing <= self._spare
+            self._spare -= n_missing if is_admitted else 0
+        return is_admitted
 
 
 class DecompressedFile(StoredFile):
@@ -77,6 +108,7 @@ class DecompressedFile(StoredFile):
         self._cursors: list[Decompressor] = []  # where recent reads ended: a sequential reader continues there
         self._reads: dict[int, tuple[int, int]] = {}  # thread to the read under way: from, to
         self._stream: OrderedStream | None = None
+        self._kept_blocks = _KeptBlocks(_KEPT_BYTES)
 
     @property
     def stored(self) -> StoredFile:
@@ -106,6 +138,42 @@ class DecompressedFile(StoredFile):
         """Fill `out` from decompressed byte `offset`; return the number of bytes read, fewer only at the end."""
         if not len(out):
             return 0
+        return len(out) if self._read_kept(offset, out) else self._read(offset, out)
+
+    def _read_kept(self, offset: int, out: memoryview) -> bool:
+        """Fill `out` from blocks that are kept; return False if it must be decompressed for this read alone."""
+        end = offset + len(out)
+        if self._size is None or not 0 <= offset < end <= self._size or len(out) > _STEP or self._step == _END:
+            return False
+        numbers = range(offset // _STEP, (end - 1) // _STEP + 1)
+        with self._lock:
+            keys = [(self._kind is ReferenceDecompressor, number) for number in numbers]
+            ends = [*(cursor.position for cursor in self._cursors), *(stop for _, stop in self._reads.values())]
+        follows = any(0 <= offset - place <= _NEAR for place in ends)
+        if (follows and not all(map(self._kept_blocks.__contains__, keys))) or not self._kept_blocks.admits(keys):
+            return False
+        try:
+            blocks = self._kept_blocks.get_many(keys, self._blocks)
+        except FormatError:
+            return False  # the read itself says whether its bytes are damaged
+        if sum(map(len, blocks)) < end - numbers[0] * _STEP:
+            return False  # they were kept when the index said that the file is shorter
+        for number, block in zip(numbers, blocks, strict=True):
+            begin = number * _STEP
+            first, stop = max(offset, begin), min(end, begin + len(block))
+            out[first - offset : stop - offset] = block[first - begin : stop - begin]
+        return True
+
+    def _blocks(self, keys: Sequence[_Block]) -> list[tuple[memoryview, int]]:
+        found = []
+        for _, number in keys:
+            begin = number * _STEP
+            block = memoryview(bytearray(min(_STEP, self.size - begin)))
+            self._read(begin, block)  # raises if the file ends early
+            found.append((block, len(block)))
+        return found
+
+    def _read(self, offset: int, out: memoryview) -> int:
         thread = threading.get_ident()
         try:
             with self._lock:
@@ -185,6 +253,7 @@ class DecompressedFile(StoredFile):
     def release(self) -> None:
         with self._lock:
             self._cursors = []
+        self._kept_blocks.forget()
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.stop()

@@ -21,17 +21,17 @@ _SPREAD = 2  # times the bytes of the blobs: a window with longer gaps holds too
 
 
 class Windows(NamedTuple):
-    """The part of each file in which the blobs of a batch lie.
+    """The memory in which the blobs of a batch lie.
 
     Attributes:
-        extents: The extents, with offsets in the windows.
-        facts: The arguments of `lay_out`: the address of each window, its size, and no time.
+        extents: The extents of each field, with numbers of windows, and offsets in them.
+        facts: The arguments of `hold_files`: the address of each window, its size, and no time.
         buffers: The windows, which must live as long as their addresses are used.
     """
 
-    extents: Extents
+    extents: Sequence[Extents]
     facts: tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]
-    buffers: list[NDArray[np.uint8]]
+    buffers: object
 
 
 def decompress_around(files: Sequence[StoredFile], extents: Extents, max_bytes: int) -> Windows | None:
@@ -63,7 +63,7 @@ def decompress_around(files: Sequence[StoredFile], extents: Extents, max_bytes: 
         windows.append(window)
     around = (extents.head, extents.tail, extents.stored, extents.check)
     moved = Extents(extents.file, offset + extents.head, length, *around)
-    return Windows(moved, (addresses, sizes, np.full(len(files), -1, np.int64)), windows)
+    return Windows([moved], (addresses, sizes, np.full(len(files), -1, np.int64)), windows)
 
 
 def _decompressed(

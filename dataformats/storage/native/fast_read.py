@@ -30,6 +30,8 @@ from dataformats.kernels import (
 from dataformats.kernels import read_record as read_pinned
 from dataformats.storage.compressed.windows import decompress_around
 from dataformats.storage.descriptors import DESCRIPTORS, is_shortage, max_open_files
+from dataformats.storage.files import LocalFile
+from dataformats.storage.native.cached_extents import find_cached
 from dataformats.storage.native.file_set import FileSet
 from dataformats.storage.threads import kernel_threads
 
@@ -106,7 +108,7 @@ def read(
         slices: The slice of each field's blobs that is read straight into a column; empty if no field has one.
     """
     if not files.gathers:
-        return _read_compressed(files, located, max_bytes, slices)
+        return _read_windows(files, located, max_bytes, slices)
     if isinstance(located, PinnedRows):
         (_, handles, _), rows = located
         counts = [len(rows)] * len(handles)
@@ -137,30 +139,35 @@ def read(
     return {name: (one, located[name].counts) for name, one in zip(located, blobs, strict=True)}
 
 
-def _read_compressed(
+def _read_windows(
     files: FileSet, located: Mapping[str, Located] | PinnedRows, max_bytes: int, slices: Sequence[ValueSlice | None]
 ) -> StoredBlobs | None:
-    """Decompress the bytes around the blobs of one field, and read them there."""
-    if not reads_batches() or isinstance(located, PinnedRows) or len(located) != 1:
+    """Read blobs from memory: where the cache of this thread has them, or the bytes around them are decompressed."""
+    if not reads_batches() or isinstance(located, PinnedRows):
         return None
-    ((name, one),) = located.items()
-    if one.extents.fetch is not None:
+    requests = [one.extents for one in located.values()]
+    if not requests or any(one.fetch is not None for one in requests):
         return None
     max_bytes = min(max_bytes, _MAX_BYTES)
-    windows = decompress_around(files, one.extents, max_bytes)
-    handle = None if windows is None else pin_extents(windows.extents)
-    if windows is None or handle is None:
+    windows = find_cached(files, requests, max_bytes)
+    if windows is None and len(requests) == 1:
+        windows = decompress_around(files, requests[0], max_bytes)
+    handles = () if windows is None else tuple(map(pin_extents, windows.extents))
+    if windows is None or None in handles:
         return None
-    n = len(one.extents)
-    room = np.empty(2 * n + 1, np.int64)
-    laid = lay_out((handle,), None, hold_files(*windows.facts), max_bytes, room)
-    if laid is None or (sum(laid[1]) > _OVERLAP_BYTES and sum(laid[1]) > 2 * int(windows.facts[1].sum())):
+    counts = list(map(len, requests))
+    room = np.empty(2 * sum(counts) + len(counts), np.int64)
+    laid = lay_out(handles, None, hold_files(*windows.facts), max_bytes, room)
+    if laid is None:
         return None
-    held, (n_bytes,), _ = laid
-    outs = (_out(n_bytes, n, slices[0] if slices else None),)
-    if not read_laid(held, outs, files.no_descriptors, None, *kernel_threads()):
+    held, sizes, _ = laid
+    if sum(sizes) > _OVERLAP_BYTES and sum(sizes) > 2 * int(windows.facts[1].sum()):
         return None
-    return {name: (_blobs(room, [n], outs)[0], one.counts)}
+    outs = tuple([_out(*each) for each in zip(sizes, counts, slices or [None] * len(counts), strict=True)])
+    if not read_laid(held, outs, np.full(len(windows.facts[0]), -1, np.int32), None, *kernel_threads()):
+        return None
+    blobs = _blobs(room, counts, outs)
+    return {name: (one, located[name].counts) for name, one in zip(located, blobs, strict=True)}
 
 
 def read_record(files: FileSet, table: PinnedTable, row: int, max_bytes: int) -> list[bytearray] | None:
@@ -174,7 +181,10 @@ def read_record(files: FileSet, table: PinnedTable, row: int, max_bytes: int) ->
     """
     _, handles, numbers = table
     try:
-        local = [files.local[file.item(row)] for file in numbers]
+        first = files.local[numbers[0].item(row)]
+        if len(numbers) == 1 and first is not None:
+            return _read_blob(files, handles, row, max_bytes, first)
+        local = [first, *[files.local[file.item(row)] for file in numbers[1:]]]
     except IndexError:
         return None  # the files have fewer records than an earlier index said
     borrowed = local if None not in local else [file for file in local if file is not None]
@@ -193,6 +203,22 @@ def read_record(files: FileSet, table: PinnedTable, row: int, max_bytes: int) ->
         return read_pinned(handles, row, files.held, max_bytes, fds, files.engine.capsule)
     finally:
         DESCRIPTORS.give_back(borrowed)
+
+
+def _read_blob(
+    files: FileSet, handles: tuple[Any, ...], row: int, max_bytes: int, file: LocalFile
+) -> list[bytearray] | None:
+    """Return the only blob of a record in a list; `None` as `read_record`."""
+    try:
+        entry = DESCRIPTORS.borrow_one(file)
+    except OSError as error:
+        if not is_shortage(error):
+            raise
+        return None
+    try:
+        return read_pinned(handles, row, files.held, max_bytes, [entry[0]], files.engine.capsule)
+    finally:
+        DESCRIPTORS.give_back_one(file, entry)
 
 
 def _needs_memory(files: FileSet, laid: tuple[Any, list[int], list[int]] | None) -> bool:

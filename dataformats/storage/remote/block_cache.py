@@ -13,6 +13,9 @@ from itertools import groupby
 from multiprocessing.context import get_spawning_popen
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dataformats.fork_hooks import after_fork
 from dataformats.storage.remote.disk_blocks import FILE_BYTES, PAGE_BYTES, DiskBlocks, NextUse
 from dataformats.storage.remote.node_folder import NodeFolder
@@ -41,11 +44,27 @@ class FileRange(NamedTuple):
     out: memoryview
 
 
-class _Block(NamedTuple):
-    """The key of a block: `FsspecFile.cache_key`, and the number of the block in the file."""
+_Numbers = NDArray[np.int64]
 
-    file: tuple[str, ...]
-    number: int
+_Block = tuple[tuple[str, ...], int]
+"""The key of a block: `FsspecFile.cache_key`, and the number of the block in the file."""
+
+
+class _Cached:
+    """The bytes of a block in memory.
+
+    Attributes:
+        data: The bytes; if a plan reads the cache, a view of the answer to their request.
+        address: The address of the first byte of a view; 0 without a view.
+        beside: The blocks of the answer, if it is a view.
+    """
+
+    __slots__ = ("address", "beside", "data")
+
+    def __init__(self, data: bytes | memoryview, address: int = 0, beside: Sequence[_Block] = ()) -> None:
+        self.data = data
+        self.address = address
+        self.beside = beside
 
 
 class _Run(NamedTuple):
@@ -58,7 +77,7 @@ class _Run(NamedTuple):
     """Offset and length in bytes."""
 
 
-_Answers = dict[_Block, bytes | BaseException]
+_Answers = dict[_Block, _Cached | BaseException]
 
 
 class BlockCache:
@@ -92,8 +111,9 @@ class BlockCache:
 
     def _forget(self) -> None:
         self._lock = threading.Lock()
-        self._blocks: OrderedDict[_Block, bytes] = OrderedDict()
+        self._blocks: OrderedDict[_Block, _Cached] = OrderedDict()
         self._pending: dict[_Block, Future[_Answers]] = {}
+        self._dropped: Sequence[_Block] = ()  # the blocks of the answer of which the last one was dropped
         self._n_bytes = 0
         self._counts: Any = [0, 0]  # bytes that were used, and requested
         self._folder: NodeFolder | None = None
@@ -144,16 +164,64 @@ class BlockCache:
         keyed = [(part, self._keys(part.file, part.offset, len(part.out))) for part in ranges]
         blocks = self._get({key: part.file for part, keys in keyed for key in keys})
         for part, keys in keyed:
-            out, n_bytes = part.out, len(part.out)
-            at = keys[0].number * self.block_bytes - part.offset  # where the block lies in `out`
-            for key in keys:
-                block = blocks[key]
-                if isinstance(block, BaseException):
-                    raise block
-                begin = at if at > 0 else 0
-                piece = memoryview(block)[begin - at : n_bytes - at]
-                out[begin : begin + len(piece)] = piece
-                at += self.block_bytes
+            self._copy([_sound(blocks[key]) for key in keys], part.offset % self.block_bytes, part.out)
+
+    def _copy(self, blocks: Sequence[_Cached], skipped: int, out: memoryview) -> None:
+        """Fill `out` from these blocks, which follow each other, without the first bytes."""
+        at, n_bytes = -skipped, len(out)  # where the block lies in `out`
+        for block in blocks:
+            begin = at if at > 0 else 0
+            piece = memoryview(block.data)[begin - at : n_bytes - at]
+            out[begin : begin + len(piece)] = piece
+            at += self.block_bytes
+
+    def addresses(
+        self, files: Mapping[int, Any], file: _Numbers, offset: _Numbers, length: _Numbers
+    ) -> tuple[_Numbers, object] | None:
+        """Return the address of each range in memory, and what keeps them there; `None` if only `read` can get them.
+
+        Ranges with blocks that are not neighbors in memory are copied.
+
+        Args:
+            files: Number to `FsspecFile`.
+            file: int64[n], the number of the file of each range.
+            offset: int64[n], the first byte.
+            length: int64[n], at least 1; all bytes lie within the file.
+
+        Raises:
+            OSError: A block cannot be read.
+            FormatError: A file ends early, changed, or its server does not support ranges.
+        """
+        self._open()
+        n_bytes = int(length.sum())
+        if self._shared is not None or n_bytes > self.limit_bytes:
+            return None
+        self._counts[0] += n_bytes
+        first, skipped = np.divmod(offset, self.block_bytes)
+        counts = (skipped + length - 1) // self.block_bytes + 1
+        starts = np.cumsum(counts) - counts
+        within = np.arange(int(counts.sum())) - np.repeat(starts, counts)
+        blocks = self._blocks_of(files, np.repeat(file, counts).tolist(), (np.repeat(first, counts) + within).tolist())
+        at = np.array([block.address for block in blocks], np.int64)
+        apart = (at == 0) | (at != np.repeat(at[starts], counts) + within * self.block_bytes)
+        address, copies = at[starts] + skipped, []
+        for row in np.flatnonzero(np.logical_or.reduceat(apart, starts)).tolist():
+            copy = np.empty(length[row], np.uint8)
+            self._copy(blocks[starts[row] : starts[row] + counts[row]], int(skipped[row]), copy.data)
+            address[row] = copy.ctypes.data
+            copies.append(copy)
+        return address, (blocks, copies)
+
+    def _blocks_of(self, files: Mapping[int, Any], of_file: list[int], numbers: list[int]) -> list[_Cached]:
+        """Return the blocks of these numbers, each of the file of a number; or raise the error of one."""
+        names = {number: file.cache_key for number, file in files.items()}
+        keys = list(zip(map(names.__getitem__, of_file), numbers, strict=True))
+        with self._lock:
+            blocks = [block for key in keys if (block := self._blocks.get(key)) is not None]
+        if self.next_use is not None and len(blocks) == len(keys):
+            return blocks
+        found = self._get(dict(zip(keys, map(files.__getitem__, of_file), strict=True)))
+        return [_sound(found[key]) for key in keys]
 
     def _left_of(self, ranges: Sequence[FileRange]) -> Iterator[FileRange]:
         """Fill the ranges that are on a disk, and return the others."""
@@ -200,7 +268,7 @@ class BlockCache:
     def _keys(self, file: Any, offset: int, length: int) -> list[_Block]:
         first, last = offset // self.block_bytes, (offset + length - 1) // self.block_bytes
         key = file.cache_key
-        return [_Block(key, number) for number in range(first, last + 1)]
+        return [(key, number) for number in range(first, last + 1)]
 
     def _get(self, wanted: Mapping[_Block, Any], *, is_fetch: bool = False) -> _Answers:
         """Return these blocks; request those that are neither here nor requested by another thread."""
@@ -245,10 +313,21 @@ class BlockCache:
                 if not isinstance(answer, BaseException) and not (self._shared is not None and key in stored):
                     self._blocks[key] = answer
                     self._blocks.move_to_end(key, last=is_next)
-                    self._n_bytes += len(answer)
+                    self._n_bytes += len(answer.data)
             while self._n_bytes > self.limit_bytes:
-                self._n_bytes -= len(self._blocks.popitem(last=False)[1])
+                _, block = self._blocks.popitem(last=False)
+                self._n_bytes -= len(block.data)
+                if block.beside is not self._dropped:
+                    self._copy_left(self._dropped)
+                    self._dropped = block.beside
         call.set_result(answers)
+
+    def _copy_left(self, keys: Sequence[_Block]) -> None:
+        """Copy the blocks of an answer that are left because they were fetched again: views keep all of it."""
+        blocks = ((key, self._blocks.get(key)) for key in keys)
+        left = {key: block.data for key, block in blocks if block is not None and block.beside is keys}
+        if left:
+            self._blocks.update(self._cut(b"".join(left.values()), list(left)))
 
     def _disk(self, file: Any) -> DiskBlocks | None:
         """Return where blocks of this file are kept for other processes, or later runs."""
@@ -296,20 +375,26 @@ class BlockCache:
             if run.disk is None:
                 continue
             (data,) = run.disk.get(run.file.cache_key, run.file.size, [run.span])
-            blocks: Sequence[bytes | None] = [data]
+            found: dict[_Block, _Cached] = {}
             if data is not None:
-                blocks = self._cut(data, len(run.keys))
+                found = self._cut(data, run.keys)
             elif len(run.keys) > 1:  # some may be there
                 spans = [self._run([key], run.file).span for key in run.keys]
-                blocks = run.disk.get(run.file.cache_key, run.file.size, spans)
-            for key, block in zip(run.keys, blocks, strict=True):
-                if block is not None:
-                    answers[key] = block
-                    stored.add(key)
-                    del missing[key]
+                single = run.disk.get(run.file.cache_key, run.file.size, spans)
+                found = {key: _Cached(one) for key, one in zip(run.keys, single, strict=True) if one is not None}
+            answers.update(found)
+            stored.update(found)
+            for key in found:
+                del missing[key]
 
-    def _cut(self, data: bytes | memoryview, n: int) -> list[bytes]:
-        return [bytes(data[at * self.block_bytes : (at + 1) * self.block_bytes]) for at in range(n)]
+    def _cut(self, data: bytes | memoryview, keys: Sequence[_Block]) -> dict[_Block, _Cached]:
+        """Return these blocks, whose bytes follow each other."""
+        view, size = memoryview(data), self.block_bytes
+        parts = {key: view[at : at + size] for key, at in zip(keys, range(0, len(view), size), strict=True)}
+        if self.next_use is None:  # any blocks are dropped before others
+            return {key: _Cached(bytes(part)) for key, part in parts.items()}
+        address = np.frombuffer(view, np.uint8).ctypes.data
+        return {key: _Cached(part, address + row * size, keys) for row, (key, part) in enumerate(parts.items())}
 
     def _request(self, runs: Sequence[_Run], answers: _Answers, stored: set[_Block]) -> None:
         """Request runs of blocks, with one call for each file system, and keep them on their disks."""
@@ -326,7 +411,7 @@ class BlockCache:
                     answers.update(dict.fromkeys(run.keys, answer))
                     continue
                 self._counts[1] += len(answer)
-                answers.update(zip(run.keys, self._cut(answer, len(run.keys)), strict=True))
+                answers.update(self._cut(answer, run.keys))
                 next_use = None if plan is None or run.disk is self._shared else plan.next_use
                 if run.disk is not None and run.disk.put(run.file.cache_key, run.span[0], answer, next_use):
                     stored.update(run.keys)
@@ -346,14 +431,20 @@ class BlockCache:
         return [self._run(keys, blocks[keys[0]]) for keys in groups]
 
     def _run(self, keys: list[_Block], file: Any) -> _Run:
-        offset = keys[0].number * self.block_bytes
-        return _Run(
-            file, self._disk(file), keys, (offset, min(file.size, (keys[-1].number + 1) * self.block_bytes) - offset)
-        )
+        offset, end = keys[0][1] * self.block_bytes, (keys[-1][1] + 1) * self.block_bytes
+        return _Run(file, self._disk(file), keys, (offset, min(file.size, end) - offset))
 
 
 def _lost(key: _Block) -> OSError:
-    return OSError(f"{key.file[0]!r}: the request for block {key.number} was interrupted")
+    (name, *_), number = key
+    return OSError(f"{name!r}: the request for block {number} was interrupted")
+
+
+def _sound(block: _Cached | BaseException) -> _Cached:
+    """Return a block, or raise its error."""
+    if isinstance(block, BaseException):
+        raise block
+    return block
 
 
 _CURRENT = threading.local()

@@ -129,7 +129,7 @@ class S3Reader:
         is_refused: True if its first answer was an error; s3fs then makes all requests.
     """
 
-    protocol = ("s3", "s3a")
+    protocol: tuple[str, ...] = ("s3", "s3a")
 
     def __init__(self, options: dict[str, Any], settings: dict[str, Any]) -> None:
         import obstore
@@ -138,8 +138,8 @@ class S3Reader:
         self._options = options
         self._settings = settings
         self._stores: dict[str, Any] = {}
-        self.has_answered = False
-        self.is_refused = False
+        self.has_answered: bool = False
+        self.is_refused: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (self._options,)

@@ -193,6 +193,45 @@ def test_consecutive_reads_decompress_each_byte_once(tmp_path: Path, decompresse
     assert sum(decompressed_bytes) == len(data)
 
 
+@pytest.mark.parametrize("n_threads", [1, 4])
+def test_random_reads_decompress_each_byte_about_once(
+    tmp_path: Path, decompressed_bytes: list[int], n_threads: int
+) -> None:
+    data, places = plain_bytes(3_000_000), random.Random(2)
+    file = opened(tmp_path, compress(data, "gzip"), "gzip")
+    assert file.size == len(data)
+    decompressed_bytes.clear()
+    reads = [(places.randrange(len(data) - 999), places.randrange(1, 1000)) for _ in range(3000)]
+    with ThreadPoolExecutor(n_threads) as threads:
+        found = list(threads.map(lambda read: file.pread(*read), reads))
+    assert found == [data[offset : offset + n] for offset, n in reads]
+    assert sum(decompressed_bytes) < 2 * len(data)
+
+
+def test_blocks_of_few_reads_are_not_kept(
+    tmp_path: Path, decompressed_bytes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inflate, "_KEPT_BYTES", inflate._STEP * len([*inflate._LIVE, None]))  # one block of this file
+    data, places = plain_bytes(6_000_000), random.Random(3)
+    file = opened(tmp_path, compress(data, "gzip"), "gzip")
+    assert file.size == len(data)
+    decompressed_bytes.clear()
+    for offset in (places.randrange(len(data) - 100) for _ in range(400)):
+        assert file.pread(offset, 100) == data[offset : offset + 100]
+    assert len(file._kept_blocks._kept) == 1
+    assert sum(decompressed_bytes) < 400 * 0.8 * inflate._STEP  # a block for each read would be at least one step
+
+
+def test_blocks_of_a_wrong_size_are_not_used(tmp_path: Path) -> None:
+    data = plain_bytes(1000)
+    file = opened(tmp_path, compress(data, "gzip"), "gzip")
+    file.known_size(500, None)  # as an outdated index says
+    assert file.pread(100, 50) == data[100:150]
+    file.forget_size()
+    assert file.size == 1000
+    assert file.pread(450, 100) == data[450:550]
+
+
 @pytest.mark.parametrize("n_threads", [2, 4])
 def test_alternating_threads_decompress_each_byte_about_once(
     tmp_path: Path, decompressed_bytes: list[int], n_threads: int
@@ -234,6 +273,7 @@ def test_release_and_fork_forget_where_reads_ended(tmp_path: Path) -> None:
         assert file._cursors
         forget()
         assert not file._cursors
+        assert not file._kept_blocks._kept
     assert file.pread(2000, 1000) == data[2000:3000]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pickle
 import threading
@@ -51,7 +52,38 @@ def test_values(store: CountingStore) -> None:
             rows = [(int(s % 2), int(s), int(random.integers(1, min(700, len(DATA) - s) + 1))) for s in starts]
             expected = [(DATA, DATA[::-1])[number][start : start + n] for number, start, n in rows]
             assert read(cache, *((files[number], start, n) for number, start, n in rows)) == expected
-            assert cache._n_bytes == sum(map(len, cache._blocks.values())) <= limit
+            assert cache._n_bytes == sum(len(block.data) for block in cache._blocks.values()) <= limit
+
+
+def at_addresses(cache: BlockCache, *rows: tuple[Any, int, int]) -> list[bytes]:
+    """Return the bytes in memory of (file, offset, length)."""
+    files = dict(enumerate(file for file, _, _ in rows))
+    offset, length = (np.array([row[column] for row in rows]) for column in (1, 2))
+    found = cache.addresses(files, np.arange(len(rows)), offset, length)
+    assert found is not None
+    return [ctypes.string_at(int(address), n) for address, n in zip(found[0], length.tolist(), strict=True)]
+
+
+@pytest.mark.parametrize("next_use", [None, lambda *_, **__: None])
+def test_addresses(next_use: Any, store: CountingStore) -> None:
+    """Ranges have the right bytes while blocks are dropped, and views keep little more memory than the limit."""
+    files = [store.file("a", DATA), store.file("b", DATA[::-1])]
+    random = np.random.default_rng(6)
+    cache = BlockCache(2500, 100)
+    cache.next_use = next_use
+    for _ in range(60):
+        starts = random.integers(0, len(DATA), 5)
+        rows = [(int(s % 2), int(s), int(random.integers(1, min(500, len(DATA) - s) + 1))) for s in starts]
+        ranges = [(files[number], start, n) for number, start, n in rows]
+        cache.fetch(ranges[:3])
+        expected = [(DATA, DATA[::-1])[number][start : start + n] for number, start, n in rows]
+        assert at_addresses(cache, *ranges) == expected
+        assert cache._n_bytes == sum(len(block.data) for block in cache._blocks.values()) <= 2500
+        views: list[Any] = [block.data for block in cache._blocks.values() if block.address]
+        assert bool(views) == (next_use is not None)
+        answers = {id(view.obj): len(view.obj) for view in views}
+        assert sum(answers.values()) <= 2500 + 500  # the last one is dropped in parts
+    assert cache.addresses({0: files[0]}, np.zeros(1, int), np.zeros(1, int), np.array([2501])) is None
 
 
 def test_missing_blocks_are_one_call_of_few_ranges(store: CountingStore) -> None:
