@@ -119,12 +119,13 @@ class BatchBuilder:
         begin, waited, decoded = time.perf_counter(), IO_WAIT.seconds, timings.decode
         on_corrupt: OnCorrupt = "raise" if self.on_corrupt == "raise" else "omit"
         decode = partial(self._decode, positions, on_corrupt, timings=timings) if self.decode else None
+        cache = None
         try:
             if self.ahead is not None and len(positions):
-                self.ahead.reach(positions)
+                cache = self.ahead.reach(positions)
                 if self.ahead.cache is not None:  # it waited for requests, not for decoded blocks
                     IO_WAIT.seconds += time.perf_counter() - begin
-            with reading_through(None if self.ahead is None else self.ahead.cache):
+            with reading_through(cache):
                 records, rows, failed = read_records(self.sources, component, indices, on_corrupt, decode)
         except FormatError as error:
             _add_note(

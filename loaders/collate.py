@@ -186,4 +186,4 @@ def _form(value: Any) -> Any:
 
 
 def _described(value: Any) -> str:
-    return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
+    return f"{value.dtype}{list(value.shape) or ''}" if isinstance(value, np.ndarray) else type(value).__name__

@@ -23,9 +23,9 @@ _REMEDY = (
     "epoch ends without them"
 )
 _OTHER = (
-    "grown= continues with the records of the state, under the same indices, and records behind them. Appended files "
-    "must come last in the order of their names. Records appended to a file are recognized in TFRecord, OFRecord, "
-    "lines, and Granular of generation 3"
+    "The state belongs to other data. grown= takes the records of the state, under the same indices, and others behind "
+    "them. Appended files must come last in the order of their names. Records appended to a file are recognized in "
+    "TFRecord, OFRecord, lines, and Granular of generation 3"
 )
 
 
@@ -72,7 +72,7 @@ def with_growth(state: State, data: Data, fingerprint: str, grown: Grown | None)
         if grown is None:
             return state
         what = f"fingerprint of the first {', '.join(map(str, before))} records"
-        found = "another one" if is_longer else f"{', '.join(map(str, after))} records"
+        found = "other records" if is_longer else f"{', '.join(map(str, after))} records"
         raise StateMismatchError(what, expected=state.fingerprint, found=found, remedy=_OTHER)
     if grown is None and before != after:
         remedy = f"{_appended(data, before)} were appended to the data of the state. {_REMEDY}"

@@ -116,7 +116,10 @@ class PackedSource(RecordSource):
         self._seed = seed
         self._spec = _spec_of(source, collate)
         self._lengths, self._rows = self._find_plan()
-        self.n_documents, self.n_empty, self.n_tokens = self._rows.take("totals", slice(None)).tolist()
+        totals: list[int] = self._rows.take("totals", slice(None)).tolist()
+        self.n_documents: int = totals[0]
+        self.n_empty: int = totals[1]
+        self.n_tokens: int = totals[2]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PackedSource, self._arguments

@@ -25,6 +25,7 @@ __all__ = ["ReadAhead"]
 
 _ORDERED_BYTES = 16 * 2**20  # a window of records in order: two of them fit into their cache
 _PART_BYTES = 4 * 2**20  # that a thread fetches at once; a read that needs some of them waits for all
+_BYTES_OF_REQUEST = 2**19  # arrive in the time of one request, or later
 _THREADS = 8  # one connection is slower than the network
 _PATIENCE_S = 2.0  # then a batch requests its records itself
 
@@ -83,10 +84,14 @@ class ReadAhead:
     def __reduce__(self) -> tuple[Any, ...]:
         return ReadAhead, (self._sources, self._plan, self.cache, self._next_use)
 
-    def reach(self, positions: NDArray[np.int64]) -> None:
+    def reach(self, positions: NDArray[np.int64]) -> BlockCache | None:
         """Fetch the windows of these positions, which are read now, and then the windows after them.
 
-        It waits for the first ones, because many small requests take longer than a few large ones.
+        It waits for the first ones, because many small requests take longer than a few large ones. The first batch does
+        not wait if its records are few.
+
+        Returns:
+            The cache to read the records through; `None`: each is a request.
         """
         windows = self._windows(positions)
         behind = [self._next(window) for window in windows]
@@ -94,6 +99,7 @@ class ReadAhead:
         is_late = [window in behind and len(window.places) > len(positions) for window in windows]
         wanted = windows + [one for one, late in zip(behind, is_late, strict=True) if one is not None and not late]
         with self._changed:
+            is_first = not self._begun
             if any(window not in self._begun for window in wanted):
                 self._begun = [*self._begun, *wanted][-3 * len(wanted) :]
                 self._note_use(int(positions[0]), windows, wanted)
@@ -105,7 +111,10 @@ class ReadAhead:
                 started, self._running = _THREADS - self._running, _THREADS
                 for _ in range(started):
                     threading.Thread(target=_run, args=(weakref.ref(self),), name="dataformats-ahead").start()
+            if is_first and self._is_sooner_alone(len(positions), windows):
+                return None
             self._changed.wait_for(lambda: all(self._left.get(one, 0) <= 0 for one in windows), _PATIENCE_S)
+            return self.cache
 
     def close(self) -> None:
         """End the threads after the parts that they fetch."""
@@ -204,6 +213,12 @@ class ReadAhead:
         parts = deque(_Part(window, source, records[at : at + size]) for at in range(0, len(records), size))
         parts.rotate(os.getpid())  # processes that share a cache begin with different ones
         return parts
+
+    def _is_sooner_alone(self, n_records: int, windows: list[_Window]) -> bool:
+        """Return True if a request for each record takes less time than these windows; other processes share those."""
+        n_bytes = sum(len(window.places) * self._mean_bytes[window.component] for window in windows)
+        is_shared = self.cache is None or self.cache.is_shared
+        return not is_shared and n_records * _BYTES_OF_REQUEST <= n_bytes
 
     def _records_of(self, component: int, n_bytes: int) -> int:
         """Return how many records have about this many bytes."""

@@ -105,8 +105,8 @@ class Epoch(NamedTuple):
 
     def windows(self, places: _Numbers, shuffle: Shuffle) -> list[range]:
         """Return the windows that these places are in, each as its places, if the order has windows."""
-        groups = shuffle.groups
-        bounds = np.unique(np.column_stack(self._windows(places, shuffle)), axis=0).tolist()
+        groups, columns = shuffle.groups, self._windows(places, shuffle)
+        bounds = sorted([int(column[rows][0]) for column in columns] for rows in group_rows(*columns))
         return [range(stream + begin * groups, stream + end * groups, groups) for stream, begin, end in bounds]
 
     def _windows(self, places: _Numbers, shuffle: Shuffle) -> tuple[_Numbers, _Numbers, _Numbers]:

@@ -166,6 +166,16 @@ def test_the_thread_ends_when_the_loader_is_dropped() -> None:
     assert len(source.parts) < 10
 
 
+def test_first_batch_waits_for_no_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Fetched()
+    ahead = ahead_of(source)
+    assert ahead.reach(np.array([0])) is None
+    source.proceed.release(100)
+    assert ahead.reach(np.array([2])) is ahead.cache
+    monkeypatch.setattr(Fetched, "mean_record_bytes", 2**10)  # requests for all records take longer
+    assert ahead_of(source).reach(np.arange(0, 80, 2)) is not None
+
+
 def test_the_next_window_is_there_when_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     """No batch of the second window waits for a request."""
     memory = fsspec.filesystem("memory")

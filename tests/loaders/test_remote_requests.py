@@ -15,6 +15,7 @@ import pytest
 import dataformats
 from dataformats import Loader
 from dataformats.loaders.record_read import _log_windows
+from dataformats.reading.blob_reader import BlobReader
 from dataformats.storage.remote.block_cache import BlockCache
 
 N, SPEC = 4_000, {"data": "bytes", "number": "int64"}
@@ -192,3 +193,18 @@ def test_a_run_keeps_its_order_on_a_local_copy(source: Any, tmp_path: Path) -> N
         assert resumed.state_dict() == loader.state_dict()
     with pytest.raises(dataformats.StateMismatchError, match="shuffle differs"):
         Loader(copy, 64, seed=3, shuffle="window").load_state_dict(Loader(copy, 64, seed=3).state_dict())
+
+
+@pytest.mark.parametrize("format", ["tfrecord", "ffrecord", "ofrecord", "webdataset", "syrah", "granular"])
+def test_kernels_read_cached_blocks(format: str, data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches are those of local files, and none takes the reference path."""
+    local, url = tmp_path / "x", f"memory://requests/{format}"
+    for path in (local, url):
+        with dataformats.create(path, format, spec={"data": "bytes", "more": "bytes"}) as writer:
+            writer.extend({"data": bytes([i % 256]) * (i % 7 * 900), "more": b"x" * (i % 3)} for i in range(400))
+    monkeypatch.setattr(BlobReader, "read_by_reference", None)
+    order: dict[str, Any] = {"shuffle": "window", "block_records": 20, "window_blocks": 4}
+    with Loader(dataformats.open(url), 16, **order) as loader, Loader(dataformats.open(local), 16, **order) as expected:
+        for batch, same in zip(loader, expected, strict=True):
+            for name in ("data", "more"):
+                assert list(batch[name]) == list(same[name])
