@@ -1,7 +1,8 @@
 """The directives `ratios` and `costs` of Sphinx: the benchmark's results as SVG.
 
-A line `case: label` of `ratios` shows all peers of a case, `case/peer: label` one of them. Coordinates across are
-percentages, so that a chart fits a narrow screen without smaller text.
+A line `case: label` of `ratios` shows all peers of a case, `case/peer: label` one of them. With the option `file`, the
+build keeps a copy for pages outside the site, and fails if it had to be changed. Coordinates across are percentages, so
+that a chart fits a narrow screen without smaller text.
 """
 
 from __future__ import annotations
@@ -13,16 +14,18 @@ from collections.abc import Iterator
 from html import escape
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from diagrams import Diagram
+from docutils import nodes
+from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 
 RESULTS = Path(__file__).parents[1] / "tests" / "benchmarks" / "results.json"
 STYLE = Path(__file__).with_name("charts.css")
 LINE = re.compile(r"(?P<case>[^/:]+)(?:/(?P<peer>[^:]+))?: (?P<label>.+)")
 TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
-TOP, LABEL, BAR, THICK, SPACE, WIDEST = 26, 20, 19, 13, 8, 62  # in pixels; the widest bar in percent
+TOP, LABEL, BAR, THICK, SPACE, WIDEST = 26, 20, 19, 13, 8, 58  # in pixels; the widest bar in percent
 PANEL, PANEL_ROW, FIRST_PANEL, LEFT, RIGHT = 130, 210, 62, 14, 98
 
 
@@ -117,9 +120,25 @@ def _svg(title: str, sentences: list[str], height: int, parts: list[str]) -> str
     return "".join((start, head, style, *parts, "</svg>"))
 
 
+class Chart(Diagram):
+    """A directive of this module."""
+
+    option_spec: ClassVar[dict[str, Any]] = {"file": directives.path}
+
+    def run(self) -> list[nodes.Node]:
+        found = super().run()
+        if file := self.options.get("file"):
+            copy = STYLE.with_name(file)
+            svg = found[0].astext().replace("<svg ", '<svg style="background:#fff;margin:0" ', 1) + "\n"
+            if not copy.exists() or copy.read_text("utf-8") != svg:
+                copy.write_text(svg, "utf-8")
+                raise self.warning(f"docs/{file} was not this chart, and is now: commit it")
+        return found
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directives; called by Sphinx."""
     for draw in (ratios, costs):
-        app.add_directive(draw.__name__, type(draw.__name__, (Diagram,), {"draw": staticmethod(draw)}))
-    app.connect("env-get-outdated", lambda *_: ["performance"])  # the page does not change if its results do
+        app.add_directive(draw.__name__, type(draw.__name__, (Chart,), {"draw": staticmethod(draw)}))
+    app.connect("env-get-outdated", lambda *_: ["index", "performance"])  # they do not change if the results do
     return {"parallel_read_safe": True}

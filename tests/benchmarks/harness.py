@@ -51,12 +51,25 @@ class Data:
     def made(self, name: str, make: Callable[[Path], None]) -> Path:
         """Return the path of `name`, which `make` writes if it does not exist.
 
-        `make` may not leave half a file under the name; `dataformats.create` publishes complete files.
+        `make` may not leave half a file under the name; `dataformats.create` publishes complete files. The page cache
+        then holds them as read from the disk, in large blocks: small writes leave single pages, which are slow to read.
         """
         path = self.folder / name
         if not path.exists():
             make(path)
+            for file in [path, *path.rglob("*")]:
+                if file.is_file():
+                    _read_again(file)
         return path
+
+
+def _read_again(path: Path) -> None:
+    with path.open("rb", buffering=0) as file:
+        os.fsync(file)
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        while file.read(2**24):
+            pass
 
 
 @dataclass(frozen=True)

@@ -210,6 +210,7 @@ def environment(job: Job, url: str, folder: Path, indexes: Path, port: int) -> d
     found = dict(os.environ) | dict.fromkeys(names, url) | {"AWS_DEFAULT_REGION": "us-east-1"}
     found |= dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "any")
     found |= {"BENCH_FOLDER": str(folder), "DATAFORMATS_CACHE": str(indexes), "PYTHONWARNINGS": "ignore"}
+    found["PYTHONDONTWRITEBYTECODE"] = ""  # installed packages are compiled
     if job.ranks > 1 and job.side != OURS:
         found |= dict.fromkeys(("WORLD_SIZE", "NNODES"), str(job.ranks)) | {"RANK": str(job.rank)}
         found |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0"}

@@ -87,11 +87,14 @@ def _scene(height: int, width: int, seed: int) -> NDArray[np.float32]:
         plane = np.fft.irfft2(spectrum, (height, width))
         planes.append(plane / plane.std())
     pixels = np.stack([128 + 42 * planes[0] + 14 * plane for plane in planes[1:]], axis=-1)
-    y, x = np.mgrid[:height, :width]
+    y, x = np.ogrid[:height, :width]
     for _ in range(30):
         center, size = rng.uniform(0, 1, 2) * (height, width), rng.uniform(0.02, 0.15, 2) * height
-        inside = ((y - center[0]) / size[0]) ** 2 + ((x - center[1]) / size[1]) ** 2 < 1
-        pixels[inside] = 0.6 * pixels[inside] + rng.uniform(0, 100, 3)
+        first, last = np.maximum(center - size, 0).astype(int), (center + size).astype(int) + 1
+        rows, columns = slice(first[0], last[0]), slice(first[1], last[1])
+        inside = ((y[rows] - center[0]) / size[0]) ** 2 + ((x[:, columns] - center[1]) / size[1]) ** 2 < 1
+        window = pixels[rows, columns]
+        window[inside] = 0.6 * window[inside] + rng.uniform(0, 100, 3)
     return pixels.astype(np.float32)
 
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[2]
-TINY = ("--quick", "--scale", "0.001", "--rounds", "1")
+TINY = ("--quick", "--scale", "0.001", "--rounds", "1", "--sizes", "500", "1000")
 UNEQUAL = """
 import pathlib
 from tests.benchmarks.harness import Case, Data, Side, Target, Work, measure
