@@ -36,6 +36,9 @@ PUBLIC = (
 pytestmark = pytest.mark.skipif(not DOCS.exists(), reason="reads the pages of a checkout, and these tests are outside")
 
 
+TREE = re.compile(r"^```\{toctree\}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}-{page.stem}")
 def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8"))
@@ -115,22 +118,30 @@ def test_pages_have_whole_sentences(page: Path) -> None:
     assert [match.group() for match in FRAGMENT.finditer(page.read_text("utf-8"))] == []
 
 
-def test_the_index_leads_to_every_page() -> None:
-    text = (DOCS / "index.md").read_text("utf-8")
-    pages = [page.relative_to(DOCS).as_posix() for page in PAGES]
-    listed = [name for name in pages if not name.startswith(("codecs/", "api/")) and not name.endswith("index.md")]
-    assert [name for name in listed if f"({name})" not in text] == []
-
-
-@pytest.mark.parametrize("folder", ["api", "architecture", "codecs", "formats"])
-def test_each_folder_has_an_index_of_its_pages(folder: str) -> None:
-    toctree = (DOCS / folder / "index.md").read_text("utf-8").partition("{toctree}")[2].split()
-    assert [page.stem for page in (DOCS / folder).glob("*.md") if page.stem not in [*toctree, "index"]] == []
+@pytest.mark.parametrize("folder", [".", "api", "architecture", "codecs", "formats", "tutorials"])
+def test_tables_of_contents_list_every_page(folder: str) -> None:
+    indexes = [DOCS / "index.md", DOCS / folder / "index.md"]
+    trees = [tree for page in indexes if page.exists() for tree in TREE.findall(page.read_text("utf-8"))]
+    listed = {entry.rpartition("<")[2].rstrip(">") for tree in trees for entry in tree.splitlines()}
+    pages = [page for page in (DOCS / folder).glob("*.md") if page.stem != "index"]
+    assert pages
+    assert [page.stem for page in pages if not {page.stem, f"{folder}/{page.stem}"} & listed] == []
 
 
 def test_every_format_has_a_page() -> None:
     shipped = [name for name in backends if backends.shipped(name)]
     assert sorted(page.stem for page in (DOCS / "formats").glob("*.md") if page.stem != "index") == sorted(shipped)
+
+
+def test_page_of_formats() -> None:
+    """It has a section for each format; first bytes and names in folders are found in the golden files."""
+    page = (DOCS / "which-format.md").read_text("utf-8")
+    assert re.findall(r"^\((\w+)\)=$", page, re.MULTILINE) == [name for name in backends if backends.shipped(name)]
+    rows = re.findall(r"^\| `(?:([0-9a-f ]+)|([\w.-]+))`.*\[\]\(#(\w+)\)", page, re.MULTILINE)
+    assert len(rows) > 15
+    for begin, name, format in rows:
+        files = [path for path in (CHECKOUT / "tests" / "golden" / format).rglob(name or "*") if name or path.is_file()]
+        assert any(path.name == name or path.read_bytes().startswith(bytes.fromhex(begin)) for path in files), format
 
 
 def named(path: str) -> object:

@@ -1,4 +1,4 @@
-"""pyproject.toml, the folders and README agree: packages, links, extras."""
+"""pyproject.toml, the folders and docs/install.md agree: packages, links, extras."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ CHECKOUT = Path(__file__).parents[2]
 LINKS = {"dataformats/backends": "../backends", "dataformats/codecs": "../codecs", "dataformats/loaders": "../loaders"}
 # With lower bounds that no test installs: of tools, and of extras that are large or that the fast tests do not use.
 NOT_TESTED = {
-    *("array_record", "h5py", "lmdb", "obstore", "pylance", "zarr"),
+    *("aiohttp", "array_record", "h5py", "lmdb", "obstore", "pylance", "zarr"),
     *(
         "furo",
         "gcsfs",
         "granular",
         "mypy",
-        "myst-parser",
+        "matplotlib",
+        "myst-nb",
         "obstore",
         "pytest-cov",
         "ray",
@@ -30,6 +31,8 @@ NOT_TESTED = {
         "s3fs",
         "setuptools",
         "sphinx",
+        "sphinx-copybutton",
+        "sphinx-design",
     ),
     *("torch", "torchdata"),
 }
@@ -90,8 +93,8 @@ def test_links_are_mapped() -> None:
     assert settings()["package-dir"] == expected
 
 
-def test_readme_lists_the_extras() -> None:
-    _, _, table = (CHECKOUT / "README.md").read_text("utf-8").partition("| extra |")
+def test_page_lists_the_extras() -> None:
+    _, _, table = (CHECKOUT / "docs" / "install.md").read_text("utf-8").partition("| extra |")
     rows = itertools.takewhile(lambda line: line.startswith("|"), table.splitlines()[1:])
     named = [name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])]
     assert sorted(named) == sorted(pyproject()["project"]["optional-dependencies"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ def test_a_damaged_head(path: Path, name: str, tmp_path: Path, caplog: pytest.Lo
     sound = [bytes(blob) for blob in dataformats.open(path, payload="bytes")]
     there = tmp_path / f"x{path.suffix if name else ''}"
     caplog.set_level(logging.ERROR)
-    for what, content in damaged_heads(data):
+    for what, content in islice(damaged_heads(data), None, None, 7 if name else 3):
         there.write_bytes(content)
         try:
             source = dataformats.open(there, payload="bytes", index=os.path.join(os.devnull, "x"))

@@ -1,4 +1,4 @@
-"""Files of the formats that are only read, cut at every byte, and with flipped bits."""
+"""Files of the formats that are only read, cut at many bytes, and with flipped bits."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.backends.test_read_only import CASES, ReadOnly, check_damaged
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_damage_at_every_byte(case: ReadOnly, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damage_at_many_bytes(case: ReadOnly, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATAFORMATS_CACHE", str(tmp_path / "cache"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert check_damaged(case, tmp_path, bits=7, cuts=1) > 500
+        assert check_damaged(case, tmp_path, bits=17, cuts=3) > 200

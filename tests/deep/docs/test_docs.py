@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -76,9 +77,11 @@ def test_matches_can_fail() -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return a folder like the top of a checkout, with the real TFRecords in it as well."""
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "golden").symlink_to(CHECKOUT / "tests" / "golden")
+    """Return a folder with the example files of the site, and the real TFRecords and the scripts of a checkout."""
+    for path in runpy.run_path(str(DOCS / "example_files.py"))["example_files"]():
+        copy = tmp_path / path.relative_to(CHECKOUT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
     (tmp_path / "examples").symlink_to(CHECKOUT / "examples")
     for path in (CHECKOUT / "tests" / "golden" / "real").glob("*.tfrecord"):
         shutil.copy(path, tmp_path)

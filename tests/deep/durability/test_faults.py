@@ -21,7 +21,7 @@ from tests.deep.durability.faults.scenarios import SCENARIOS
 from tests.deep.durability.faults.shim import build, parse_log, why_not
 from tests.deep.durability.faults.strace import counts_of_shim, counts_of_strace, unknown_calls
 
-N_CASES = 300
+N_CASES = 200
 N_PARTS = 4
 TRACED = ("resumed", "replace", "replace-shards-by-shards", "grow", "convert-shards")
 PATHS = os.pathsep.join(filter(None, sys.path))

@@ -14,7 +14,7 @@ from tests.writing.test_two_writers import CASES, play, plays
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("resumes", list(itertools.product((False, True), repeat=2)), ids=str)
 def test_every_interleaving(case: str, resumes: tuple[bool, bool], tmp_path: Path) -> None:
-    for number, steps in enumerate([*plays(2), *list(plays(3))[::5]]):
+    for number, steps in enumerate([*plays(2), *list(plays(3))[::11]]):
         folder = tmp_path / str(number)
         folder.mkdir()
         play(folder / CASES[case][0], case, resumes, steps)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import dataformats
-from dataformats.cli.installation import EXTRAS, version
+from dataformats.cli.doctor import EXTRAS, version
 from tests.repository.test_packaging import CHECKOUT, modules, pyproject
 
 pytestmark = pytest.mark.skipif(

@@ -21,6 +21,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ __all__ = ["main"]
 
 SPEC = {"number": "int64", "body": "bytes"}
 PATIENCE_S = 120.0
+MOST_EXTRA_STEPS = 64  # until a rank is killed: on a busy machine it would make many
 FORK = multiprocessing.get_context("fork")
 FORMATS = {"one.tfrecord": "tfrecord", "one.ofrecord": "ofrecord", "one": "granular"}  # files that grow
 SHARDED = ("tfrecord", "ofrecord", "ffrecord", "syrah", "granular", "parquet", "jsonl")
@@ -226,8 +228,9 @@ class Run:
             with dataformats.Loader(self.source(stage.lengths), 1, **order, workers=0) as loader:
                 if state is not None:
                     loader.load_state_dict(state, grown=stage.when)
+                batches = loader.forever()
                 while len(found) < end:
-                    found += _rows(next(loader.forever())).values()
+                    found += _rows(next(batches)).values()
                 state = loader.state_dict()
                 place = loader.locate(range(end))
                 located = [*zip(place.component.tolist(), place.record.tolist(), strict=True)]
@@ -266,16 +269,20 @@ def _interrupted(run: Run, attempt: dict[str, Any], grown: Any, n_steps: int) ->
     return steps
 
 
-def _train(run: Run, attempt: dict[str, Any], rank: int, grown: Any, log: str) -> None:
+def _train(run: Run, attempt: dict[str, Any], rank: int, grown: Any, n_steps: int, log: str) -> None:
     with _loader(run, attempt, rank, grown) as loader, open(log, "ab", buffering=0) as file:
-        for batch in loader.forever():
+        for batch in islice(loader.forever(), n_steps + MOST_EXTRA_STEPS):
             file.write(json.dumps([loader.state_dict(), _rows(batch)]).encode() + b"\n")
+        time.sleep(PATIENCE_S)  # until it is killed
 
 
 def _killed(run: Run, attempt: dict[str, Any], grown: Any, n_steps: int, folder: Path) -> list[list[Any]]:
     """Return what all ranks saved before they were killed, each a process."""
     logs = [folder / f"log-{rank}" for rank in range(attempt["world_size"])]
-    ranks = [FORK.Process(target=_train, args=(run, attempt, rank, grown, str(log))) for rank, log in enumerate(logs)]
+    ranks = [
+        FORK.Process(target=_train, args=(run, attempt, rank, grown, n_steps, str(log)))
+        for rank, log in enumerate(logs)
+    ]
     for rank in ranks:
         rank.start()
     until = time.monotonic() + PATIENCE_S

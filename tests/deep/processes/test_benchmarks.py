@@ -31,8 +31,8 @@ def test_update_replaces_rows_of_its_cases_only(tmp_path: Path) -> None:
         (tmp_path / path).parent.mkdir(parents=True)
         shutil.copy(tables.CHECKOUT / path, tmp_path / path)
     old = json.loads((tmp_path / tables.RESULTS).read_text("utf-8"))
-    for _ in range(2):
-        done = run(*TINY, "-k", "ffrecord-1kb", "--update", str(tmp_path), data=tmp_path)
+    for ways in ((), ("--together",)):
+        done = run(*TINY, *ways, "-k", "ffrecord-1kb", "--update", str(tmp_path), data=tmp_path)
         assert done.returncode == 0, done.stderr
     new = json.loads((tmp_path / tables.RESULTS).read_text("utf-8"))
     changed = {row["name"] for row, before in zip(new["rows"], old["rows"], strict=True) if row != before}

@@ -16,25 +16,28 @@ from pathlib import Path
 import pytest
 
 import dataformats
+import tests.cli.conftest as commands
 import tests.cli.test_program as fast
+from tests.cli.conftest import Run
 from tests.cli.test_program import NAMES, PROGRAM, REAL, run
 
-environment = fast.environment  # fixtures
+environment, run_here = fast.environment, commands.run  # fixtures
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "view"])  # `view` serves until it is ended
-def test_examples_of_the_help_run(name: str, environment: dict[str, str], tmp_path: Path) -> None:
-    shown = run([name, "--help"], environment)
-    assert shown.returncode == 0
-    examples = re.findall(r"^ +(dataformats .*)$", shown.stdout.partition("Example")[2], re.MULTILINE)
+def test_examples_of_the_help_run(name: str, run_here: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = run_here(name, "--help")
+    assert shown.code == 0
+    examples = re.findall(r"^ +(dataformats .*)$", shown.out.partition("Example")[2], re.MULTILINE)
     assert examples
     for path in (*REAL.glob("*.tfrecord"), REAL / "state.json"):
         shutil.copy(path, tmp_path)
+    monkeypatch.chdir(tmp_path)
     for example in examples:
-        done = run(shlex.split(example)[1:], environment, tmp_path)
-        assert done.returncode == 0, f"{example}\n{done.stderr}"
-        assert done.stdout
-        assert done.stderr == ""
+        done = run_here(*shlex.split(example)[1:])
+        assert done.code == 0, f"{example}\n{done.err}"
+        assert done.out
+        assert done.err == ""
 
 
 @pytest.mark.parametrize("arguments", [["verify"], ["info"], ["index"]])
@@ -47,7 +50,7 @@ def test_progress_on_a_terminal_only(arguments: list[str], environment: dict[str
         os.close(child)
         assert program.stdout is not None
         assert json.loads(program.stdout.read())["records"] == 12
-        assert b"\x1b" in everything(parent)
+        assert b"%|" in everything(parent)
     os.close(parent)
     assert run(command[len(PROGRAM) :], environment).stderr == ""
 

@@ -19,7 +19,7 @@ from tests.storage.remote.slow_files import SlowFiles
 from tests.storage.remote.test_block_cache import read
 
 BLOCK, SIZE, LIMIT = 32 * 2**10, 12 * 2**20 + 777, 5 * 2**20
-PROCESSES, KILLS, PATIENCE_S = 4, 150, 15.0
+PROCESSES, KILLS, PATIENCE_S = 4, 40, 15.0
 
 
 def _use(file: Any, data: bytes, name: str | None, seed: int) -> None:

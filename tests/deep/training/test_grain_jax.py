@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 import textwrap
@@ -19,6 +20,9 @@ import pytest
 import dataformats
 from dataformats.batch.jax_trees import register_with_jax
 
+CHECKOUT = Path(__file__).parents[3]
+PAGE = CHECKOUT / "docs" / "pytorch.md"
+BLOCK = re.compile(r"^```\{code-block\} python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 DIGITS = str(Path(__file__).parents[2] / "golden" / "real" / "digits-*.tfrecord")
 SPEC = {"image": "uint8[8,8]", "label": "int64"}
 HEAD = f"""
@@ -61,10 +65,7 @@ def labels() -> list[int]:
 GRAIN = """
 import itertools
 import grain.python as grain
-from absl import flags
 from dataformats.interop.grain import LoaderDataset
-
-flags.FLAGS(["program"])  # Grain's worker processes ask for flags
 
 def labels(batches):
     return [int(label) for batch in itertools.islice(batches, 100) for label in batch["label"]]
@@ -73,12 +74,6 @@ found["is a source"] = [isinstance(source, grain.RandomAccessDataSource) for sou
 
 batches = list(grain.MapDataset.source(digits).shuffle(seed=3).map(lambda record: record).batch(100).to_iter_dataset())
 found["dtype"], found["pipeline"] = str(batches[0]["image"].dtype), labels(batches)
-
-for workers in (0, 2):
-    sampler = grain.IndexSampler(len(digits), grain.ShardOptions(0, 1), shuffle=True, num_epochs=1, seed=0)
-    found[f"loader with {workers} workers"] = labels(grain.DataLoader(
-        data_source=digits, sampler=sampler, operations=[grain.Batch(100)], worker_count=workers
-    ))
 
 found["source of Grain"] = labels(
     dataformats.Loader(grain.MapDataset.source(digits).map(lambda record: record), 100)
@@ -132,11 +127,25 @@ def test_a_source_is_a_grain_source(grain: dict[str, Any]) -> None:
     assert grain["is a source"] == [True, True]
 
 
-@pytest.mark.parametrize("way", ["pipeline", "loader with 0 workers", "loader with 2 workers", "source of Grain"])
+@pytest.mark.parametrize("way", ["pipeline", "source of Grain"])
 def test_each_record_comes_once(grain: dict[str, Any], labels: list[int], way: str) -> None:
     assert grain[way] != labels
     assert sorted(grain[way]) == sorted(labels)
     assert grain["dtype"] == "uint8"
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="runs programs of a page, and these tests stand outside a checkout")
+@pytest.mark.parametrize("part", ["grain.DataLoader(", "LoaderDataset("])
+def test_programs_of_the_page_deliver_each_record(part: str, labels: list[int], tmp_path: Path) -> None:
+    pytest.importorskip("grain", reason="grain is not installed")
+    program = tmp_path / "program.py"
+    program.write_text(next(text for text in BLOCK.findall(PAGE.read_text("utf-8")) if part in text), "utf-8")
+    done = subprocess.run(
+        [sys.executable, str(program)], cwd=CHECKOUT, capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    printed = [(int(n), int(total)) for n, total in re.findall(r"^\((\d+), 8, 8\) (\d+)", done.stdout, re.MULTILINE)]
+    assert [sum(column) for column in zip(*printed, strict=True)] == [len(labels), sum(labels)]
 
 
 def test_grain_reads_batches_at_once(grain: dict[str, Any]) -> None:

@@ -123,7 +123,8 @@ def _is_dispensable(met: Operation, rest: Sequence[Operation]) -> bool:
     is_tidying = all(later.kind in _TIDYING for later in rest)
     is_deleted = any(later.kind in _DELETIONS and later.path == met.path for later in rest)
     # Files that are written at once get another temporary name.
-    written_at_once = (".journal.partial", ".json.partial", ".mds.partial", ".mds.zstd.partial")
+    endings = ("journal", "json", "mds", "mds.zstd", "bin.partial.idx")
+    written_at_once = tuple(f".{ending}.partial" for ending in endings)
     has_other_name = met.kind == "create" and met.path.endswith(written_at_once)
     is_index = _INDEX in met.path  # readers build it
     return met.kind in _DISPENSABLE or is_tidying or is_deleted or has_other_name or is_index
