@@ -123,7 +123,7 @@ def benchmark(
         if fits_in_memory(source) and "cache" not in options:
             with open_source(path, **options, cache="memory") as held:
                 gains[IN_MEMORY] = _Timer(held, timer.batch_size, seconds).loader("", workers=2).bytes_per_s / base
-        if _is_compressed(source):
+        if source.is_compressed:
             gains["convert it to files that are not compressed"] = timer.gain_of_conversion()
         advice = [Advice(change, gain) for change, gain in gains.items() if gain >= _WORTH]
         rates += loaders.values()
@@ -241,10 +241,6 @@ def _drop_from_memory(path: str) -> None:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:
         os.close(descriptor)
-
-
-def _is_compressed(source: RecordSource) -> bool:
-    return isinstance(source, FileSource) and any(file.is_compressed for file in source.reader.files)
 
 
 def _limit(loader: Rate, storage: Rate, shares: Mapping[str, float], *, is_remote: bool) -> str:

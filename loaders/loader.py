@@ -35,7 +35,7 @@ from dataformats.loaders.prefetcher import BatchTask, BuiltBatch
 from dataformats.loaders.quarantine import Quarantined, quarantine_entry
 from dataformats.loaders.ranks import nodes_of, resolve, streams_of_node
 from dataformats.loaders.read_ahead import ReadAhead
-from dataformats.loaders.record_read import block_cache_for, shuffle_for
+from dataformats.loaders.record_read import block_cache_for, decodes_neighbors, shuffle_for
 from dataformats.loaders.rng import Randomness
 from dataformats.loaders.skip_list import SkipEntry, SkipList
 from dataformats.loaders.skips import MAX_POSITION, Skips
@@ -81,8 +81,8 @@ class Loader:
             `block_records` consecutive records in random order, and records shuffled within `window_blocks` such
             blocks, so that reads stay close together. For files behind URLs, this window and the next one are kept in
             memory, if they have at most 2 GiB. False: in order. `"auto"`: `"window"` if a file of any source is behind
-            a URL, where a random order would request each record alone, or is decoded in blocks, as Parquet is; else
-            True. The state has the order, not `"auto"`.
+            a URL, where a random order would request each record alone, is compressed, or is decoded in blocks, as
+            Parquet is; else True. The state has the order, not `"auto"`.
         seed: Whole number in `[0, 2**63)`; another seed gives another order.
         rank: The number of this process among `world_size`, or `"auto"`: from `torch.distributed` or JAX if they are
             initialized, else from the launcher's environment. It looks once, when the loader is first used, so that a
@@ -456,7 +456,7 @@ class Loader:
         rank, world_size = resolve(*self._asked_rank)
         plan = self._plan
         if not self._knows_groups and plan.shuffle.kind == "window":
-            groups = world_size if any(plan.blocks) else nodes_of(world_size)  # each process decodes its blocks
+            groups = world_size if decodes_neighbors(self._sources) else nodes_of(world_size)
             plan = replace(plan, shuffle=replace(plan.shuffle, groups=groups))
         self._follow(plan, rank, world_size)
         return rank, world_size
@@ -488,7 +488,9 @@ class Loader:
         # While appended records come, each stream of windows is two.
         shuffle = replace(plan.shuffle, groups=plan.shuffle.groups * (2 if plan.grown else 1))
         cache = block_cache_for(self._sources, shuffle, world_size)
-        is_ahead = cache is not None or (any(plan.blocks) and plan.shuffle.kind != "global")
+        kind, has_blocks = plan.shuffle.kind, any(plan.blocks)
+        is_decoded_ahead = has_blocks if kind == "none" else kind == "window" and decodes_neighbors(self._sources)
+        is_ahead = cache is not None or is_decoded_ahead
         next_use = None
         if cache is not None and not plan.grown:
             streams = streams_of_node(rank, world_size, plan.shuffle.groups)

@@ -228,6 +228,10 @@ class PackedSource(RecordSource):
         return self.source.files_per_record
 
     @property
+    def is_compressed(self) -> bool:
+        return self.source.is_compressed
+
+    @property
     def mean_record_bytes(self) -> float:
         return float(self.source.mean_record_bytes * self.n_documents / len(self))
 

@@ -215,9 +215,9 @@ class ReadAhead:
         return parts
 
     def _is_sooner_alone(self, n_records: int, windows: list[_Window]) -> bool:
-        """Return True if a request for each record takes less time than these windows; other processes share those."""
+        """Return True if a request for each record takes less time than these windows, which others may share."""
         n_bytes = sum(len(window.places) * self._mean_bytes[window.component] for window in windows)
-        is_shared = self.cache is None or self.cache.is_shared
+        is_shared = any(self._plan.blocks) if self.cache is None else self.cache.is_shared
         return not is_shared and n_records * _BYTES_OF_REQUEST <= n_bytes
 
     def _records_of(self, component: int, n_bytes: int) -> int:

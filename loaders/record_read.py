@@ -115,7 +115,7 @@ def shuffle_for(
     window_blocks: int | None,
     groups: int | None,
 ) -> Shuffle:
-    """Return the order of these sources: `Shuffle.of`, or for `"auto"` windows if one is behind a URL or has blocks.
+    """Return the order of these sources: `Shuffle.of`; for `"auto"`, windows if one is remote, compressed or in blocks.
 
     The numbers of a window order may be `None`: then blocks have about 1 MiB, and at most 1024 records; a window has
     256 blocks; and there is one group.
@@ -126,8 +126,7 @@ def shuffle_for(
     if shuffle == "auto":
         paths = (path for source in sources if isinstance(source, RecordSource) for path in source.paths)
         url = next(filter(is_url, paths), None)
-        is_in_blocks = any(map(Blocks.of, sources))
-        shuffle = "window" if is_in_blocks or url is not None else True
+        shuffle = "window" if decodes_neighbors(sources) or url is not None else True
         if url is not None:
             _log_windows(url)
     if block_records is None:
@@ -140,6 +139,11 @@ def shuffle_for(
         _WINDOW_BLOCKS if window_blocks is None else window_blocks,
         1 if groups is None else groups,
     )
+
+
+def decodes_neighbors(sources: Sequence[Readable]) -> bool:
+    """Return True if each process decodes or decompresses what lies around a record, and keeps it."""
+    return any(Blocks.of(one) or (isinstance(one, RecordSource) and one.is_compressed) for one in sources)
 
 
 @functools.cache  # once for each dataset

@@ -9,7 +9,7 @@ import numpy as np
 
 from dataformats.errors import FormatError, MissingExtraError
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.compressed.chunked_file import ChunkedFile, ChunkTable
+from dataformats.storage.compressed.chunked_file import ChunkCache, ChunkedFile, ChunkTable
 from dataformats.storage.compressed.decompressor import WBITS
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 from dataformats.storage.compressed.zstd_frames import ZSTD_MAGIC, decode_zstd, list_frames, zstd_library
@@ -27,13 +27,18 @@ def compression_of_name(name: str) -> Compression:
     return "gzip" if name.endswith(".gz") else "zstd" if name.endswith(".zst") else "none"
 
 
-def decompressed(file: StoredFile) -> StoredFile:
-    """Return the decompressed file: itself if its first bytes are neither of gzip nor of zstd."""
+def decompressed(file: StoredFile, cache: ChunkCache | None = None) -> StoredFile:
+    """Return the decompressed file: itself if its first bytes are neither of gzip nor of zstd.
+
+    Args:
+        file: The stored file.
+        cache: Keeps the frames of zstd of several files; `None` for one that only this file has.
+    """
     head = file.pread(0, 4) if file.size else b""
     if head.startswith(GZIP):
         return DecompressedFile(file, "gzip")
     if head == ZSTD_MAGIC:
-        return _zstd_file(file)
+        return _zstd_file(file, cache)
     return file
 
 
@@ -52,7 +57,7 @@ def head_of(file: StoredFile) -> tuple[bytes, bool]:
     return head, len(head) == file.size
 
 
-def _zstd_file(file: StoredFile) -> StoredFile:
+def _zstd_file(file: StoredFile, cache: ChunkCache | None) -> StoredFile:
     """Return the decoded bytes of a file of zstd frames; frames that do not declare their size are decoded for it.
 
     Raises:
@@ -62,7 +67,7 @@ def _zstd_file(file: StoredFile) -> StoredFile:
     sizes = chunks.decoded_bytes.copy()
     for at in np.flatnonzero(sizes < 0).tolist():
         sizes[at] = _decoded_size(file, int(chunks.offset[at]), int(chunks.stored_bytes[at]))
-    return ChunkedFile(file, ChunkTable(chunks.offset, chunks.stored_bytes, sizes), decode_zstd, "zstd")
+    return ChunkedFile(file, ChunkTable(chunks.offset, chunks.stored_bytes, sizes), decode_zstd, "zstd", cache)
 
 
 def _decoded_size(file: StoredFile, offset: int, n_stored: int) -> int:

@@ -20,7 +20,6 @@ __all__ = ["LitdataBackend"]
 _CHUNK = re.compile(r"chunk-\d+-\d+(\.[\w:]+)?\.bin")
 _BEGIN = re.compile(rb'\{\s*"(chunks"\s*:\s*\[|config"\s*:\s*\{)')
 _FOOTER = b"LDARW01\0"  # ends a chunk whose items are rows of an Arrow IPC file in front of it and of its uint32 length
-_KEPT_BYTES = 512 * 2**20
 
 
 class LitdataBackend(Backend):
@@ -60,7 +59,7 @@ class LitdataBackend(Backend):
                 raise FormatError("chunks need the index.json beside them", path=files[0].name if files else None)
             indexes = [beside]
         found = [(file, read_index(file)) for file in indexes]
-        cache, chunks = ChunkCache(_KEPT_BYTES), [chunk for _, index in found for chunk in index.chunks]
+        cache, chunks = ChunkCache(), [chunk for _, index in found for chunk in index.chunks]
         for file, index in found[1:]:
             if index.spec != found[0][1].spec:
                 raise FormatError("the fields differ from the first dataset's", path=file.name)

@@ -35,7 +35,6 @@ __all__ = ["MdsBackend"]
 
 _SHARD = re.compile(r".+\.mds(\.(zstd|gz|bz2|br|snappy))?")
 _BEGIN = re.compile(rb'\{\s*"(version|shards)"\s*:\s*[\[\d]')
-_KEPT_BYTES = 512 * 2**20
 
 
 class MdsBackend(FieldsBackend):
@@ -75,7 +74,7 @@ class MdsBackend(FieldsBackend):
         Raises:
             FormatError: An index is missing or damaged, the columns of datasets differ, or a shard is missing.
         """
-        cache = ChunkCache(_KEPT_BYTES)
+        cache = ChunkCache()
         chosen: list[tuple[StoredFile, Shard]] = []
         given = {file.name: file for file in files}
         covered: set[str] = set()

@@ -187,6 +187,11 @@ class RecordSource(ABC):
         return 1
 
     @property
+    def is_compressed(self) -> bool:
+        """True if reads decompress what lies around a record, as in a gzip file: neighbors are read faster together."""
+        return False
+
+    @property
     def joined(self) -> tuple[RecordSource, ...]:
         """The sources from which a record is joined: several for a source that `zip` returned."""
         return (self,)

@@ -89,6 +89,13 @@ class StoredFile(_Entry):
         """Bytes of the stored file: compressed ones if it is compressed."""
         return self.stored.size
 
+    def decompress(self, first: int, end: int) -> None:
+        """Decompress these bytes, and keep them for the next reads; nothing if the file is not compressed.
+
+        Raises:
+            FormatError: They are damaged.
+        """
+
     def most_record_bytes(self, max_record_bytes: int) -> int:
         """Return the most bytes that a record of this file may have, if the caller allows `max_record_bytes`."""
         return max_record_bytes

@@ -49,6 +49,7 @@ _GROUP_CHUNKS = 64
 _GROUP_BYTES = 2**20
 _SAMPLE_BYTES = 64 * 2**20
 _MOST_RUN_BYTES = 2 * 2**20  # more is read in several threads
+_GAP = 2**18  # bytes between blobs that are decompressed with them
 
 
 class IndexDoubtError(Exception):
@@ -170,17 +171,19 @@ class BlobReader:
         return located
 
     def fetch_blocks(self, located: Mapping[str, Located]) -> None:
-        """Fetch the bytes of these blobs into the cache of this thread, as far as their files are remote."""
+        """Fetch the bytes of these blobs into the cache of this thread if their files are remote; decompress others."""
         cache = current_cache()
-        if cache is None or not cache.saves:
-            return
+        gap = _GAP if any(file.is_compressed for file in self.reader.files[:1]) else 0
         ranges: list[tuple[FsspecFile, int, int]] = []
         for one in located.values():
-            for number, first, end in _joined(one.extents):
+            for number, first, end in _joined(one.extents, gap):
                 file = self.reader.files[number]
                 if isinstance(file, FsspecFile):
                     ranges.append((file, first, end - first))
-        cache.fetch(ranges)
+                elif file.is_compressed:
+                    file.decompress(first, end)
+        if cache is not None and cache.saves:
+            cache.fetch(ranges)
 
     def read(
         self, located: Mapping[str, Located] | PinnedRows, slices: Sequence[ValueSlice | None] = ()
@@ -369,13 +372,13 @@ def _grouped(reader: SequentialReader, n_files: int) -> Iterator[_Chunks]:
     yield group
 
 
-def _joined(extents: Extents) -> Iterator[tuple[int, int, int]]:
-    """Yield file, begin and end of the bytes of these extents, with neighbors as one range."""
+def _joined(extents: Extents, gap: int) -> Iterator[tuple[int, int, int]]:
+    """Yield file, begin and end of the bytes of these extents, as one range if at most `gap` bytes are between."""
     if not len(extents) or extents.fetch is not None:
         return
     begin, end = extents.offset - extents.head, extents.offset + extents.length + extents.tail
     order = np.lexsort((begin, extents.file))
     file, begin, end = extents.file[order], begin[order], end[order]
-    ends = np.flatnonzero((np.diff(file, append=-1) != 0) | (np.append(begin[1:], 0) > end))
+    ends = np.flatnonzero((np.diff(file, append=-1) != 0) | (np.append(begin[1:], 0) > end + gap))
     firsts = np.append(0, ends[:-1] + 1)
     yield from zip(file[ends].tolist(), begin[firsts].tolist(), end[ends].tolist(), strict=True)

@@ -61,6 +61,10 @@ class _Concatenated(DecodingSource):
         return max((part.files_per_record for part in self._parts), default=1)
 
     @property
+    def is_compressed(self) -> bool:
+        return any(part.is_compressed for part in self._parts)
+
+    @property
     def paths(self) -> tuple[str, ...]:
         return tuple(path for part in self._parts for path in part.paths)
 

@@ -7,6 +7,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -29,6 +30,7 @@ from dataformats.reading.fingerprint import files_fingerprint
 from dataformats.reading.pickled_source import PickledSource, pack_files, versions_of
 from dataformats.reading.scan import as_numbers, check_bounds, read_parts, scan_by_reading, until_failure
 from dataformats.spec import VALUE, Spec, SpecLike, Type
+from dataformats.storage.compressed.chunked_file import ChunkedFile
 from dataformats.storage.native.fast_read import PinnedRows
 from dataformats.storage.prefetch import prefetch
 
@@ -39,6 +41,7 @@ __all__ = ["FileSource"]
 
 _DECODED_RECORDS = 8192
 _MAX_MASKS = 1024
+_FIRST = 1000  # records of compressed files that are measured for a mean
 _WHOLE = tuple(WHOLE_RECORDS)
 
 
@@ -158,6 +161,41 @@ class FileSource(DecodingSource):
     @property
     def files_per_record(self) -> int:
         return len(self._blobs.fields) if isinstance(self._reader, FilesPerField) else 1
+
+    @property
+    def is_compressed(self) -> bool:
+        return self.cache != "memory" and any(file.is_compressed for file in self._reader.files)
+
+    @property
+    def mean_record_bytes(self) -> float:
+        """The average bytes of a record; in compressed files, of the first file's first ones after decompression."""
+        if not self.is_compressed or not len(self):
+            return super().mean_record_bytes
+        counts = self._reader.counts
+        first = range(min(_FIRST, int(counts[counts > 0][0])))
+        return self.nbytes_of(first) / len(first)
+
+    @property
+    def block_starts(self) -> NDArray[np.int64] | None:
+        return self._chunk_starts
+
+    @cached_property
+    def _chunk_starts(self) -> NDArray[np.int64] | None:
+        """The first record that begins in each chunk, if all files are decompressed in chunks."""
+        files = [file for file in self._reader.files if isinstance(file, ChunkedFile)]
+        if not self.is_compressed or len(files) < len(self._reader.files) or not len(self):
+            return None
+        owners = np.repeat(np.arange(len(files)), [len(file.starts) for file in files])
+        places, ends = np.concatenate([file.starts for file in files]), np.cumsum(self._reader.counts)
+        low = (ends - self._reader.counts)[owners]
+        high = np.where(places > 0, ends[owners], low)  # a file begins with a record
+        while len(here := np.flatnonzero(low < high)):
+            middle = (low[here] + high[here]) // 2
+            begins = self._reader.locate(middle, WHOLE_RECORDS)[VALUE].extents.offset
+            is_before = begins < places[here]
+            low[here], high[here] = np.where(is_before, middle + 1, low[here]), np.where(is_before, high[here], middle)
+        starts: NDArray[np.int64] = np.unique(low)
+        return starts[: np.searchsorted(starts, ends[-1])]
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -77,6 +77,10 @@ class _Joined(DecodingSource):
         return sum(part.files_per_record for part in self._parts)
 
     @property
+    def is_compressed(self) -> bool:
+        return any(part.is_compressed for part in self._parts)
+
+    @property
     def joined(self) -> tuple[RecordSource, ...]:
         return tuple(one for part in self._parts for one in part.joined)
 

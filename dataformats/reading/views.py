@@ -142,6 +142,10 @@ class _View(DecodingSource):
         return self._parent.files_per_record
 
     @property
+    def is_compressed(self) -> bool:
+        return self._parent.is_compressed
+
+    @property
     def joined(self) -> tuple[RecordSource, ...]:
         return self._parent.joined
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from dataformats.backends.tables.parquet import ParquetTable
 from dataformats.loaders.blocks import Blocks
 from dataformats.loaders.plan import Plan, Shuffle
 from dataformats.reading.table_source import TableSource
+from dataformats.storage.compressed.chunked_file import ChunkCache, ChunkedFile
 
 N, ROWS = 1000, 37
 
@@ -85,6 +87,65 @@ def test_each_block_is_decoded_once_an_epoch(path: Path, monkeypatch: pytest.Mon
     assert sorted(found) == list(range(N))
     assert len(decoded) <= 1.2 * 28  # row groups; a block that is used for long may be decoded again
     assert isinstance(source, TableSource)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_each_compressed_shard_is_decoded_once_an_epoch(
+    workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("backports.zstd")
+    spec = {"n": "int64"}
+    with dataformats.create(tmp_path / "x", "mds", spec=spec, compression="zstd", size_limit=600) as writer:
+        writer.extend({"n": number} for number in range(N))
+    decoded: list[str] = []
+    real = ChunkedFile._decoded
+
+    def decode(file: ChunkedFile, number: int) -> Any:
+        decoded.append(file.name)
+        return real(file, number)
+
+    monkeypatch.setattr(ChunkedFile, "_decoded", decode)
+    monkeypatch.setattr("dataformats.backends.mds.backend.ChunkCache", lambda: ChunkCache(6 * 600))
+    source = dataformats.open(tmp_path / "x")
+    n_shards = len(source.paths)
+    assert n_shards > 20
+    with Loader(source, 10, block_records=ROWS, window_blocks=2, workers=workers) as loader:
+        assert "shuffle window" in repr(loader)
+        found = numbers(loader)
+    assert sorted(found) == list(range(N))
+    assert len(decoded) <= 1.3 * n_shards
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_blocks_of_zstd_frames(seed: int, tmp_path: Path) -> None:
+    """A block begins with the first line that begins in a frame, also if frames end inside of lines."""
+    zstd = pytest.importorskip("backports.zstd")
+    random = np.random.default_rng(seed)
+    expected, n = {0}, 0
+    for number in range(random.integers(1, 4)):
+        sizes = random.integers(1, random.choice([5, 300]), size=random.integers(1, 20))
+        text = b"".join(b"a" * size + b"\n" for size in sizes)
+        begins = np.cumsum(sizes + 1) - sizes - 1
+        cuts = random.integers(0, len(text), size=random.integers(0, 9))
+        places = [*np.unique([0, *cuts]).tolist(), len(text)]
+        frames = b"".join(zstd.compress(text[begin:end]) for begin, end in pairwise(places))
+        (tmp_path / f"{number}.txt.zst").write_bytes(frames)
+        expected |= {n + int(np.searchsorted(begins, place)) for place in places}
+        n += len(sizes)
+    starts = dataformats.open(tmp_path / "*.zst").block_starts
+    assert starts is not None
+    assert starts.tolist() == sorted(expected - {n})
+
+
+@pytest.mark.parametrize("name", ["x.jsonl.gz", "x.tfrecord.gz"])
+def test_compressed_files_are_shuffled_in_windows(name: str, tmp_path: Path) -> None:
+    with dataformats.create(tmp_path / name, spec={"n": "int64"}) as writer:
+        writer.extend({"n": number} for number in range(N))
+    source = dataformats.open(tmp_path / name)
+    views = [source, source.take(np.arange(9)), source.select("n"), dataformats.concat([source, source])]
+    assert [repr(Loader(view, 3)).count("shuffle window") for view in views] == [1] * len(views)
+    held = dataformats.open(tmp_path / name, cache="memory")
+    assert "shuffle window" not in repr(Loader(held, 3))
 
 
 def test_resume_on_other_ranks_is_exact(path: Path) -> None:

@@ -24,13 +24,18 @@ Decode = Callable[[bytes, int], bytes]
 Thread-safe; a function that pickle finds by its name. It raises any exception for damaged data.
 """
 
-ChunkCache = DecodedCache[tuple[int, int], memoryview]
-
-_KEPT_BYTES = 512 * 2**20
+_KEPT_BYTES = 640 * 2**20  # two windows of a loader, and the chunks at their ends
 _MOST_BYTES = 2**32  # decoded bytes of a chunk, which lie in memory as a whole
 _SMALL_BYTES = 256 * 2**20
 _EXPANSION = 1000  # larger chunks are rarely compressed more; zstd can 30,000 times
 _TOKENS = itertools.count()
+
+
+class ChunkCache(DecodedCache[tuple[int, int], memoryview]):
+    """Keeps decoded chunks: of all files of a dataset together."""
+
+    def __init__(self, limit_bytes: int = _KEPT_BYTES) -> None:
+        super().__init__(limit_bytes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +64,7 @@ class ChunkedFile(StoredFile):
         chunks: Where its chunks lie.
         decode: Decodes one chunk.
         compression: The name of the compression, such as `"zstd"`.
-        cache: Keeps decoded chunks, perhaps of other files as well; `None` for one of 512 MiB that only this file has.
+        cache: Keeps decoded chunks, perhaps of other files as well; `None` for one of 640 MiB that only this file has.
 
     Raises:
         FormatError: A chunk reaches outside the stored file, or has a negative size.
@@ -77,7 +82,7 @@ class ChunkedFile(StoredFile):
         self._chunks = chunks
         self._decode = decode
         self.compression: str = compression
-        self._cache = ChunkCache(_KEPT_BYTES) if cache is None else cache
+        self._cache = ChunkCache() if cache is None else cache
         self._token = next(_TOKENS)  # not `id`, which another file may get
         self._damaged: dict[int, FormatError] = {}
         _check(file, chunks)
@@ -89,6 +94,11 @@ class ChunkedFile(StoredFile):
 
     def __reduce__(self) -> tuple[type[ChunkedFile], tuple[object, ...]]:
         return type(self), (self._file, self._chunks, self._decode, self.compression, self._cache)
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """int64[n]: the first decoded byte of each chunk."""
+        return self._starts[:-1]
 
     @property
     def stored(self) -> StoredFile:
@@ -130,6 +140,12 @@ class ChunkedFile(StoredFile):
         else:
             concurrent_map(copy, range(stop - first), local=False)
         return end - offset
+
+    def decompress(self, first: int, end: int) -> None:
+        """Decode the chunks of these bytes, and keep them."""
+        begin = int(np.searchsorted(self._starts, first, side="right")) - 1
+        for number in range(begin, int(np.searchsorted(self._starts, min(end, self.size), side="left"))):
+            self._chunk(number)
 
     def file_beside(self, name: str) -> StoredFile | None:
         """Return the file `name` beside the stored one; `None` if it does not exist."""

@@ -7,6 +7,7 @@ them serves several reads: a shuffled epoch reads each block many times.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import weakref
 from bisect import bisect_right
@@ -40,19 +41,21 @@ _EXPANSION = 100  # sound records of this size are rarely compressed more
 _END = 2**63
 _FLAGS = 4  # bytes of a gzip header up to its flags, which a decompressor may look at
 _STREAMS = 4  # files of the process that are read in order
-_KEPT_BYTES = 256 * 2**20  # blocks of all files of the process; a block has `_STEP` bytes
+_KEPT_BYTES = 640 * 2**20  # blocks of all files of the process: two windows of a loader; a block has `_STEP` bytes
 _LEAST_READS = 8  # for each block, or the blocks of other reads are not kept
 _NEAR = 4096  # bytes: a read that begins as near behind another one follows it
 
 _STREAMING: list[weakref.ref[DecompressedFile]] = []  # the latest last
 _LIVE: weakref.WeakSet[DecompressedFile] = weakref.WeakSet()
 
-_Block = tuple[bool, int]
-"""Whether the reference decompressed it, and its number in the file."""
+_TOKENS = itertools.count()
+
+_Block = tuple[int, bool, int]
+"""The token of the file, whether the reference decompressed the block, and its number in the file."""
 
 
 class _KeptBlocks(DecodedCache[_Block, memoryview]):
-    """Blocks of a file. If they serve few reads each, the blocks of other reads are not kept."""
+    """Blocks of all files of the process. If they serve few reads each, the blocks of other reads are not kept."""
 
     def forget(self) -> None:
         super().forget()
@@ -65,12 +68,14 @@ class _KeptBlocks(DecodedCache[_Block, memoryview]):
     def admits(self, keys: Sequence[_Block]) -> bool:
         """Count a read of these blocks; return True if they are kept, or may be."""
         with self._lock:
-            self.limit_bytes = _KEPT_BYTES // max(1, len(_LIVE))
             self._spare = min(self._spare + 1 / _LEAST_READS, self._most)
             n_missing = sum(key not in self for key in keys)
             is_admitted = n_missing <= self._spare
             self._spare -= n_missing if is_admitted else 0
         return is_admitted
+
+
+_KEPT = _KeptBlocks(_KEPT_BYTES)
 
 
 class DecompressedFile(StoredFile):
@@ -91,6 +96,7 @@ class DecompressedFile(StoredFile):
         self.compression = compression
         self.name: str = file.name
         self.identity: tuple[str, ...] = (*file.identity, compression)
+        self._token = next(_TOKENS)  # not `id`, which another file may get
         self.damage: FormatError | None = None
         self._size: int | None = None
         self._is_measured = False
@@ -108,7 +114,7 @@ class DecompressedFile(StoredFile):
         self._cursors: list[Decompressor] = []  # where recent reads ended: a sequential reader continues there
         self._reads: dict[int, tuple[int, int]] = {}  # thread to the read under way: from, to
         self._stream: OrderedStream | None = None
-        self._kept_blocks = _KeptBlocks(_KEPT_BYTES)
+        self._keeps_blocks = False
 
     @property
     def stored(self) -> StoredFile:
@@ -128,6 +134,7 @@ class DecompressedFile(StoredFile):
 
     def forget_size(self) -> None:
         """Measure the size again: the index that it came from is of another file."""
+        self._drop_kept()
         self._size, self.damage = None, None
 
     def most_record_bytes(self, max_record_bytes: int) -> int:
@@ -147,13 +154,13 @@ class DecompressedFile(StoredFile):
             return False
         numbers = range(offset // _STEP, (end - 1) // _STEP + 1)
         with self._lock:
-            keys = [(self._kind is ReferenceDecompressor, number) for number in numbers]
+            keys = self._keys(numbers)
             ends = [*(cursor.position for cursor in self._cursors), *(stop for _, stop in self._reads.values())]
         follows = any(0 <= offset - place <= _NEAR for place in ends)
-        if (follows and not all(map(self._kept_blocks.__contains__, keys))) or not self._kept_blocks.admits(keys):
+        if (follows and not all(map(_KEPT.__contains__, keys))) or not _KEPT.admits(keys):
             return False
         try:
-            blocks = self._kept_blocks.get_many(keys, self._blocks)
+            blocks = _KEPT.get_many(keys, self._blocks)
         except FormatError:
             return False  # the read itself says whether its bytes are damaged
         if sum(map(len, blocks)) < end - numbers[0] * _STEP:
@@ -164,21 +171,34 @@ class DecompressedFile(StoredFile):
             out[first - offset : stop - offset] = block[first - begin : stop - begin]
         return True
 
+    def decompress(self, first: int, end: int) -> None:
+        """Decompress these bytes, and keep the blocks that have them."""
+        numbers = range(first // _STEP, -(-min(end, self.size) // _STEP))
+        _KEPT.get_many(self._keys(numbers), self._blocks)
+
+    def _keys(self, numbers: range) -> list[_Block]:
+        return [(self._token, self._kind is ReferenceDecompressor, number) for number in numbers]
+
     def _blocks(self, keys: Sequence[_Block]) -> list[tuple[memoryview, int]]:
-        found = []
-        for _, number in keys:
-            begin = number * _STEP
-            block = memoryview(bytearray(min(_STEP, self.size - begin)))
-            self._read(begin, block)  # raises if the file ends early
-            found.append((block, len(block)))
+        """Return blocks, in ascending order, and their bytes; neighbors are decompressed at once."""
+        self._keeps_blocks = True
+        found: list[tuple[memoryview, int]] = []
+        for _, run in itertools.groupby(enumerate(keys), lambda one: one[1][2] - one[0]):
+            numbers = [number for _, (_, _, number) in run]
+            begin, end = numbers[0] * _STEP, min((numbers[-1] + 1) * _STEP, self.size)
+            data = memoryview(bytearray(end - begin))
+            self._read(begin, data, waits=False)  # raises if the file ends early
+            blocks = [data[at : at + _STEP] for at in range(0, len(data), _STEP)]
+            found += [(block, len(block)) for block in blocks]
         return found
 
-    def _read(self, offset: int, out: memoryview) -> int:
+    def _read(self, offset: int, out: memoryview, *, waits: bool = True) -> int:
         thread = threading.get_ident()
         try:
             with self._lock:
                 self._reads[thread] = (offset, offset + len(out))
-            self._wait_for_neighbors(offset)
+            if waits:
+                self._wait_for_neighbors(offset)
             return self._read_into(offset, out)
         except DamageError:
             self._use_reference()
@@ -253,11 +273,16 @@ class DecompressedFile(StoredFile):
     def release(self) -> None:
         with self._lock:
             self._cursors = []
-        self._kept_blocks.forget()
+        self._drop_kept()
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.stop()
         self._file.release()
+
+    def _drop_kept(self) -> None:
+        if self._keeps_blocks:  # so the size is known
+            self._keeps_blocks, numbers = False, range(-(-self.size // _STEP))
+            _KEPT.drop((self._token, is_reference, number) for is_reference in (False, True) for number in numbers)
 
     def file_beside(self, name: str) -> StoredFile | None:
         """Return the file `name` beside the compressed one; `None` if it does not exist."""

@@ -211,15 +211,41 @@ def test_random_reads_decompress_each_byte_about_once(
 def test_blocks_of_few_reads_are_not_kept(
     tmp_path: Path, decompressed_bytes: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inflate, "_KEPT_BYTES", inflate._STEP * len([*inflate._LIVE, None]))  # one block of this file
+    kept = inflate._KeptBlocks(inflate._STEP)  # one block
+    monkeypatch.setattr(inflate, "_KEPT", kept)
     data, places = plain_bytes(6_000_000), random.Random(3)
     file = opened(tmp_path, compress(data, "gzip"), "gzip")
     assert file.size == len(data)
     decompressed_bytes.clear()
     for offset in (places.randrange(len(data) - 100) for _ in range(400)):
         assert file.pread(offset, 100) == data[offset : offset + 100]
-    assert len(file._kept_blocks._kept) == 1
+    assert len(kept._kept) == 1
     assert sum(decompressed_bytes) < 400 * 0.8 * inflate._STEP  # a block for each read would be at least one step
+
+
+def test_blocks_of_many_files_share_one_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = inflate._KeptBlocks(inflate._STEP * 3)
+    monkeypatch.setattr(inflate, "_KEPT", kept)
+    data = plain_bytes(600_000)
+    stored = opened(tmp_path, compress(data, "gzip"), "gzip").stored
+    files = [DecompressedFile(stored, "gzip") for _ in range(5)]
+    for file in files:
+        file.decompress(0, len(data))
+    assert len(data) <= kept._n_bytes <= kept.limit_bytes
+    for file in files:
+        file.release()
+    assert (len(kept._kept), kept._n_bytes) == (0, 0)
+
+
+def test_decompressed_bytes_are_kept(tmp_path: Path, decompressed_bytes: list[int]) -> None:
+    data, places = plain_bytes(4_000_000), random.Random(3)
+    file = opened(tmp_path, compress(data, "gzip"), "gzip")
+    assert file.size == len(data)
+    file.decompress(1_000_000, 3_000_000)
+    decompressed_bytes.clear()
+    for offset in (places.randrange(1_000_000, 3_000_000 - 100) for _ in range(400)):
+        assert file.pread(offset, 100) == data[offset : offset + 100]
+    assert not decompressed_bytes
 
 
 def test_blocks_of_a_wrong_size_are_not_used(tmp_path: Path) -> None:
@@ -273,7 +299,7 @@ def test_release_and_fork_forget_where_reads_ended(tmp_path: Path) -> None:
         assert file._cursors
         forget()
         assert not file._cursors
-        assert not file._kept_blocks._kept
+        assert not any(key[0] == file._token for key in inflate._KEPT._kept)
     assert file.pread(2000, 1000) == data[2000:3000]
 
 
