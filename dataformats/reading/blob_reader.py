@@ -173,7 +173,7 @@ class BlobReader:
     def fetch_blocks(self, located: Mapping[str, Located]) -> None:
         """Fetch the bytes of these blobs into the cache of this thread if their files are remote; decompress others."""
         cache = current_cache()
-        gap = _GAP if any(file.is_compressed for file in self.reader.files[:1]) else 0
+        gap = _GAP if self.reader.files and self.reader.files[0].is_compressed else 0
         ranges: list[tuple[FsspecFile, int, int]] = []
         for one in located.values():
             for number, first, end in _joined(one.extents, gap):
