@@ -105,7 +105,8 @@ def test_each_compressed_shard_is_decoded_once_an_epoch(
         return real(file, number)
 
     monkeypatch.setattr(ChunkedFile, "_decoded", decode)
-    monkeypatch.setattr("dataformats.backends.mds.backend.ChunkCache", lambda: ChunkCache(6 * 600))
+    # Three windows: with workers, one batch may be in a window, while the batch after it begins the next but one.
+    monkeypatch.setattr("dataformats.backends.mds.backend.ChunkCache", lambda: ChunkCache(12 * 600))
     source = dataformats.open(tmp_path / "x")
     n_shards = len(source.paths)
     assert n_shards > 20
