@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.tables.arrow_errors import damage_of
-from dataformats.backends.tables.common_spec import common_spec
-from dataformats.backends.tables.stored_types import stored_types
+from dataformats.backends.tables.common_spec import common_spec, json_columns
+from dataformats.backends.tables.stored_types import stored_schema, stored_types
 from dataformats.batch import Column
-from dataformats.batch.arrow_types import arrow_schema
 from dataformats.batch.to_arrow import pyarrow, to_arrow
 from dataformats.columns.arrow_columns import column_of_arrow
 from dataformats.errors import FormatError
@@ -76,6 +75,7 @@ class ArrowTable(BlockTable):
         self.block_starts: NDArray[np.int64] = starts_of(sizes)
         with damage_of(files[0], "the schema"):
             self.spec: Spec = common_spec(files, self._schemas, lacking, declared)
+        self.documents: frozenset[str] = json_columns(self._schemas)
 
     def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
         number, place = self._blocks[block]
@@ -184,7 +184,7 @@ class ArrowWriter(TableWriter):
     def __init__(self, path: Path, stored: Spec, compression: str | None, block_records: int | None) -> None:
         arrow = pyarrow()
         super().__init__(path, stored, block_records)
-        self._schema = arrow_schema(stored)
+        self._schema = stored_schema(stored)
         options = arrow.ipc.IpcWriteOptions(compression=compression)
         self._writer = arrow.ipc.new_file(self._file, self._schema, options=options)
 

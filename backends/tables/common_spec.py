@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 from dataformats.batch.to_arrow import pyarrow
@@ -12,7 +13,7 @@ from dataformats.errors import SpecError
 from dataformats.interfaces import StoredFile
 from dataformats.spec import Spec, Type
 
-__all__ = ["common_spec"]
+__all__ = ["common_spec", "json_columns"]
 
 _DOCUMENT = Type("json")
 
@@ -58,6 +59,13 @@ def common_spec(
         if kind.required == _DOCUMENT and name in kinds and kinds[name].dims:
             kinds[name] = replace(_DOCUMENT, optional=kinds[name].optional)
     return Spec(kinds)
+
+
+def json_columns(schemas: Sequence[Any]) -> frozenset[str]:
+    """Return the columns of text that each of these schemas marks as JSON."""
+    marked = pyarrow().JsonType
+    each = [{field.name for field in schema if isinstance(field.type, marked)} for schema, _ in groupby(schemas)]
+    return frozenset(each[0]).intersection(*each)
 
 
 def _typed(schema: Any) -> set[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.backends.tables.common_spec import json_columns
 from dataformats.batch import Column, take_column
 from dataformats.columns.arrow_columns import column_of_arrow, spec_of_arrow
 from dataformats.columns.numbers import offsets_of
@@ -52,6 +53,7 @@ class LanceTable(RowTable):
         self.counts: NDArray[np.int64] = np.array(counts, np.int64)
         self.decoded_bytes: int = sum(file.size for file in every)
         self.spec: Spec = spec_of_arrow(self._datasets[0].schema)
+        self.documents: frozenset[str] = json_columns([self._datasets[0].schema])
         self._starts = offsets_of(np.array([dataset.count_rows() for dataset in self._datasets], np.int64))
 
     def read(self, records: NDArray[np.int64], fields: Sequence[str]) -> Mapping[str, Column]:

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.tables.arrow_errors import damage_of
-from dataformats.backends.tables.common_spec import common_spec
+from dataformats.backends.tables.common_spec import common_spec, json_columns
 from dataformats.backends.tables.parquet_footer import MAGIC, RowGroup, read_footer, row_groups
-from dataformats.backends.tables.stored_types import stored_types
+from dataformats.backends.tables.stored_types import stored_schema, stored_types
 from dataformats.batch import Column
-from dataformats.batch.arrow_types import arrow_schema
 from dataformats.batch.to_arrow import pyarrow, to_arrow
 from dataformats.columns.arrow_columns import column_of_arrow
 from dataformats.interfaces import BlockTable, FieldsBackend, OptionalFields, ReaderOptions, SniffResult, StoredFile
@@ -41,8 +40,8 @@ class ParquetTable(BlockTable):
         self.files: Sequence[StoredFile] = files
         self._verify = verify_checksums
         opened = concurrent_map(_opened, files, local=all(file.local is not None for file in files))
-        self._footers = [footer for footer, _ in opened]
-        schemas = [footer.schema.to_arrow_schema() for footer in self._footers]
+        self._footers = [footer.metadata for footer, _ in opened]
+        schemas = [footer.schema_arrow for footer, _ in opened]
         groups = [
             (number, place, group)
             for number, (_, found) in enumerate(opened)
@@ -59,6 +58,7 @@ class ParquetTable(BlockTable):
         full = frozenset(lacking).intersection(*(group.full for _, _, group in groups))
         with damage_of(files[0], "the schema"):
             self.spec: Spec = common_spec(files, schemas, lacking - full, declared)
+        self.documents: frozenset[str] = json_columns(schemas)
 
     def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
         number, place = self._groups[block]
@@ -82,7 +82,8 @@ def _opened(file: StoredFile) -> tuple[Any, list[RowGroup]]:
     footer = read_footer(file)
     file_of_footer = MAGIC + footer + len(footer).to_bytes(4, "little") + MAGIC
     with damage_of(file, "the footer"):
-        return _library().read_metadata(pyarrow().BufferReader(file_of_footer)), row_groups(file, footer)
+        opened = _library().ParquetFile(pyarrow().BufferReader(file_of_footer), arrow_extensions_enabled=True)
+        return opened, row_groups(file, footer)
 
 
 def _library() -> Any:
@@ -95,7 +96,7 @@ class ParquetWriter(TableWriter):
 
     def __init__(self, path: Path, stored: Spec, compression: str, block_records: int | None) -> None:
         super().__init__(path, stored, block_records)
-        self._schema = arrow_schema(stored)
+        self._schema = stored_schema(stored)
         self._writer = _library().ParquetWriter(
             self._file, self._schema, compression=compression, write_page_checksum=True
         )

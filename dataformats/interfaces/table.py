@@ -27,6 +27,7 @@ class Table(ABC):  # a `RowTable` or a `BlockTable`
         counts: int64[n_files], the records of each file.
         spec: Field to type, as the library gives the columns: numbers, `bytes`, `utf8`, sequences of them.
         decoded_bytes: The bytes of all columns in memory; an estimate.
+        documents: The fields of `utf8` that the files mark as JSON. They are read as `json` if nothing declares types.
         single: True if the files name no fields: a record is the value of the field `value`, and no dict.
     """
 
@@ -34,6 +35,7 @@ class Table(ABC):  # a `RowTable` or a `BlockTable`
     counts: NDArray[np.int64]
     spec: Spec
     decoded_bytes: int
+    documents: frozenset[str] = frozenset()
     single: bool = False
 
     def file_summaries(self) -> list[tuple[str, int, int]]:

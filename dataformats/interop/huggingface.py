@@ -67,9 +67,10 @@ def load(source: RecordSource | Any, *, streaming: bool = False, **options: Any)
 
 
 def features_of(source: RecordSource) -> datasets.Features:
-    """Return the features of a source's records, from its Arrow schema; images are `Image`, which are decoded.
+    """Return the features of a source's records, from its Arrow schema. `Image` and `Json` are decoded.
 
-    Videos and sounds have `decode=False`: to decode them needs another package of Hugging Face.
+    JSON is text if `datasets` is too old to have `Json`. Videos and sounds have `decode=False`: to decode them needs
+    another package of Hugging Face.
     """
     features = datasets.Features.from_arrow_schema(_reader(source).schema)
     for name, kind in source.spec.items():
@@ -78,6 +79,8 @@ def features_of(source: RecordSource) -> datasets.Features:
             for _ in kind.dims:
                 media = datasets.LargeList(media)
             features[name] = media
+        elif kind.codec == "json" and not kind.dims and hasattr(datasets, "Json"):
+            features[name] = datasets.Json()
     return features
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +62,7 @@ class TableSource(DecodingSource):
         self._format = format
         self._table = table
         self._declared = declared
-        self._spec = _checked_spec(table.spec, declared.spec)
+        self._spec = _checked_spec(table, declared.spec)
         self._n = int(table.counts.sum())
         self._fingerprint: str | None = None
         open_files([], arguments.io, [])  # refuses an unknown `io`
@@ -250,18 +250,21 @@ def _part(column: Column, part: range, name: str) -> Column:
     return Nullable(values, column.present)
 
 
-def _checked_spec(stored: Spec, declared: Mapping[str, Type] | None) -> Spec:
+def _checked_spec(table: Table, declared: Spec | None) -> Spec:
     """Return the declared types, or else the stored ones.
 
     Raises:
         SpecError: The files have no such field, or its values cannot be read as the type.
     """
-    for name, kind in (declared or {}).items():
+    stored = table.spec
+    if not declared:
+        return Spec({n: replace(k, codec="json") if n in table.documents else k for n, k in stored.items()})
+    for name, kind in declared.items():
         if name not in stored:
             raise SpecError(f"the files have no such field: {', '.join(stored)}", field=name)
         if not _can_be(stored[name], kind):
             raise SpecError(f"stored as {stored[name]}, which cannot be read as {kind}", field=name)
-    return Spec(declared or stored)
+    return declared
 
 
 def _can_be(stored: Type, type_: Type) -> bool:

@@ -6,6 +6,7 @@ import contextlib
 import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from dataformats.batch import Column, StoredRecords, concat_columns
@@ -37,7 +38,7 @@ class TableWriter(FieldsWriter):
         self._path = path
         self._most = block_records
         codecs = CodecResolver(trusted=True)
-        self._decoders = {name: FieldDecoder(codecs, kind, kind, name) for name, kind in stored.items()}
+        self._decoders = {name: FieldDecoder(codecs, kind, kind, name) for name, kind in _as_text(stored).items()}
         self._rows: list[Mapping[str, Sequence[bytes]]] = []
         self._columns: list[Mapping[str, Column]] = []
         self._n_block = self._n_block_bytes = 0
@@ -109,3 +110,8 @@ class TableWriter(FieldsWriter):
     def discard(self) -> None:
         self.suspend()
         self._path.unlink(missing_ok=True)
+
+
+def _as_text(stored: Spec) -> Spec:
+    """Return the types that decode what is written: JSON stays text."""
+    return Spec({name: replace(kind, codec="utf8") if kind.codec == "json" else kind for name, kind in stored.items()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import pickle
@@ -198,6 +199,31 @@ def test_text_and_bytes_take_the_types_of_the_new_data(table: Any, tmp_path: Pat
     assert found.with_spec({**spec, "image": "bytes"})[0]["image"] == png(1)
     with pytest.raises(CodecError, match=r"record 0 of .*x\.parquet.*JPEG"):
         dataformats.open(tmp_path / "x.parquet", spec={"image": "jpg"})[0]
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.arrow"])
+def test_json_is_marked_for_other_programs(name: str, tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    docs: list[Any] = [{"a": "é"}, [1, None], None]
+    with dataformats.create(tmp_path / name, spec={"doc": "json", "docs": "json[]", "maybe": "json?"}) as out:
+        out.extend({"doc": doc, "docs": [doc], "maybe": doc} for doc in docs)
+    found = list(dataformats.open(tmp_path / name))
+    assert found == [{"doc": d, "docs": [d]} | ({} if d is None else {"maybe": d}) for d in docs]
+    (tmp_path / f"{name}.dataformats.json").unlink()
+    source = dataformats.open(tmp_path / name)
+    assert source.spec == {"doc": "json", "docs": "utf8[]", "maybe": "json?"}
+    assert [record["doc"] for record in source] == docs
+    assert list(source.with_spec({"doc": "utf8"}))[1] == {"doc": "[1,null]"}
+    schema = importlib.import_module("pyarrow.dataset").dataset(tmp_path / name, format=name[2:]).schema
+    assert schema.field("doc").type == arrow.json_(arrow.large_string())
+
+
+def test_json_of_duckdb(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb", reason="the extra duckdb is not installed")
+    for number in range(2):
+        rows = f"""select json('{{"a":{number}}}') as doc, '[]' as text"""
+        duckdb.sql(f"copy ({rows}) to '{tmp_path / f'{number}.parquet'}'")
+    assert list(dataformats.open(tmp_path)) == [{"doc": {"a": number}, "text": "[]"} for number in range(2)]
 
 
 @pytest.mark.parametrize("out", ["y.parquet", "y.arrow"])

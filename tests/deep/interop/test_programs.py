@@ -162,11 +162,11 @@ def test_features_match_the_spec(cache: Path, tmp_path: Path) -> None:
 
     from dataformats.interop.huggingface import load
 
-    spec = {"label": "int64?", "png": "png", "pngs": "png[]?", "any": "array"}
+    spec = {"label": "int64?", "png": "png", "pngs": "png[]?", "any": "array", "doc": "json"}
     with dataformats.create(tmp_path / "x.ffr", "ffrecord", spec=spec) as out:
         image = np.arange(12, dtype=np.uint8).reshape(3, 4)
-        out.append({"png": image, "any": image})
-        out.append({"label": 1, "png": image, "pngs": [image, image], "any": image})
+        out.append({"png": image, "any": image, "doc": {"a": [1]}})
+        out.append({"label": 1, "png": image, "pngs": [image, image], "any": image, "doc": [2]})
     for streaming in (False, True):
         found = load(tmp_path / "x.ffr", streaming=streaming)
         assert found.features["label"] == datasets.Value("int64")
@@ -176,6 +176,7 @@ def test_features_match_the_spec(cache: Path, tmp_path: Path) -> None:
         assert np.array_equal(np.asarray(first["png"]), image)
         assert np.array_equal(np.asarray(second["pngs"][1]), image)
         assert second["any"]["shape"] == [3, 4]
+        assert (first["doc"], second["doc"]) == ({"a": [1]}, [2])
 
 
 def test_a_stream_resumes_at_the_record(digits: Spy, cache: Path) -> None:
