@@ -43,6 +43,8 @@ class DelimitedTable(BlockTable):
         delimiter: The character between two cells; `None`: see `_delimiter_of`.
     """
 
+    spec_is_inferred = True
+
     def __init__(self, files: Sequence[StoredFile], declared: Spec | None, delimiter: str | None) -> None:
         self.files: Sequence[StoredFile] = files
         self._delimiters = [delimiter or _delimiter_of(file) for file in files]

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.batch import Nullable
 from dataformats.columns.codec_resolver import as_bytes
 from dataformats.converting.conversion_schema import check_names, copied_type, stores_payloads, with_new_types
 from dataformats.display.differences import find_differences
@@ -207,13 +208,19 @@ class DatasetDiff:
         spec, index = self._dataset.spec, int(found.rows[row])
         place = self._dataset.origin(index)
         return difference(
-            expected.columns[name][row],
-            found.columns[name][row],
+            _value(expected.columns[name], row),
+            _value(found.columns[name], row),
             path=None if place is None else place[0],
             index=index,
             field=None if self._dataset.single or name not in spec else name,
             type_=spec.get(name),
         )
+
+
+def _value(column: Any, row: int) -> Any:
+    """Return the value of a row, a number with its dtype."""
+    has_dtype = isinstance(column, Nullable) and isinstance(column.values, np.ndarray) and column.present[row]
+    return column.values[row] if has_dtype else column[row]
 
 
 def _count_findings(expected: int, found: int) -> Iterator[Finding]:

@@ -28,6 +28,7 @@ class Table(ABC):  # a `RowTable` or a `BlockTable`
         spec: Field to type, as the library gives the columns: numbers, `bytes`, `utf8`, sequences of them.
         decoded_bytes: The bytes of all columns in memory; an estimate.
         documents: The fields of `utf8` that the files mark as JSON. They are read as `json` if nothing declares types.
+        spec_is_inferred: True if the types of text were guessed: to read it as other types, the files are opened again.
         single: True if the files name no fields: a record is the value of the field `value`, and no dict.
     """
 
@@ -36,6 +37,7 @@ class Table(ABC):  # a `RowTable` or a `BlockTable`
     spec: Spec
     decoded_bytes: int
     documents: frozenset[str] = frozenset()
+    spec_is_inferred: bool = False
     single: bool = False
 
     def file_summaries(self) -> list[tuple[str, int, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -90,6 +90,10 @@ class TableSource(DecodingSource):
         return self._declared.is_saved
 
     @property
+    def spec_is_inferred(self) -> bool:
+        return self._table.spec_is_inferred and self._declared.spec is None
+
+    @property
     def reader(self) -> Table:
         """The opened files."""
         return self._table
@@ -135,6 +139,8 @@ class TableSource(DecodingSource):
 
     def with_spec(self, spec: SpecLike) -> TableSource:
         spec = Spec(spec)
+        if self._table.spec_is_inferred and spec != self._spec:
+            return cast("TableSource", replace(self._arguments, spec=spec).open(lambda _: None))
         declared = replace(self._declared, spec=spec, is_saved=self._declared.is_saved and self._declared.spec == spec)
         return TableSource(self._arguments, self._format, self._table, declared, self._blocks)
 

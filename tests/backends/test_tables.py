@@ -155,6 +155,21 @@ def test_declared_types_of_csv(tmp_path: Path) -> None:
     assert list(source) == list(pickle.loads(pickle.dumps(source))) == expected
 
 
+def test_csv_is_read_again_as_other_types(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    path = tmp_path / "x.csv"
+    path.write_text("zip,x\n00123,0.5\n04567,\n", "utf-8")
+    source = dataformats.open(path)
+    assert source.spec == {"zip": "int64", "x": "float64?"}
+    assert source.spec_is_inferred
+    text = pickle.loads(pickle.dumps(source[1:].with_spec({"zip": "utf8"})))
+    assert (list(text), text.spec_is_inferred) == ([{"zip": "04567"}], False)
+    dataformats.convert(path, tmp_path / "x.parquet", spec={"zip": "utf8", "x": "float32?"})
+    assert list(dataformats.open(tmp_path / "x.parquet")) == [{"zip": "00123", "x": 0.5}, {"zip": "04567"}]
+    (finding,) = dataformats.verify(tmp_path / "x.parquet", against=path).findings
+    assert (finding.expected, finding.found) == ("float64 0.5", "float32 0.5")
+
+
 def test_delimiters_of_csv(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
     path = tmp_path / "x.csv"
