@@ -120,8 +120,9 @@ class MdsReader(Reader):
         n = len(where.local)
         begin, end = np.zeros(n, np.int64), np.zeros(n, np.int64)
         problems: dict[int, FormatError] = {}
-        tables = concurrent_map(self._table, list(where.groups), local=self._is_local)
-        for here, table in zip(where.groups.values(), tables, strict=True):
+        concurrent_map(self._table, [one for one in where.groups if one not in self._tables], local=self._is_local)
+        for number, here in where.groups.items():
+            table = self._table(number)
             if isinstance(table, FormatError):
                 problems |= dict.fromkeys(np.arange(n)[here].tolist(), table)
                 continue

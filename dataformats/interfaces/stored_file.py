@@ -96,6 +96,10 @@ class StoredFile(_Entry):
             FormatError: They are damaged.
         """
 
+    def block_in_memory(self, offset: int) -> tuple[int, memoryview] | None:
+        """Return the first byte and the bytes of the decompressed block that has this byte; `None` if none is kept."""
+        return None
+
     def most_record_bytes(self, max_record_bytes: int) -> int:
         """Return the most bytes that a record of this file may have, if the caller allows `max_record_bytes`."""
         return max_record_bytes

@@ -50,6 +50,14 @@ class DecodedCache(Generic[Key, Value]):
     def __contains__(self, key: Key) -> bool:
         return key in self._kept
 
+    def get(self, key: Key) -> Value | None:
+        """Return the value of a key; `None` if it is not kept."""
+        with self._lock:
+            if key not in self._kept:
+                return None
+            self._kept.move_to_end(key)
+            return self._kept[key][0]
+
     def get_many(self, keys: Sequence[Key], decode: Callable[[list[Key]], Sequence[tuple[Value, int]]]) -> list[Value]:
         """Return the values of keys.
 

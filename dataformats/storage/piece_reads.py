@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from dataformats.errors import TruncatedError
 from dataformats.interfaces.stored_file import StoredFile
@@ -19,11 +20,11 @@ _THREADS = min(16, 4 * (os.cpu_count() or 1))
 _INLINE_PIECES = 4
 _INLINE_BYTES = 64 * 1024
 _SPLIT_BYTES = 8 * 2**20
+_NOTHING = memoryview(b"")
 _POOL = ThreadPool(_THREADS, "dataformats-io")
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """A range of a file and its place in a buffer, in bytes."""
 
     file: StoredFile
@@ -54,17 +55,20 @@ def fetch(pieces: Sequence[Piece], buffer: memoryview) -> None:
         TruncatedError: A file was truncated since it was opened.
         FormatError: A file changed, or its server does not support range requests.
     """
-    parts = [part for piece in pieces if piece.length for part in _split(piece)]
-    of_file: dict[FsspecFile, list[_Remote]] = {}
-    for part in parts:
-        if isinstance(part.file, FsspecFile):
-            of_file.setdefault(part.file, []).append(_Remote(part, part.file))
+    of_file: dict[StoredFile, list[Piece]] = {}
+    for piece in pieces:
+        if piece.length:
+            of_file.setdefault(piece.file, []).extend(_split(piece))
     remote: dict[tuple[int, int], list[_Remote]] = {}
-    for file, found in of_file.items():
-        remote.setdefault((id(file.fs), id(file.cache)), []).extend(found)
+    others: list[Piece] = []
+    for file, parts in of_file.items():
+        if isinstance(file, FsspecFile):
+            remote.setdefault((id(file.fs), id(file.cache)), []).extend(_Remote(part, file) for part in parts)
+        else:
+            others += _not_in_memory(file, parts, buffer)
     for wanted in remote.values():
         _fetch_ranges(wanted, buffer)
-    _fetch_by_threads([part for part in parts if not isinstance(part.file, FsspecFile)], buffer)
+    _fetch_by_threads(others, buffer)
 
 
 def _split(piece: Piece) -> list[Piece]:
@@ -90,6 +94,23 @@ def _fetch_ranges(parts: Sequence[_Remote], buffer: memoryview) -> None:
             raise answer
         part.room(buffer)[:] = answer
     FsspecFile.check_unchanged([part.file for part in parts])
+
+
+def _not_in_memory(file: StoredFile, parts: Sequence[Piece], buffer: memoryview) -> Sequence[Piece]:
+    """Copy the pieces of a file that lie in one decompressed block in memory; return the others."""
+    if not file.is_compressed:
+        return parts
+    left, begin, block = list[Piece](), 0, _NOTHING
+    for part in parts:
+        at, n_bytes = part.offset - begin, part.length
+        if not 0 <= at <= len(block) - n_bytes:
+            begin, block = file.block_in_memory(part.offset) or (0, _NOTHING)
+            at = part.offset - begin
+        if at + n_bytes <= len(block):
+            buffer[part.place : part.place + n_bytes] = block[at : at + n_bytes]
+        else:
+            left.append(part)
+    return left
 
 
 def _fetch_by_threads(parts: Sequence[Piece], buffer: memoryview) -> None:

@@ -5,7 +5,9 @@ Each pass opens the files again, so that no side keeps decoded blocks. Libraries
 
 from __future__ import annotations
 
+import io
 import shutil
+import tarfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
@@ -16,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dataformats
+from tests.benchmarks.compressed import texts
 from tests.benchmarks.harness import OURS, Case, Data, Side, Target, Work, peer
 from tests.benchmarks.ours import at_random, in_order, write
 
@@ -187,7 +190,7 @@ def _stacked(items: list[dict[str, Any]]) -> dict[str, Any]:
     return {"image": np.stack([item["image"] for item in items]), "label": np.array([item["label"] for item in items])}
 
 
-# ---- Parquet, by the Loader
+# ---- shuffled epochs by the Loader: Parquet, compressed JSONL and tar files
 
 
 def write_parquet(path: Path, n: int) -> None:
@@ -201,21 +204,49 @@ def write_parquet(path: Path, n: int) -> None:
     folder.rename(path)
 
 
-def parquet_epoch(path: Path) -> Batches:
-    with dataformats.Loader(dataformats.open(path), BATCH, shuffle="window", seed=1) as loader:
-        yield from ({"image": batch["image"], "label": batch["label"]} for batch in loader)
+def write_lines(path: Path, n: int) -> None:
+    """Write text of 1 KB, which begins with the label."""
+    rows = ({"text": f"{label} {text.decode()}", "label": label} for label, text in enumerate(texts(n)))
+    write(path, rows, "jsonl", spec={"text": "utf8", "label": "int64"})
 
 
-def datasets_epoch(path: Path) -> Batches:
+def write_samples(path: Path, n: int) -> None:
+    """Write one compressed tar file of text of 1 KB and its label."""
+    with tarfile.open(path, "w:gz", compresslevel=6) as out:
+        for label, text in enumerate(texts(n)):
+            for suffix, data in (("txt", b"%d %s" % (label, text)), ("cls", b"%d" % label)):
+                member = tarfile.TarInfo(f"{label:07}.{suffix}")
+                member.size = len(data)
+                out.addfile(member, io.BytesIO(data))
+
+
+def loader_epoch(path: Path, fields: tuple[str, str]) -> Batches:
+    """An epoch with the defaults: such files are shuffled in windows."""
+    with dataformats.Loader(dataformats.open(path), BATCH, seed=1) as loader:
+        yield from ({name: batch[name] for name in fields} for batch in loader)
+
+
+def datasets_epoch(path: Path, fields: tuple[str, str], kind: str) -> Batches:
     """An epoch as the documentation of `datasets` shows it, with the buffer's size that is the default."""
-    files = {"train": [str(file) for file in sorted(path.iterdir())]}
-    stream = peer("datasets").load_dataset("parquet", data_files=files, split="train", streaming=True)
+    files = {"train": [str(file) for file in (sorted(path.iterdir()) if path.is_dir() else [path])]}
+    stream = peer("datasets").load_dataset(kind, data_files=files, split="train", streaming=True)
     yield from stream.shuffle(seed=1).iter(batch_size=BATCH)
 
 
-def _checked(batch: dict[str, Any]) -> dict[str, Any]:
-    labels = [int.from_bytes(image[:8], "little") for image in batch["image"]]
-    return {"records": len(labels), "right": labels == list(batch["label"])}
+def webdataset_epoch(path: Path, fields: tuple[str, str]) -> Batches:
+    """An epoch as the documentation of `webdataset` shows it, with the buffer of its examples."""
+    wds = peer("webdataset")
+    samples = wds.WebDataset(str(path), shardshuffle=False).shuffle(1000).decode().to_tuple(*fields)
+    for rows in samples.batched(BATCH, collation_fn=None):
+        yield dict(zip(fields, zip(*rows, strict=True), strict=True))
+
+
+def _checked(fields: tuple[str, str], batch: dict[str, Any]) -> dict[str, Any]:
+    def number(value: Any) -> int:
+        return int.from_bytes(value[:8], "little") if isinstance(value, bytes) else int(value.partition(" ")[0])
+
+    values, labels = (list(batch[name]) for name in fields)
+    return {"records": len(labels), "right": list(map(number, values)) == labels}
 
 
 def _plain(batch: dict[str, Any]) -> dict[str, Any]:
@@ -225,17 +256,27 @@ def _plain(batch: dict[str, Any]) -> dict[str, Any]:
     return {name: column if isinstance(column, np.ndarray) else listed(column) for name, column in batch.items()}
 
 
-def epoch(data: Data) -> Work:
-    """Return the work of a shuffled epoch of Parquet files."""
-    n = data.count(20_000, least=2 * BATCH)
+def epoch(
+    title: str,
+    name: str,
+    full: int,
+    make: Callable[[Path, int], None],
+    fields: tuple[str, str],
+    rival: str,
+    direct: Callable[[Path, tuple[str, str]], Batches],
+    data: Data,
+) -> Work:
+    """Return the work of a shuffled epoch by the Loader."""
+    n = data.count(full, least=2 * BATCH)
 
-    def opened(pass_: Callable[[Path], Batches]) -> Side:
-        peer("datasets")
-        path = data.made(f"images-{n}-parquet", partial(write_parquet, n=n))
-        return Side(lambda: pass_(path), _checked)
+    def opened(pass_: Callable[[Path, tuple[str, str]], Batches]) -> Side:
+        peer(rival)
+        path = data.made(name.format(n), lambda path: make(path, n))
+        assert len(dataformats.open(path))  # builds the index
+        return Side(lambda: pass_(path, fields), partial(_checked, fields))
 
-    sides = {OURS: partial(opened, parquet_epoch), "datasets": partial(opened, datasets_epoch)}
-    return Work(f"Parquet, {n:,} records, an epoch of shuffled windows, batches of {BATCH}", sides)
+    sides = {OURS: partial(opened, loader_epoch), rival: partial(opened, direct)}
+    return Work(f"{title}, {n:,} records, an epoch of shuffled windows, batches of {BATCH}", sides)
 
 
 # ---- cases
@@ -290,6 +331,20 @@ def _cases(
         yield Case(key, build, (Target(rival, at_least),), one_thread=True)
 
 
+_EPOCHS: tuple[tuple[Any, ...], ...] = (
+    (
+        *("parquet", "Parquet", "images-{}-parquet", 20_000, write_parquet, ("image", "label")),
+        *("datasets", partial(datasets_epoch, kind="parquet")),
+    ),
+    (
+        *("jsonl", "JSONL, gzip", "lines-{}.jsonl.gz", 50_000, write_lines, ("text", "label")),
+        *("datasets", partial(datasets_epoch, kind="json")),
+    ),
+    (
+        *("tar", "WebDataset, gzip", "samples-{}.tar.gz", 50_000, write_samples, ("txt", "cls")),
+        *("webdataset", webdataset_epoch),
+    ),
+)
 _GZIP = partial(write_hdf5, chunk=CHUNK, compression="gzip")
 CASES = (
     *_cases("HDF5 contiguous", "rows-{}.h5", write_hdf5, "h5py", (hdf5_rows, hdf5_ranges)),
@@ -300,5 +355,8 @@ CASES = (
     *_cases("Lance", "images-{}.lance", write_lance, "lance", (lance_take, lance_batches)),
     *_cases("Megatron", "documents-{}.bin", write_megatron, "numpy", (megatron_get, megatron_get), 1),
     *_cases("litdata", "images-{}-litdata", write_litdata, "litdata", (litdata_items, litdata_iteration), 1),
-    Case("library-parquet-loader", epoch, (Target("datasets", 2),)),
+    *(
+        Case(f"library-{key}-loader", partial(epoch, *arguments), (Target(arguments[5], 2),))
+        for key, *arguments in _EPOCHS
+    ),
 )

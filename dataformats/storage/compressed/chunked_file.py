@@ -147,6 +147,11 @@ class ChunkedFile(StoredFile):
         for number in range(begin, int(np.searchsorted(self._starts, min(end, self.size), side="left"))):
             self._chunk(number)
 
+    def block_in_memory(self, offset: int) -> tuple[int, memoryview] | None:
+        number = int(np.searchsorted(self._starts, offset, side="right")) - 1
+        chunk = self._cache.get((self._token, number))
+        return None if chunk is None else (int(self._starts[number]), chunk)
+
     def file_beside(self, name: str) -> StoredFile | None:
         """Return the file `name` beside the stored one; `None` if it does not exist."""
         return self._file.file_beside(name)

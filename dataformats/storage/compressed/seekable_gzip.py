@@ -176,6 +176,11 @@ class DecompressedFile(StoredFile):
         numbers = range(first // _STEP, -(-min(end, self.size) // _STEP))
         _KEPT.get_many(self._keys(numbers), self._blocks)
 
+    def block_in_memory(self, offset: int) -> tuple[int, memoryview] | None:
+        number = offset // _STEP
+        block = _KEPT.get((self._token, self._kind is ReferenceDecompressor, number))
+        return None if block is None else (number * _STEP, block)
+
     def _keys(self, numbers: range) -> list[_Block]:
         return [(self._token, self._kind is ReferenceDecompressor, number) for number in numbers]
 
