@@ -164,7 +164,8 @@ def _check_keys(mapping: Mapping[Any, Any], keys: type | tuple[type, ...]) -> No
 
 def check_nesting(text: str) -> None:
     """Raise if the lists and mappings of a JSON document are nested deeper than `MAX_DEPTH`."""
-    if text.count("[") + text.count("{") <= MAX_DEPTH:
+    is_flat = "[" not in text and text.find("{", 1) < 0  # a search takes a tenth of the time of a count
+    if is_flat or text.count("[") + text.count("{") <= MAX_DEPTH:
         return
     outside = np.frombuffer(_STRING.sub("", text).encode(), np.uint8)
     depth = int(np.cumsum(_STEP[outside], dtype=np.int64).max(initial=0))
