@@ -12,13 +12,14 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.compressed.chunked_file import ChunkCache, ChunkedFile, ChunkTable
 from dataformats.storage.compressed.decompressor import WBITS
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
-from dataformats.storage.compressed.zstd_frames import ZSTD_MAGIC, decode_zstd, list_frames, zstd_library
+from dataformats.storage.compressed.zstd_frames import decode_zstd, first_frame, list_frames, zstd_library
 
 __all__ = ["Compression", "compression_of_name", "decompressed", "head_of"]
 
 Compression = Literal["gzip", "zstd", "none"]
 GZIP = b"\x1f\x8b\x08"  # RFC 1952
 _HEAD = 2**16
+_HEAD_OF_ZSTD = 2**18  # a block of 128 KB is decoded as a whole
 _PIECE = 2**20
 
 
@@ -37,9 +38,7 @@ def decompressed(file: StoredFile, cache: ChunkCache | None = None) -> StoredFil
     head = file.pread(0, 4) if file.size else b""
     if head.startswith(GZIP):
         return DecompressedFile(file, "gzip")
-    if head == ZSTD_MAGIC:
-        return _zstd_file(file, cache)
-    return file
+    return file if first_frame(file) is None else _zstd_file(file, cache)
 
 
 def head_of(file: StoredFile) -> tuple[bytes, bool]:
@@ -52,8 +51,9 @@ def head_of(file: StoredFile) -> tuple[bytes, bool]:
         except zlib.error:
             return b"", False
         return out, state.eof
-    if head.startswith(ZSTD_MAGIC):
-        return _zstd_head(head), False
+    begin = first_frame(file)
+    if begin is not None:
+        return _zstd_head(file.pread(begin, _HEAD_OF_ZSTD)), False
     return head, len(head) == file.size
 
 

@@ -259,6 +259,18 @@ def test_zstd(tmp_path: Path) -> None:
         assert all(is_same_value(found, expected(index)) for index, found in enumerate(src))
 
 
+def test_beginnings_of_zstd_files(tmp_path: Path) -> None:
+    """A block of 128 KB is decoded as a whole; and programs such as pzstd write a skippable frame first."""
+    zstd = pytest.importorskip("backports.zstd")
+    lines = [b'{"a": "%s"}\n' % random.Random(number).randbytes(150).hex().encode() for number in range(1000)]
+    skippable = bytes.fromhex("502a4d18 04000000 00000000")
+    for name, data in (("x", zstd.compress(b"".join(lines))), ("y", skippable + zstd.compress(lines[0]))):
+        (tmp_path / f"{name}.jsonl.zst").write_bytes(data)
+        source = dataformats.open(tmp_path / f"{name}.jsonl.zst")
+        assert source[0] == json.loads(lines[0])
+        assert len(source) == (1 if name == "y" else 1000)
+
+
 def test_text_gives_way_in_a_folder(tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "x.jsonl") as writer:
         writer.append({"a": 1})

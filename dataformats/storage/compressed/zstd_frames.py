@@ -18,11 +18,12 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.compressed.chunked_file import ChunkTable
 from dataformats.storage.header_windows import HeaderWindows
 
-__all__ = ["ZSTD_MAGIC", "decode_gzip", "decode_zstd", "encode_zstd", "list_frames", "zstd_library"]
+__all__ = ["ZSTD_MAGIC", "decode_gzip", "decode_zstd", "encode_zstd", "first_frame", "list_frames", "zstd_library"]
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE = range(0x184D2A50, 0x184D2A60)
 _MAX_HEADER = 18
+_MOST_SKIPPED = 16  # frames in front of the first one: pzstd writes one
 _SIZE_BYTES = (0, 2, 4, 8)  # the field with the decoded size, by the two highest bits of the descriptor
 _ID_BYTES = (0, 1, 2, 4)
 _RAW, _RLE, _RESERVED = 0, 1, 3  # types of blocks
@@ -118,6 +119,19 @@ def list_frames(file: StoredFile) -> ChunkTable:
         offset = end
     columns = np.array(found, np.int64).reshape(-1, 3)
     return ChunkTable(*(np.ascontiguousarray(column) for column in columns.T))
+
+
+def first_frame(file: StoredFile) -> int | None:
+    """Return where the first frame of a file begins, behind skippable ones; `None` if it is no file of zstd."""
+    offset = 0
+    for _ in range(_MOST_SKIPPED):
+        head = file.pread(offset, 8)
+        if head[:4] == ZSTD_MAGIC:
+            return offset
+        if len(head) < 8 or int.from_bytes(head[:4], "little") not in _SKIPPABLE:
+            return None
+        offset += 8 + int.from_bytes(head[4:], "little")
+    return None
 
 
 def _frame_header(file: StoredFile, offset: int, head: bytes) -> tuple[int, int, bool]:
