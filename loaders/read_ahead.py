@@ -206,10 +206,11 @@ class ReadAhead:
             return deque()
         order = self._plan.epoch(component, epoch, part)
         records = np.sort(order.records(np.arange(places.start, places.stop, places.step), self._plan.shuffle))
-        if source.block_starts is not None:
-            groups = np.split(records, np.unique(np.searchsorted(records, source.block_starts)))
-            return deque(_Part(window, source, group) for group in groups if len(group))
         size = self._records_of(component, _PART_BYTES)
+        if source.block_starts is not None:
+            cuts = np.unique(np.searchsorted(records, source.block_starts))
+            groups = np.split(records, cuts[np.diff(cuts // size, prepend=-1) > 0])  # small blocks together
+            return deque(_Part(window, source, group) for group in groups if len(group))
         parts = deque(_Part(window, source, records[at : at + size]) for at in range(0, len(records), size))
         parts.rotate(os.getpid())  # processes that share a cache begin with different ones
         return parts
@@ -229,7 +230,9 @@ def _run(ahead: weakref.ref[ReadAhead]) -> None:
     while (one := ahead()) is not None and (part := one.take()) is not None:
         cache = one.cache
         del one  # may be dropped meanwhile
-        with suppress(Exception), reading_through(cache):
-            part.source.fetch(part.records)
-        if (one := ahead()) is not None:
-            one.finish(part)
+        try:
+            with suppress(Exception), reading_through(cache):
+                part.source.fetch(part.records)
+        finally:
+            if (one := ahead()) is not None:
+                one.finish(part)

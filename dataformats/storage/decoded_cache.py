@@ -16,6 +16,10 @@ Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 
+class _InterruptedDecodeError(Exception):
+    """The thread that decoded a value was interrupted, as by Ctrl-C: those that wait for it decode it themselves."""
+
+
 class DecodedCache(Generic[Key, Value]):
     """Keeps what was decoded; the least recently used values are dropped. Thread-safe; empty after a fork or a pickle.
 
@@ -76,7 +80,15 @@ class DecodedCache(Generic[Key, Value]):
             futures = {key: self._pending[key] for key in keys if key not in found}
         if mine:
             self._decode(mine, decode)  # before the wait: another thread may wait for these
-        return [found[key] if key in found else futures[key].result() for key in keys]
+        return [found[key] if key in found else self._result(key, futures[key], decode) for key in keys]
+
+    def _result(
+        self, key: Key, future: Future[Value], decode: Callable[[list[Key]], Sequence[tuple[Value, int]]]
+    ) -> Value:
+        try:
+            return future.result()
+        except _InterruptedDecodeError:
+            return self.get_many([key], decode)[0]
 
     def _decode(
         self, futures: dict[Key, Future[Value]], decode: Callable[[list[Key]], Sequence[tuple[Value, int]]]
@@ -88,7 +100,7 @@ class DecodedCache(Generic[Key, Value]):
                 for key in futures:
                     self._pending.pop(key, None)
             for future in futures.values():
-                future.set_exception(error)
+                future.set_exception(error if isinstance(error, Exception) else _InterruptedDecodeError())
             raise
         with self._lock:
             for key, (value, n_bytes) in zip(futures, decoded, strict=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -33,3 +34,26 @@ def test_failed_keys_are_decoded_again() -> None:
     assert cache.get_many([2, 1], lambda keys: [(key, 1) for key in keys]) == [2, 1]
     assert cache.get_many([3], lambda keys: [(3, 1)]) == [3]
     assert cache.get_many([1, 2], lambda keys: [(-key, 1) for key in keys]) == [1, -2]
+
+
+def test_an_interrupted_thread_leaves_its_keys_to_those_that_wait() -> None:
+    """Ctrl-C comes in one thread; the others must neither stop nor wait."""
+    cache: DecodedCache[int, int] = DecodedCache(2)
+    waiting = threading.Event()
+
+    def interrupted(keys: list[int]) -> list[tuple[int, int]]:
+        waiting.wait(20)
+        time.sleep(0.1)  # now the other one waits for the value
+        raise KeyboardInterrupt
+
+    def decode() -> list[int]:
+        waiting.set()
+        return cache.get_many([1], lambda keys: [(10 * key, 1) for key in keys])
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(cache.get_many, [1], interrupted)
+        while not cache._pending:
+            pass
+        second = pool.submit(decode)
+        assert isinstance(first.exception(20), KeyboardInterrupt)
+        assert second.result(20) == [10]
