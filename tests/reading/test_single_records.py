@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import sys
@@ -241,11 +242,14 @@ def calls(work: Callable[[], Any]) -> int:
         nonlocal n
         n += event == "call"
 
+    gc.collect()  # else what other tests left may be finalized meanwhile
+    gc.disable()
     sys.setprofile(note)
     try:
         work()
     finally:
         sys.setprofile(None)
+        gc.enable()
     return n
 
 
