@@ -34,6 +34,7 @@ _PARTS_OF_BLOCK = 32  # a block of records touches one more: a part of 32 is rea
 _MOST_BLOCK_RECORDS = 1024
 _RECORD_BLOCK_BYTES = 2**20
 _WINDOW_BLOCKS = 256
+_LEAST_WINDOW_BLOCKS = 16
 
 _Numbers = NDArray[np.int64]
 _Failures = list[tuple[int, Exception]]
@@ -118,7 +119,8 @@ def shuffle_for(
     """Return the order of these sources: `Shuffle.of`; for `"auto"`, windows if one is remote, compressed or in blocks.
 
     The numbers of a window order may be `None`: then blocks have about 1 MiB, and at most 1024 records; a window has
-    256 blocks; and there is one group.
+    256 blocks, less if the files of several components are compressed, because they share a cache; and there is one
+    group.
 
     Raises:
         ValueError: An argument is invalid.
@@ -133,10 +135,13 @@ def shuffle_for(
         files = [source for source in sources if isinstance(source, RecordSource)]
         mean = sum(source.mean_record_bytes * len(source) for source in files) / max(1, sum(map(len, files)))
         block_records = max(1, min(_MOST_BLOCK_RECORDS, int(_RECORD_BLOCK_BYTES / max(1.0, mean))))
+    if window_blocks is None:
+        n_compressed = sum(isinstance(source, RecordSource) and source.is_compressed for source in sources)
+        window_blocks = max(_LEAST_WINDOW_BLOCKS, _WINDOW_BLOCKS // max(1, n_compressed))
     return Shuffle.of(
         shuffle,
         block_records,
-        _WINDOW_BLOCKS if window_blocks is None else window_blocks,
+        window_blocks,
         1 if groups is None else groups,
     )
 

@@ -176,7 +176,7 @@ class BlobReader:
         gap = _GAP if self.reader.files and self.reader.files[0].is_compressed else 0
         ranges: list[tuple[FsspecFile, int, int]] = []
         for one in located.values():
-            for number, first, end in _joined(one.extents, gap):
+            for number, first, end in _joined(one.extents, gap, self._fast_max_bytes):
                 file = self.reader.files[number]
                 if isinstance(file, FsspecFile):
                     ranges.append((file, first, end - first))
@@ -372,11 +372,15 @@ def _grouped(reader: SequentialReader, n_files: int) -> Iterator[_Chunks]:
     yield group
 
 
-def _joined(extents: Extents, gap: int) -> Iterator[tuple[int, int, int]]:
-    """Yield file, begin and end of the bytes of these extents, as one range if at most `gap` bytes are between."""
+def _joined(extents: Extents, gap: int, max_bytes: int) -> Iterator[tuple[int, int, int]]:
+    """Yield file, begin and end of the bytes of these extents, as one range if at most `gap` bytes are between.
+
+    Extents longer than `max_bytes`, which reads refuse, are left out.
+    """
     if not len(extents) or extents.fetch is not None:
         return
     begin, end = extents.offset - extents.head, extents.offset + extents.length + extents.tail
+    end = np.where(extents.length > max_bytes, begin, end)
     order = np.lexsort((begin, extents.file))
     file, begin, end = extents.file[order], begin[order], end[order]
     ends = np.flatnonzero((np.diff(file, append=-1) != 0) | (np.append(begin[1:], 0) > end + gap))

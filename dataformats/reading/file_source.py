@@ -41,7 +41,7 @@ __all__ = ["FileSource"]
 
 _DECODED_RECORDS = 8192
 _MAX_MASKS = 1024
-_FIRST = 1000  # records of compressed files that are measured for a mean
+_SOME = 16  # compressed files that are measured for a mean
 _WHOLE = tuple(WHOLE_RECORDS)
 
 
@@ -164,16 +164,16 @@ class FileSource(DecodingSource):
 
     @property
     def is_compressed(self) -> bool:
-        return self.cache != "memory" and any(file.is_compressed for file in self._reader.files)
+        return any(file.is_compressed for file in self._reader.files)  # whatever `cache` is: a state does not know it
 
     @property
     def mean_record_bytes(self) -> float:
-        """The average bytes of a record; in compressed files, of the first file's first ones after decompression."""
-        if not self.is_compressed or not len(self):
+        """The average bytes of a record; in compressed files, of some files after decompression."""
+        filled = np.flatnonzero(self._reader.counts)
+        if not self.is_compressed or not len(filled):
             return super().mean_record_bytes
-        counts = self._reader.counts
-        first = range(min(_FIRST, int(counts[counts > 0][0])))
-        return self.nbytes_of(first) / len(first)
+        some = filled[np.unique(np.linspace(0, len(filled) - 1, _SOME).astype(np.int64))]
+        return float(sum(self._reader.files[number].size for number in some) / self._reader.counts[some].sum())
 
     @property
     def block_starts(self) -> NDArray[np.int64] | None:
@@ -182,8 +182,8 @@ class FileSource(DecodingSource):
     @cached_property
     def _chunk_starts(self) -> NDArray[np.int64] | None:
         """The first record that begins in each chunk, if all files are decompressed in chunks."""
-        files = [file for file in self._reader.files if isinstance(file, ChunkedFile)]
-        if not self.is_compressed or len(files) < len(self._reader.files) or not len(self):
+        files = _in_chunks(self._reader.files)
+        if files is None or not len(self):
             return None
         owners = np.repeat(np.arange(len(files)), [len(file.starts) for file in files])
         places, ends = np.concatenate([file.starts for file in files]), np.cumsum(self._reader.counts)
@@ -242,6 +242,8 @@ class FileSource(DecodingSource):
 
         try:
             found = self._reader.first(n, open_files)
+            if found is not None and (_in_chunks(found.files) is None) != (self.block_starts is None):
+                return None  # windows would differ
             blobs = None if found is None else BlobReader(found, options.io, None, options.max_record_bytes)
             return None if blobs is None else files_fingerprint(self.format, blobs)
         except FormatError:
@@ -317,6 +319,8 @@ class FileSource(DecodingSource):
 
     @_comparing_indexes
     def fetch(self, indices: ArrayLike, fields: Fields = None) -> None:
+        if self.cache == "memory":
+            return
         mask = WHOLE_RECORDS if self._reader.spec is None else self.mask(fields)
         self._blobs.fetch_blocks(self._locate(as_numbers(indices), indices, mask))
 
@@ -512,3 +516,9 @@ class FileSource(DecodingSource):
             memory=self._blobs.files.shared(),
         )
         return self._arguments.reopen, (pickled,)
+
+
+def _in_chunks(files: Sequence[StoredFile]) -> list[ChunkedFile] | None:
+    """Return the files if all are decompressed in chunks."""
+    found = [file for file in files if isinstance(file, ChunkedFile)]
+    return found if len(found) == len(files) else None

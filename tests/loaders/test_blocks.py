@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import pickle
 from collections import Counter
 from itertools import pairwise
@@ -16,10 +17,13 @@ from hypothesis import strategies as st
 import dataformats
 from dataformats import Loader
 from dataformats.backends.tables.parquet import ParquetTable
+from dataformats.errors import StateMismatchError
 from dataformats.loaders.blocks import Blocks
 from dataformats.loaders.plan import Plan, Shuffle
+from dataformats.loaders.record_read import shuffle_for
 from dataformats.reading.table_source import TableSource
 from dataformats.storage.compressed.chunked_file import ChunkCache, ChunkedFile
+from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 
 N, ROWS = 1000, 37
 
@@ -145,8 +149,70 @@ def test_compressed_files_are_shuffled_in_windows(name: str, tmp_path: Path) -> 
     source = dataformats.open(tmp_path / name)
     views = [source, source.take(np.arange(9)), source.select("n"), dataformats.concat([source, source])]
     assert [repr(Loader(view, 3)).count("shuffle window") for view in views] == [1] * len(views)
-    held = dataformats.open(tmp_path / name, cache="memory")
-    assert "shuffle window" not in repr(Loader(held, 3))
+
+
+@pytest.mark.parametrize("name", ["x.jsonl.gz", "x.jsonl.zst", "x"])
+def test_order_does_not_depend_on_the_cache(name: str, tmp_path: Path) -> None:
+    """A state does not know `cache=`: another order would repeat some records, and lose others."""
+    zstd = pytest.importorskip("backports.zstd")
+    lines = [b'{"n": %d}\n' % number for number in range(N)]
+    if name == "x":
+        with dataformats.create(tmp_path / name, "mds", spec={"n": "int64"}, compression="zstd", size_limit=600) as out:
+            out.extend({"n": number} for number in range(N))
+    else:
+        compress = gzip.compress if name.endswith(".gz") else zstd.compress
+        parts = [b"".join(lines[first : first + ROWS]) for first in range(0, N, ROWS)]
+        (tmp_path / name).write_bytes(b"".join(map(compress, parts)))
+    orders = []
+    for cache in (None, "memory"):
+        source = dataformats.open(tmp_path / name, cache=cache)
+        with Loader(source, 10, block_records=50, window_blocks=2) as loader:
+            orders.append(numbers(loader))
+    assert orders[0] == orders[1] != sorted(orders[0])
+
+
+@pytest.mark.parametrize("more", ["gz", "plain", "zst"])
+def test_data_with_other_blocks_have_not_grown(more: str, tmp_path: Path) -> None:
+    """Without the blocks of the first files, their records would come in another order."""
+    zstd = pytest.importorskip("backports.zstd")
+    lines = [b'{"n": %d}\n' % number for number in range(90)]
+    (tmp_path / "a.jsonl.zst").write_bytes(b"".join(zstd.compress(b"".join(lines[at : at + 20])) for at in (0, 20, 40)))
+    state = Loader(dataformats.open(tmp_path), 5, block_records=10, window_blocks=2).state_dict()
+    rest = b"".join(lines[60:])
+    suffix, data = {
+        "gz": (".gz", gzip.compress(rest)),
+        "plain": ("", rest),
+        "zst": (".zst", zstd.compress(rest)),
+    }[more]
+    (tmp_path / f"b.jsonl{suffix}").write_bytes(data)
+    loader = Loader(dataformats.open(tmp_path), 5, block_records=10, window_blocks=2)
+    if more == "zst":
+        loader.load_state_dict(state, grown="now")
+        assert sorted(numbers(loader)) == list(range(90))
+    else:
+        with pytest.raises(StateMismatchError, match="fingerprint of the first 60 records"):
+            loader.load_state_dict(state, grown="now")
+
+
+@pytest.mark.parametrize("n_sources", [1, 3])
+def test_compressed_components_share_their_memory(n_sources: int, tmp_path: Path) -> None:
+    sources = []
+    for number in range(n_sources):
+        (tmp_path / f"{number}.jsonl.gz").write_bytes(gzip.compress(b'{"n": 1}\n' * N))
+        sources.append(dataformats.open(tmp_path / f"{number}.jsonl.gz"))
+    order = shuffle_for("auto", sources, None, None, None)
+    assert (order.kind, order.window_blocks) == ("window", 256 // n_sources)
+
+
+def test_read_ahead_leaves_out_records_that_reads_refuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a small file could take all memory."""
+    fetched = list[tuple[int, int]]()
+    monkeypatch.setattr(DecompressedFile, "decompress", lambda file, first, end: fetched.append((first, end)))
+    text = b'{"n": "%s"}\n'
+    (tmp_path / "x.jsonl.gz").write_bytes(gzip.compress(text % b"a" + text % bytes(10**6).replace(b"\0", b"b")))
+    source = dataformats.open(tmp_path / "x.jsonl.gz", spec={"n": "utf8"}, max_record_bytes=1000)
+    source.fetch([0, 1])
+    assert fetched == [(0, 11)]
 
 
 def test_resume_on_other_ranks_is_exact(path: Path) -> None:

@@ -43,6 +43,7 @@ _FLAGS = 4  # bytes of a gzip header up to its flags, which a decompressor may l
 _STREAMS = 4  # files of the process that are read in order
 _KEPT_BYTES = 640 * 2**20  # blocks of all files of the process: two windows of a loader; a block has `_STEP` bytes
 _LEAST_READS = 8  # for each block, or the blocks of other reads are not kept
+_RUN = 16  # blocks that are decompressed at once
 _NEAR = 4096  # bytes: a read that begins as near behind another one follows it
 
 _STREAMING: list[weakref.ref[DecompressedFile]] = []  # the latest last
@@ -150,17 +151,18 @@ class DecompressedFile(StoredFile):
     def _read_kept(self, offset: int, out: memoryview) -> bool:
         """Fill `out` from blocks that are kept; return False if it must be decompressed for this read alone."""
         end = offset + len(out)
-        if self._size is None or not 0 <= offset < end <= self._size or len(out) > _STEP or self._step == _END:
+        if self._size is None or not 0 <= offset < end <= self._size or self._step == _END:
             return False
         numbers = range(offset // _STEP, (end - 1) // _STEP + 1)
         with self._lock:
             keys = self._keys(numbers)
             ends = [*(cursor.position for cursor in self._cursors), *(stop for _, stop in self._reads.values())]
-        follows = any(0 <= offset - place <= _NEAR for place in ends)
-        if (follows and not all(map(_KEPT.__contains__, keys))) or not _KEPT.admits(keys):
+        is_alone = len(out) > _STEP or any(0 <= offset - place <= _NEAR for place in ends)
+        if (is_alone and not all(map(_KEPT.__contains__, keys))) or not _KEPT.admits(keys):
             return False
         try:
             blocks = _KEPT.get_many(keys, self._blocks)
+            self._keeps_blocks = True
         except FormatError:
             return False  # the read itself says whether its bytes are damaged
         if sum(map(len, blocks)) < end - numbers[0] * _STEP:
@@ -173,8 +175,10 @@ class DecompressedFile(StoredFile):
 
     def decompress(self, first: int, end: int) -> None:
         """Decompress these bytes, and keep the blocks that have them."""
-        numbers = range(first // _STEP, -(-min(end, self.size) // _STEP))
-        _KEPT.get_many(self._keys(numbers), self._blocks)
+        stop = -(-min(end, self.size) // _STEP)
+        for number in range(first // _STEP, stop, _RUN):  # all at once would be in memory beside the cache
+            _KEPT.get_many(self._keys(range(number, min(number + _RUN, stop))), self._blocks)
+            self._keeps_blocks = True
 
     def block_in_memory(self, offset: int) -> tuple[int, memoryview] | None:
         number = offset // _STEP
@@ -186,14 +190,14 @@ class DecompressedFile(StoredFile):
 
     def _blocks(self, keys: Sequence[_Block]) -> list[tuple[memoryview, int]]:
         """Return blocks, in ascending order, and their bytes; neighbors are decompressed at once."""
-        self._keeps_blocks = True
         found: list[tuple[memoryview, int]] = []
         for _, run in itertools.groupby(enumerate(keys), lambda one: one[1][2] - one[0]):
             numbers = [number for _, (_, _, number) in run]
             begin, end = numbers[0] * _STEP, min((numbers[-1] + 1) * _STEP, self.size)
             data = memoryview(bytearray(end - begin))
             self._read(begin, data, waits=False)  # raises if the file ends early
-            blocks = [data[at : at + _STEP] for at in range(0, len(data), _STEP)]
+            # Copies: a part of all of them would hold the memory of those that are dropped.
+            blocks = [memoryview(bytes(data[at : at + _STEP])) for at in range(0, len(data), _STEP)]
             found += [(block, len(block)) for block in blocks]
         return found
 

@@ -245,7 +245,17 @@ def test_decompressed_bytes_are_kept(tmp_path: Path, decompressed_bytes: list[in
     decompressed_bytes.clear()
     for offset in (places.randrange(1_000_000, 3_000_000 - 100) for _ in range(400)):
         assert file.pread(offset, 100) == data[offset : offset + 100]
+    assert file.pread(1_200_000, 1_500_000) == data[1_200_000:2_700_000]
     assert not decompressed_bytes
+
+
+def test_dropped_blocks_leave_memory(tmp_path: Path) -> None:
+    """A block that is kept must not hold those that were decompressed together with it."""
+    file = opened(tmp_path, compress(plain_bytes(4_000_000), "gzip"), "gzip")
+    file.decompress(0, file.size)
+    blocks = [file.block_in_memory(offset) for offset in range(0, file.size, inflate._STEP)]
+    assert all(block is not None and memoryview(block[1].obj).nbytes == block[1].nbytes for block in blocks)
+    assert len(blocks) > 10
 
 
 def test_blocks_of_a_wrong_size_are_not_used(tmp_path: Path) -> None:
