@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
@@ -43,13 +43,6 @@ class DecodedCache(Generic[Key, Value]):
         self._kept: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
         self._pending: dict[Key, Future[Value]] = {}
         self._n_bytes = 0
-
-    def drop(self, keys: Iterable[Key]) -> None:
-        """Drop the values of these keys, as far as they are kept."""
-        with self._lock:
-            for key in keys:
-                if key in self._kept:
-                    self._n_bytes -= self._kept.pop(key)[1]
 
     def __contains__(self, key: Key) -> bool:
         return key in self._kept

@@ -11,6 +11,7 @@ import itertools
 import threading
 import weakref
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Sequence
 
 from dataformats.errors import FormatError, TruncatedError
@@ -61,6 +62,7 @@ class _KeptBlocks(DecodedCache[_Block, memoryview]):
     def forget(self) -> None:
         super().forget()
         self._spare = float(self._most)  # blocks that may be kept before they serve any read
+        self._gone = deque[int]()  # tokens of files whose blocks are to be dropped
 
     @property
     def _most(self) -> int:
@@ -69,11 +71,26 @@ class _KeptBlocks(DecodedCache[_Block, memoryview]):
     def admits(self, keys: Sequence[_Block]) -> bool:
         """Count a read of these blocks; return True if they are kept, or may be."""
         with self._lock:
+            self._drop_gone()
             self._spare = min(self._spare + 1 / _LEAST_READS, self._most)
             n_missing = sum(key not in self for key in keys)
             is_admitted = n_missing <= self._spare
             self._spare -= n_missing if is_admitted else 0
         return is_admitted
+
+    def drop_file(self, token: int) -> None:
+        """Drop the blocks of a file: now, or in the next read if the lock is taken, perhaps below this finalizer."""
+        self._gone.append(token)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._drop_gone()
+            finally:
+                self._lock.release()
+
+    def _drop_gone(self) -> None:
+        gone = {self._gone.popleft() for _ in range(len(self._gone))}
+        for key in [key for key in self._kept if key[0] in gone] if gone else ():
+            self._n_bytes -= self._kept.pop(key)[1]
 
 
 _KEPT = _KeptBlocks(_KEPT_BYTES)
@@ -162,9 +179,9 @@ class DecompressedFile(StoredFile):
             return False
         try:
             blocks = _KEPT.get_many(keys, self._blocks)
-            self._keeps_blocks = True
         except FormatError:
             return False  # the read itself says whether its bytes are damaged
+        self._note_kept()
         if sum(map(len, blocks)) < end - numbers[0] * _STEP:
             return False  # they were kept when the index said that the file is shorter
         for number, block in zip(numbers, blocks, strict=True):
@@ -178,7 +195,7 @@ class DecompressedFile(StoredFile):
         stop = -(-min(end, self.size) // _STEP)
         for number in range(first // _STEP, stop, _RUN):  # all at once would be in memory beside the cache
             _KEPT.get_many(self._keys(range(number, min(number + _RUN, stop))), self._blocks)
-            self._keeps_blocks = True
+        self._note_kept()
 
     def block_in_memory(self, offset: int) -> tuple[int, memoryview] | None:
         number = offset // _STEP
@@ -289,9 +306,15 @@ class DecompressedFile(StoredFile):
         self._file.release()
 
     def _drop_kept(self) -> None:
-        if self._keeps_blocks:  # so the size is known
-            self._keeps_blocks, numbers = False, range(-(-self.size // _STEP))
-            _KEPT.drop((self._token, is_reference, number) for is_reference in (False, True) for number in numbers)
+        if self._keeps_blocks:
+            self._keeps_blocks = False
+            _KEPT.drop_file(self._token)
+
+    def _note_kept(self) -> None:
+        """Note that blocks are kept, after they are: a release meanwhile has not dropped them."""
+        if not self._keeps_blocks:
+            self._keeps_blocks = True
+            weakref.finalize(self, _KEPT.drop_file, self._token).atexit = False
 
     def file_beside(self, name: str) -> StoredFile | None:
         """Return the file `name` beside the compressed one; `None` if it does not exist."""

@@ -258,6 +258,17 @@ def test_dropped_blocks_leave_memory(tmp_path: Path) -> None:
     assert len(blocks) > 10
 
 
+def test_blocks_of_a_file_that_is_gone_are_dropped(tmp_path: Path) -> None:
+    file = opened(tmp_path, compress(plain_bytes(1_000_000), "gzip"), "gzip")
+    token = file._token
+    file.decompress(0, file.size)
+    assert [key for key in inflate._KEPT._kept if key[0] == token]
+    with inflate._KEPT._lock:  # as if the garbage collector ran in a read
+        del file
+    inflate._KEPT.admits([])
+    assert not [key for key in inflate._KEPT._kept if key[0] == token]
+
+
 def test_blocks_of_a_wrong_size_are_not_used(tmp_path: Path) -> None:
     data = plain_bytes(1000)
     file = opened(tmp_path, compress(data, "gzip"), "gzip")
