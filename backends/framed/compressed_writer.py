@@ -13,13 +13,16 @@ from dataformats.errors import SpecError
 from dataformats.interfaces import FilePlace, Reader
 from dataformats.storage import atomic
 from dataformats.storage.compressed.decompressor import WBITS
+from dataformats.storage.compressed.zstd_frames import ZstdCompressor
 from dataformats.storage.files import LocalFile
 from dataformats.writing.appending_writer import LARGE_BYTES
 
 __all__ = ["CompressedWriter", "options_of_reader"]
 
 _LEVEL = 6
-_HELD_BACK_BYTES = 8 * 2**20  # zlib holds back at most 16,384 copies of 258 bytes, and 64 KB that it has not searched
+_HELD_BACK_BYTES = (
+    8 * 2**20
+)  # zlib holds back 16,384 copies of 258 bytes, and 64 KB that it has not searched; zstd 1 MB
 
 
 class CompressedWriter(FramedWriter):
@@ -38,10 +41,10 @@ class CompressedWriter(FramedWriter):
         path: Path,
         *,
         resume: bool = False,
-        compression: Literal["auto", "gzip", "zlib", "none"] = "none",
+        compression: Literal["auto", "gzip", "zlib", "zstd", "none"] = "none",
         place: FilePlace | None = None,
     ) -> None:
-        self._compression: Literal["auto", "gzip", "zlib", "none"] = compression
+        self._compression: Literal["auto", "gzip", "zlib", "zstd", "none"] = compression
         self._compressor = self._new_compressor()
         self.flush_adds_bytes: bool = compression != "none"
         self._fresh: Path | None = None  # replaces the resumed file,
@@ -52,6 +55,8 @@ class CompressedWriter(FramedWriter):
         """Return a compressor, or `None`. It writes no time of day, so that equal data give equal files."""
         if self._compression == "none":
             return None
+        if self._compression == "zstd":
+            return ZstdCompressor()
         return zlib.compressobj(_LEVEL, zlib.DEFLATED, WBITS[self._compression])
 
     def _compressed(self, parts: Sequence[bytes | memoryview]) -> Sequence[bytes | memoryview]:

@@ -33,7 +33,7 @@ __all__ = ["JsonLinesBackend", "TextLinesBackend"]
 
 _COMPRESSED = (".gz", ".zst")
 _SNIFFED = 16  # lines; one that parses shows that others are damaged
-_SUFFIX_OF: dict[str, str] = {"gzip": ".gz", "none": ""}
+_SUFFIX_OF: dict[str, str] = {"gzip": ".gz", "zstd": ".zst", "none": ""}
 _OBJECT = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*+"\s*:')  # its beginning
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
@@ -77,11 +77,12 @@ class _LinesBackend(BlobBackend, ResumesFinishedFiles):
         Args:
             path: A local path.
             resume: Keep the whole lines at the front of the file, and append to them.
-            compression: `"gzip"`; `None` writes plain files, whose random reads are faster; `"auto"` goes by the name.
+            compression: `"gzip"`, `"zstd"`, or `None`, whose random reads are faster; `"auto"` goes by the name.
             place: Where the file belongs.
 
         Raises:
-            SpecError: The name ends in `.zst`, or `compression` is another one.
+            MissingExtraError: zstd is not installed.
+            SpecError: `compression` is another one.
         """
         return self.writer(path, self.name, resume=resume, compression=_chosen(path, compression), place=place)
 
@@ -102,7 +103,7 @@ class _LinesBackend(BlobBackend, ResumesFinishedFiles):
         return "has a last line without an end" if last not in (b"", b"\n") else None
 
     def shard_names(self, stem: str, count: int, *, compression: str | None = None, **_: Any) -> list[str]:
-        """Return `stem-00000-of-00003.jsonl` and so on; compressed shards end in `.gz`."""
+        """Return `stem-00000-of-00003.jsonl` and so on; compressed shards end in `.gz` or `.zst`."""
         ending = self.endings[0] + _SUFFIX_OF.get(str(compression), "")
         return [f"{stem}-{number:05d}-of-{count:05d}{ending}" for number in range(count)]
 
@@ -200,13 +201,12 @@ def _kind(line: bytes) -> type[Any] | None:
         return None
 
 
-def _chosen(path: Path, option: str | None) -> Literal["gzip", "none"]:
+def _chosen(path: Path, option: str | None) -> Literal["gzip", "zstd", "none"]:
     """Return the compression of a new file."""
     name = path.name.removesuffix(".partial")
     chosen: Compression | str = "none" if option is None else option
     if chosen == "auto":
         chosen = compression_of_name(name)
-    if chosen not in ("gzip", "none"):
-        what = f"expected compression 'gzip' or 'none', found {chosen!r}"
-        raise SpecError(what, remedy="Write .gz, or compress the finished file with zstd")
+    if chosen not in _SUFFIX_OF:
+        raise SpecError(f"expected compression 'gzip', 'zstd' or 'none', found {chosen!r}")
     return chosen  # type: ignore[return-value]  # checked above

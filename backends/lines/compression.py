@@ -60,14 +60,26 @@ def head_of(file: StoredFile) -> tuple[bytes, bool]:
 def _zstd_file(file: StoredFile, cache: ChunkCache | None) -> StoredFile:
     """Return the decoded bytes of a file of zstd frames; frames that do not declare their size are decoded for it.
 
+    Those behind a damaged header, or behind one whose size is neither declared nor can be found, are lost.
+
     Raises:
-        FormatError: A frame is damaged, or its size is neither declared nor can be found.
+        FormatError: The first frame is such a one.
     """
-    chunks = list_frames(file)
-    sizes = chunks.decoded_bytes.copy()
-    for at in np.flatnonzero(sizes < 0).tolist():
-        sizes[at] = _decoded_size(file, int(chunks.offset[at]), int(chunks.stored_bytes[at]))
-    return ChunkedFile(file, ChunkTable(chunks.offset, chunks.stored_bytes, sizes), decode_zstd, "zstd", cache)
+    chunks, damage = list_frames(file)
+    offset, stored, sizes = chunks.offset, chunks.stored_bytes, chunks.decoded_bytes.copy()
+    n = len(sizes)
+    try:
+        for at in np.flatnonzero(sizes < 0).tolist():
+            n = at
+            sizes[at] = _decoded_size(file, int(offset[at]), int(stored[at]))
+        n = len(sizes)
+    except FormatError as error:
+        damage = error
+    if damage is not None and not n:
+        raise damage
+    found = ChunkedFile(file, ChunkTable(offset[:n], stored[:n], sizes[:n]), decode_zstd, "zstd", cache)
+    found.damage = damage
+    return found
 
 
 def _decoded_size(file: StoredFile, offset: int, n_stored: int) -> int:

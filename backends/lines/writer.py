@@ -1,4 +1,4 @@
-"""Writes one file of lines, plain or compressed with gzip."""
+"""Writes one file of lines, plain or compressed with gzip or zstd."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class LinesWriter(CompressedWriter):
         name: str,
         *,
         resume: bool = False,
-        compression: Literal["gzip", "none"] = "none",
+        compression: Literal["gzip", "zstd", "none"] = "none",
         place: FilePlace | None = None,
     ) -> None:
         self.framing = LineFraming(name)  # type: ignore[assignment]  # the part of a framing that writers use
@@ -93,7 +93,10 @@ class LinesWriter(CompressedWriter):
             return  # a crash of the machine left zeros
         base, carry = 0, b""
         while base + len(carry) < size:
-            data = carry + file.pread(base + len(carry), max(_WINDOW, len(carry)))
+            try:
+                data = carry + file.pread(base + len(carry), max(_WINDOW, len(carry)))
+            except FormatError:
+                return  # a frame of zstd is damaged
             blobs = self._whole(data)
             if len(blobs):
                 yield RecordChunk(blobs, base=base)

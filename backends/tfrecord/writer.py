@@ -19,4 +19,5 @@ class TFRecordWriter(CompressedWriter):
     has_checksums: bool = True
 
     def _decompressed(self, stored: StoredFile) -> StoredFile:
+        assert self._compression != "zstd"  # TFRecord has none
         return decompress_file(stored, self._compression)

@@ -14,6 +14,7 @@ import pytest
 
 import dataformats
 from dataformats.backends.lines import line_scan
+from dataformats.backends.lines.writer import JsonLinesWriter
 from dataformats.errors import CodecError, CorruptRecordError, DataFormatsError, FormatError, SpecError
 from dataformats.testing.records import is_same_value
 from tests.golden.jsonl.make import record
@@ -257,6 +258,51 @@ def test_zstd(tmp_path: Path) -> None:
         src = dataformats.open(tmp_path / f"{name}.jsonl.zst")
         assert is_same_value(src[41], expected(41))
         assert all(is_same_value(found, expected(index)) for index, found in enumerate(src))
+
+
+def test_zstd_is_written_in_frames(tmp_path: Path) -> None:
+    zstd = pytest.importorskip("backports.zstd")
+    rows = [{"n": number, "text": "a b " * (number % 900)} for number in range(4000)]
+    spec = {"n": "int64", "text": "utf8"}
+    text = b"".join(json.dumps(row, separators=(",", ":")).encode() + b"\n" for row in rows)
+    for name, size in (("one", 4000), ("many", 7)):
+        with dataformats.create(tmp_path / f"{name}.jsonl.zst", spec=spec) as out:
+            for first in range(0, 4000, size):
+                out.extend(rows[first : first + size])
+    stored = (tmp_path / "one.jsonl.zst").read_bytes()
+    assert stored == (tmp_path / "many.jsonl.zst").read_bytes()
+    assert zstd.decompress(stored) == text
+    source = dataformats.open(tmp_path / "one.jsonl.zst")
+    assert source[3999] == rows[3999]
+    assert source.block_starts is not None
+    assert len(source.block_starts) == -(-len(text) // 2**20)
+    report = dataformats.convert(source, tmp_path / "shards", "jsonl", compression="zstd", shard_records=1500)
+    assert (report.records, len(list((tmp_path / "shards").glob("*.jsonl.zst")))) == (4000, 3)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 5, 1000, 30_000])
+def test_truncated_zstd_keeps_whole_lines(cut: int, tmp_path: Path) -> None:
+    pytest.importorskip("backports.zstd")
+    rows = [random.Random(number).randbytes(150).hex() for number in range(7000)]
+    path = tmp_path / "x.jsonl.zst"
+    with dataformats.create(path, payload="json") as out:
+        out.extend(rows)
+    (tmp_path / "x.jsonl.zst.dataformats.json").unlink()
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) - cut])
+    source = dataformats.open(path, payload="json")
+    n = len(source) - bool(cut)  # the last record has the error
+    assert list(source[:n]) == rows[:n]
+    assert n == 7000 or 2**20 - 303 < 303 * n <= 2 * 2**20
+    if cut:
+        with pytest.raises(FormatError, match="ends in a frame of zstd"):
+            source[n]
+    writer = JsonLinesWriter(path, "jsonl", resume=True, compression="zstd")
+    assert writer.n_records == n
+    for row in rows[n:]:
+        writer.append(json.dumps(row).encode())
+    writer.close()
+    assert path.read_bytes() == whole
 
 
 def test_beginnings_of_zstd_files(tmp_path: Path) -> None:

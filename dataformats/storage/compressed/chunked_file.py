@@ -92,8 +92,9 @@ class ChunkedFile(StoredFile):
         self.identity: tuple[str, ...] = (*file.identity, compression)
         self.has_name: bool = file.has_name
 
-    def __reduce__(self) -> tuple[type[ChunkedFile], tuple[object, ...]]:
-        return type(self), (self._file, self._chunks, self._decode, self.compression, self._cache)
+    def __reduce__(self) -> tuple[type[ChunkedFile], tuple[object, ...], dict[str, object]]:
+        arguments = self._file, self._chunks, self._decode, self.compression, self._cache
+        return type(self), arguments, {"damage": self.damage}
 
     @property
     def starts(self) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,21 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.compressed.chunked_file import ChunkTable
 from dataformats.storage.header_windows import HeaderWindows
 
-__all__ = ["ZSTD_MAGIC", "decode_gzip", "decode_zstd", "encode_zstd", "first_frame", "list_frames", "zstd_library"]
+__all__ = [
+    "ZSTD_MAGIC",
+    "ZstdCompressor",
+    "decode_gzip",
+    "decode_zstd",
+    "encode_zstd",
+    "first_frame",
+    "list_frames",
+    "zstd_library",
+]
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE = range(0x184D2A50, 0x184D2A60)
 _MAX_HEADER = 18
+_FRAME_BYTES = 2**20
 _MOST_SKIPPED = 16  # frames in front of the first one: pzstd writes one
 _SIZE_BYTES = (0, 2, 4, 8)  # the field with the decoded size, by the two highest bits of the descriptor
 _ID_BYTES = (0, 1, 2, 4)
@@ -90,19 +101,55 @@ def decode_gzip(data: bytes, n_bytes: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def list_frames(file: StoredFile) -> ChunkTable:
-    """Return the frames of a file, found by the headers of their blocks; skippable frames are left out.
+class ZstdCompressor:
+    """Compresses bytes as `zlib.compressobj` does, in frames of 1 MiB with their sizes and checksums.
 
-    A decoded size of -1 means that the frame does not declare it: only decoding it tells.
+    A reader decodes one frame for a record. The same bytes give the same frames, however they are divided.
+    """
+
+    def __init__(self) -> None:
+        zstd_library()  # raises if it is missing
+        self._held = bytearray()
+
+    def compress(self, data: bytes | memoryview) -> bytes:
+        """Return the frames that are complete."""
+        self._held += data
+        end = len(self._held) // _FRAME_BYTES * _FRAME_BYTES
+        frames = [encode_zstd(bytes(self._held[at : at + _FRAME_BYTES])) for at in range(0, end, _FRAME_BYTES)]
+        del self._held[:end]
+        return b"".join(frames)
+
+    def flush(self, mode: int) -> bytes:
+        """Return a frame of the rest, whatever the mode is."""
+        rest, self._held = bytes(self._held), bytearray()
+        return encode_zstd(rest) if rest else b""
+
+
+def list_frames(file: StoredFile) -> tuple[ChunkTable, FormatError | None]:
+    """Return the frames of a file, found by the headers of their blocks, and why they end early, if they do.
+
+    Skippable frames are left out. A decoded size of -1 means that the frame does not declare it.
+    """
+    found: list[tuple[int, int, int]] = []
+    damage: FormatError | None = None
+    try:
+        found.extend(_frames(file))
+    except FormatError as error:
+        damage = error
+    columns = np.array(found, np.int64).reshape(-1, 3)
+    return ChunkTable(*(np.ascontiguousarray(column) for column in columns.T)), damage
+
+
+def _frames(file: StoredFile) -> Iterator[tuple[int, int, int]]:
+    """Yield offset, stored and decoded bytes of each frame.
 
     Raises:
         FormatError: A header is damaged, or bytes follow the last frame.
         TruncatedError: The file ends in a frame.
     """
-    window = HeaderWindows(file)
-    found: list[tuple[int, int, int]] = []
-    offset = 0
+    window, offset = HeaderWindows(file), 0
     while offset < file.size:
+        frame = None
         head = window.read(offset, _MAX_HEADER)
         magic = int.from_bytes(head[:4], "little")
         if magic in _SKIPPABLE and len(head) >= 8:
@@ -110,15 +157,15 @@ def list_frames(file: StoredFile) -> ChunkTable:
         elif head[:4] == ZSTD_MAGIC:
             first, size, has_checksum = _frame_header(file, offset, head)
             end = _end_of_blocks(file, window, first) + 4 * has_checksum
-            found.append((offset, end - offset, size))
+            frame = offset, end - offset, size
         else:
             what = "no frame of zstd begins here"
             raise FormatError(what, path=file.name, offset_bytes=offset, expected=ZSTD_MAGIC, found=head[:4])
         if end > file.size:
             raise _truncated(file, offset)
+        if frame is not None:
+            yield frame
         offset = end
-    columns = np.array(found, np.int64).reshape(-1, 3)
-    return ChunkTable(*(np.ascontiguousarray(column) for column in columns.T))
 
 
 def first_frame(file: StoredFile) -> int | None:
