@@ -204,7 +204,7 @@ def test_compressed_components_share_their_memory(n_sources: int, tmp_path: Path
     assert (order.kind, order.window_blocks) == ("window", 256 // n_sources)
 
 
-def test_read_ahead_leaves_out_records_that_reads_refuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_ahead_leaves_out_refused_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a small file could take all memory."""
     fetched = list[tuple[int, int]]()
     monkeypatch.setattr(DecompressedFile, "decompress", lambda file, first, end: fetched.append((first, end)))

@@ -36,7 +36,7 @@ def test_failed_keys_are_decoded_again() -> None:
     assert cache.get_many([1, 2], lambda keys: [(-key, 1) for key in keys]) == [1, -2]
 
 
-def test_an_interrupted_thread_leaves_its_keys_to_those_that_wait() -> None:
+def test_waiting_threads_decode_the_keys_of_an_interrupted_one() -> None:
     """Ctrl-C comes in one thread; the others must neither stop nor wait."""
     cache: DecodedCache[int, int] = DecodedCache(2)
     waiting = threading.Event()

@@ -258,7 +258,7 @@ def test_dropped_blocks_leave_memory(tmp_path: Path) -> None:
     assert len(blocks) > 10
 
 
-def test_blocks_of_a_file_that_is_gone_are_dropped(tmp_path: Path) -> None:
+def test_blocks_of_a_dead_file_are_dropped(tmp_path: Path) -> None:
     file = opened(tmp_path, compress(plain_bytes(1_000_000), "gzip"), "gzip")
     token = file._token
     file.decompress(0, file.size)
