@@ -26,6 +26,7 @@ except ImportError as error:
 __all__ = ["features_of", "load"]
 
 _UNDECODED: dict[str, Any] = {"mp4": datasets.Video, "webm": datasets.Video, "audio": datasets.Audio}
+_JSON: Any = getattr(datasets, "Json", None)
 _PART_RECORDS = 1000
 _PART_BYTES = 4 * 2**20
 _MAX_PARTS = 10_000
@@ -79,8 +80,8 @@ def features_of(source: RecordSource) -> datasets.Features:
             for _ in kind.dims:
                 media = datasets.LargeList(media)
             features[name] = media
-        elif kind.codec == "json" and not kind.dims and hasattr(datasets, "Json"):
-            features[name] = datasets.Json()
+        elif kind.codec == "json" and not kind.dims and _JSON is not None:
+            features[name] = _JSON()
     return features
 
 
