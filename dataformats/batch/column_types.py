@@ -264,7 +264,7 @@ def concat_columns(columns: Sequence[Any]) -> Any:
             np.concatenate([column.present for column in columns]),
         )
     if isinstance(first, Ragged):
-        parts = [column.take(np.arange(len(column))) for column in columns]
+        parts = [column if _is_compact(column) else column.take(np.arange(len(column))) for column in columns]
         lengths = np.concatenate([part.lengths for part in parts])
         present = None
         if any(part.present is not None for part in parts):
@@ -272,6 +272,11 @@ def concat_columns(columns: Sequence[Any]) -> Any:
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         return Ragged(concat_columns([part.values for part in parts]), offsets, first.item_kind, present)
     return list(itertools.chain(*columns)) if isinstance(first, list) else np.concatenate(columns)
+
+
+def _is_compact(column: Ragged) -> bool:
+    """True if the values are those of the items alone."""
+    return bool(column.offsets[0] == 0 and column.offsets[-1] == len(column.values))
 
 
 def nbytes_of(value: Any) -> int:

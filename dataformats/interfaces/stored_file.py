@@ -112,7 +112,7 @@ class StoredFile(_Entry):
         """Return up to `length` bytes from `offset` on, fewer only at the end of the file."""
         length = max(0, min(length, self.size - offset))
         out = bytearray(length)
-        return bytes(out[: self.read_into(offset, memoryview(out))])
+        return bytes(memoryview(out)[: self.read_into(offset, memoryview(out))])
 
     def pread_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Return the bytes of many ranges, each an offset and a length, as `pread` does for one range.

@@ -48,6 +48,11 @@ class LocalFile(StoredFile):
         self._check_end(offset, done, len(out))
         return done
 
+    def pread(self, offset: int, length: int) -> bytes:
+        length = max(0, min(length, self.size - offset))
+        found = self._read(lambda descriptor: os.pread(descriptor, length, offset))
+        return found if len(found) == length else super().pread(offset, length)
+
     def pread_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         wanted = [(offset, max(0, min(length, self.size - offset))) for offset, length in ranges]
         found = self._read(lambda descriptor: [os.pread(descriptor, n, offset) for offset, n in wanted])

@@ -227,7 +227,11 @@ def loader_epoch(path: Path, fields: tuple[str, str]) -> Batches:
 
 
 def datasets_epoch(path: Path, fields: tuple[str, str], kind: str) -> Batches:
-    """An epoch as the documentation of `datasets` shows it, with the buffer's size that is the default."""
+    """An epoch as the documentation of `datasets` shows it, with the buffer's size that is the default.
+
+    It sleeps for 5 s at the end of an epoch of Parquet, until its threads have ended: that is left out here.
+    """
+    peer("datasets").config.SLEEP_TIME_ON_THREADS_SHUTDOWN = 0
     files = {"train": [str(file) for file in (sorted(path.iterdir()) if path.is_dir() else [path])]}
     stream = peer("datasets").load_dataset(kind, data_files=files, split="train", streaming=True)
     yield from stream.shuffle(seed=1).iter(batch_size=BATCH)
