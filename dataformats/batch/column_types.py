@@ -275,7 +275,7 @@ def concat_columns(columns: Sequence[Any]) -> Any:
 
 
 def _is_compact(column: Ragged) -> bool:
-    """True if the values are those of the items alone."""
+    """True if the items fill the values, one behind the other."""
     return bool(column.offsets[0] == 0 and column.offsets[-1] == len(column.values))
 
 
