@@ -176,7 +176,8 @@ def test_features_match_the_spec(cache: Path, tmp_path: Path) -> None:
         assert np.array_equal(np.asarray(first["png"]), image)
         assert np.array_equal(np.asarray(second["pngs"][1]), image)
         assert second["any"]["shape"] == [3, 4]
-        assert (first["doc"], second["doc"]) == ({"a": [1]}, [2])
+        documents = ({"a": [1]}, [2]) if hasattr(datasets, "Json") else ('{"a":[1]}', "[2]")
+        assert (first["doc"], second["doc"]) == documents
 
 
 def test_a_stream_resumes_at_the_record(digits: Spy, cache: Path) -> None:
