@@ -95,7 +95,7 @@ FORMATS = [
             f"jsonl{ending}",
             "jsonl",
             f".jsonl{ending}",
-            create_options={"compression": "gzip"} if ending else {},
+            create_options={"compression": compression} if ending else {},
             payload="json_object",
             empty_records=False,
             refuses=BLOBS,
@@ -105,9 +105,10 @@ FORMATS = [
             shard_names=tuple(f"train-{number:05d}-of-00003.jsonl{ending}" for number in range(3)),
             ends=None if ending else line_ends,
             separator=0 if ending else 1,
+            cut_refused=(".zst",),  # without a whole frame
             flip_every=3,
         )
-        for ending in ("", ".gz")
+        for ending, compression in (("", None), (".gz", "gzip"), (".zst", "zstd"))
     ),
     FormatCase(
         "text",
