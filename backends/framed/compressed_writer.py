@@ -20,9 +20,7 @@ from dataformats.writing.appending_writer import LARGE_BYTES
 __all__ = ["CompressedWriter", "options_of_reader"]
 
 _LEVEL = 6
-_HELD_BACK_BYTES = (
-    8 * 2**20
-)  # zlib holds back 16,384 copies of 258 bytes, and 64 KB that it has not searched; zstd 1 MB
+_HELD_BACK_BYTES = 8 * 2**20  # zlib holds back at most 16,384 copies of 258 bytes and 64 KB; our zstd frames 1 MiB
 
 
 class CompressedWriter(FramedWriter):

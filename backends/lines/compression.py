@@ -35,10 +35,10 @@ def decompressed(file: StoredFile, cache: ChunkCache | None = None) -> StoredFil
         file: The stored file.
         cache: Keeps the frames of zstd of several files; `None` for one that only this file has.
     """
-    head = file.pread(0, 4) if file.size else b""
+    head = file.pread(0, 8) if file.size else b""
     if head.startswith(GZIP):
         return DecompressedFile(file, "gzip")
-    return file if first_frame(file) is None else _zstd_file(file, cache)
+    return file if first_frame(file, head) is None else _zstd_file(file, cache)
 
 
 def head_of(file: StoredFile) -> tuple[bytes, bool]:
@@ -51,7 +51,7 @@ def head_of(file: StoredFile) -> tuple[bytes, bool]:
         except zlib.error:
             return b"", False
         return out, state.eof
-    begin = first_frame(file)
+    begin = first_frame(file, head)
     if begin is not None:
         return _zstd_head(file.pread(begin, _HEAD_OF_ZSTD)), False
     return head, len(head) == file.size
@@ -68,13 +68,12 @@ def _zstd_file(file: StoredFile, cache: ChunkCache | None) -> StoredFile:
     chunks, damage = list_frames(file)
     offset, stored, sizes = chunks.offset, chunks.stored_bytes, chunks.decoded_bytes.copy()
     n = len(sizes)
-    try:
-        for at in np.flatnonzero(sizes < 0).tolist():
-            n = at
+    for at in np.flatnonzero(sizes < 0).tolist():
+        try:
             sizes[at] = _decoded_size(file, int(offset[at]), int(stored[at]))
-        n = len(sizes)
-    except FormatError as error:
-        damage = error
+        except FormatError as error:
+            n, damage = at, error
+            break
     if damage is not None and not n:
         raise damage
     found = ChunkedFile(file, ChunkTable(offset[:n], stored[:n], sizes[:n]), decode_zstd, "zstd", cache)

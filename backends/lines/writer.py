@@ -96,6 +96,8 @@ class LinesWriter(CompressedWriter):
             try:
                 data = carry + file.pread(base + len(carry), max(_WINDOW, len(carry)))
             except FormatError:
+                if not file.damaged_ranges():
+                    raise
                 return  # a frame of zstd is damaged
             blobs = self._whole(data)
             if len(blobs):

@@ -39,9 +39,10 @@ def test_failed_keys_are_decoded_again() -> None:
 def test_waiting_threads_decode_the_keys_of_an_interrupted_one() -> None:
     """Ctrl-C comes in one thread; the others must neither stop nor wait."""
     cache: DecodedCache[int, int] = DecodedCache(2)
-    waiting = threading.Event()
+    begun, waiting = threading.Event(), threading.Event()
 
     def interrupted(keys: list[int]) -> list[tuple[int, int]]:
+        begun.set()
         waiting.wait(20)
         time.sleep(0.1)  # now the other one waits for the value
         raise KeyboardInterrupt
@@ -52,8 +53,7 @@ def test_waiting_threads_decode_the_keys_of_an_interrupted_one() -> None:
 
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(cache.get_many, [1], interrupted)
-        while not cache._pending:
-            pass
+        assert begun.wait(20)
         second = pool.submit(decode)
         assert isinstance(first.exception(20), KeyboardInterrupt)
         assert second.result(20) == [10]

@@ -168,16 +168,21 @@ def _frames(file: StoredFile) -> Iterator[tuple[int, int, int]]:
         offset = end
 
 
-def first_frame(file: StoredFile) -> int | None:
-    """Return where the first frame of a file begins, behind skippable ones; `None` if it is no file of zstd."""
+def first_frame(file: StoredFile, head: bytes) -> int | None:
+    """Return where the first frame of a file begins, behind skippable ones; `None` if it is no file of zstd.
+
+    Args:
+        file: The file; it is read only behind a skippable frame.
+        head: Its first 8 bytes, or more.
+    """
     offset = 0
     for _ in range(_MOST_SKIPPED):
-        head = file.pread(offset, 8)
         if head[:4] == ZSTD_MAGIC:
             return offset
         if len(head) < 8 or int.from_bytes(head[:4], "little") not in _SKIPPABLE:
             return None
-        offset += 8 + int.from_bytes(head[4:], "little")
+        offset += 8 + int.from_bytes(head[4:8], "little")
+        head = file.pread(offset, 8)
     return None
 
 
