@@ -12,6 +12,7 @@ import fsspec
 import pytest
 from fsspec.core import OpenFile
 from fsspec.implementations.memory import MemoryFileSystem
+from fsspec.registry import _registry
 
 import dataformats
 from dataformats.errors import MissingExtraError, UnknownNameError
@@ -77,6 +78,8 @@ def test_missing_package_error_states_the_install_command(
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.delitem(sys.modules, "fsspec.implementations.http", raising=False)
+    scheme = url.rpartition("::")[2].partition("://")[0]
+    monkeypatch.delitem(_registry, scheme, raising=False)  # another test may have used it
     for use in (resolve, area_at):
         with pytest.raises(MissingExtraError, match=re.escape(f"'{url}' ")) as caught:
             use(url)
