@@ -12,6 +12,7 @@ from dataformats.batch.column_types import (
     take_column,
 )
 from dataformats.batch.record_batch import RecordBatch
+from dataformats.batch.row_selection import take_rows
 from dataformats.batch.stored_records import StoredRecords
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "describe_value",
     "nbytes_of",
     "take_column",
+    "take_rows",
 ]

@@ -27,7 +27,7 @@ from dataformats.kernels.batch import (
 from dataformats.kernels.best_fit import best_fit
 from dataformats.kernels.checksums import crc32, crc32_extents, crc32c, crc32c_extents, mask, masked_crc32c
 from dataformats.kernels.dispatch import describe, implementation
-from dataformats.kernels.gather import bytes_list, gather, join_bytes
+from dataformats.kernels.gather import bytes_list, gather, gather_from, join_bytes
 from dataformats.kernels.images import bilinear, png_unfilter, resample, unfilters_pngs
 from dataformats.kernels.permutation import permute, permute_back
 from dataformats.kernels.scan import (
@@ -57,6 +57,7 @@ __all__ = [
     "crc32c_extents",
     "describe",
     "gather",
+    "gather_from",
     "hold_blocks",
     "hold_extents",
     "hold_files",

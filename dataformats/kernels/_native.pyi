@@ -77,7 +77,12 @@ def engine_read(
     /,
 ) -> None: ...
 def gather(
-    buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8], /
+    buffers: list[BytesLike],
+    numbers: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    out: NDArray[np.uint8],
+    /,
 ) -> int: ...
 def bytes_list(buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray[np.int64], /) -> list[bytes]: ...
 def join_bytes(items: Sequence[bytes], out: NDArray[np.uint8], /) -> None: ...

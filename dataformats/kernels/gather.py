@@ -1,4 +1,4 @@
-"""Copy many extents of one buffer, back to back or as bytes objects."""
+"""Copy many extents of buffers, back to back or as bytes objects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dataformats.kernels.dispatch import kernels
 if TYPE_CHECKING:
     from dataformats.kernels.reference import BytesLike
 
-__all__ = ["bytes_list", "gather", "join_bytes"]
+__all__ = ["bytes_list", "gather", "gather_from", "join_bytes"]
 
 
 def gather(
@@ -25,11 +25,22 @@ def gather(
     Raises:
         ValueError: An extent does not lie in `buffer`; the message has its number.
     """
-    starts, lengths = np.ascontiguousarray(starts, np.int64), np.ascontiguousarray(lengths, np.int64)
+    return gather_from([buffer], np.zeros(len(starts), np.int64), starts, lengths)
+
+
+def gather_from(
+    buffers: list[BytesLike], numbers: NDArray[np.int64], starts: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return what `gather` returns if extent `i` is in `buffers[numbers[i]]`.
+
+    Raises:
+        ValueError: An extent does not lie in its buffer; the message has its number.
+    """
+    numbers, starts, lengths = (np.ascontiguousarray(some, np.int64) for some in (numbers, starts, lengths))
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     values = empty(max(0, int(offsets[-1])))
-    failed = kernels().gather(buffer, starts, lengths, values)
+    failed = kernels().gather(buffers, numbers, starts, lengths, values)
     if failed >= 0:
         where = f"start {starts[failed]}, length {lengths[failed]}" if failed < len(starts) else "the sum of all"
         raise ValueError(f"extent {failed} ({where}) is outside the buffer")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dataformats.batch import RecordBatch, concat_columns, take_column
+from dataformats.batch import RecordBatch, take_rows
 from dataformats.errors import SpecError
 from dataformats.interfaces.declared_spec import declared_spec
 from dataformats.interfaces.reader import BlobStarts
@@ -199,7 +199,9 @@ def interleave(
     """
     found = np.concatenate(rows)
     order = np.argsort(found, kind="stable")
-    columns = {name: take_column(concat_columns([part[name] for part in parts]), order) for name in parts[0]}
+    owners = np.repeat(np.arange(len(rows)), [len(one) for one in rows])[order]
+    places = np.concatenate([np.arange(len(one)) for one in rows])[order]
+    columns = {name: take_rows([part[name] for part in parts], owners, places) for name in parts[0]}
     return columns, found[order]
 
 

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.batch import Blobs, Column, concat_columns, nbytes_of, take_column
+from dataformats.batch import Blobs, Column, nbytes_of, take_rows
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.columns.field_decoder import FieldDecoder
 from dataformats.interfaces.table import BlockTable
+from dataformats.reading.concat import interleave
 from dataformats.spec import Type
 from dataformats.storage.decoded_cache import DecodedCache
 
 __all__ = ["DecodedBlocks"]
 
+_PART = 1 / 4
+"""The part of the kept bytes that one read holds at once: records of more blocks are copied block by block."""
+
 _Columns = Mapping[str, Column]
+_Numbers = NDArray[np.int64]
 
 
 class DecodedBlocks:
@@ -32,6 +36,9 @@ class DecodedBlocks:
         self.limit_bytes = limit_bytes
         self._table = table
         self._ends = np.append(table.block_starts[1:], table.counts.sum())
+        block_bytes = table.decoded_bytes / max(1, len(table.block_starts))
+        most = int(limit_bytes * _PART / max(1.0, block_bytes))  # these are in the cache, too
+        self._step = max(table.blocks_together, min(most, len(table.block_starts)))
         self._cache: DecodedCache[tuple[int, tuple[str, ...]], _Columns] = DecodedCache(limit_bytes)
 
     def blocks_of(self, records: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -43,20 +50,26 @@ class DecodedBlocks:
         if not len(records):
             return {name: _empty(self._table.spec[name], name) for name in fields}
         block = self.blocks_of(records)
-        order = np.argsort(block, kind="stable")
-        block = block[order]
-        begins = np.flatnonzero(np.diff(block, prepend=-1))
-        rows = np.split(records[order] - self._table.block_starts[block], begins[1:])
-        chosen, step = block[begins].tolist(), self._table.blocks_together
-        parts: list[_Columns] = []
-        for first in range(0, len(chosen), step):
-            for columns in self.get_many(chosen[first : first + step], fields):
-                some = rows[len(parts)]
-                parts.append({name: _rows_of(columns[name], some, may_share=len(chosen) > 1) for name in fields})
-        joined = {name: concat_columns([part[name] for part in parts]) for name in fields}
-        if (order[1:] > order[:-1]).all():
-            return joined
-        return {name: take_column(column, np.argsort(order, kind="stable")) for name, column in joined.items()}
+        chosen, owners = np.unique(block, return_inverse=True)
+        rows = records - self._table.block_starts[block]
+        if len(chosen) <= self._step:
+            return self._take(chosen, owners, rows, fields)
+        group = owners // self._step
+        places = [np.flatnonzero(group == number) for number in range(int(group.max()) + 1)]
+        parts = []
+        for number, here in enumerate(places):
+            first = number * self._step
+            parts.append(self._take(chosen[first : first + self._step], owners[here] - first, rows[here], fields))
+        return interleave(parts, places)[0]
+
+    def _take(self, blocks: _Numbers, owners: _Numbers, rows: _Numbers, fields: tuple[str, ...]) -> dict[str, Column]:
+        """Return row `rows[i]` of block `blocks[owners[i]]` for each `i`."""
+        columns = self._cache.get([(block, fields) for block in blocks.tolist()])
+        if columns is None:
+            columns = []
+            for first in range(0, len(blocks), self._table.blocks_together):
+                columns += self.get_many(blocks[first : first + self._table.blocks_together].tolist(), fields)
+        return {name: take_rows([one[name] for one in columns], owners, rows) for name in fields}
 
     def get_many(self, blocks: Sequence[int], fields: tuple[str, ...]) -> list[_Columns]:
         """Return these columns of each block."""
@@ -64,13 +77,6 @@ class DecodedBlocks:
             [(block, fields) for block in blocks],
             lambda keys: [(one, nbytes_of(one)) for one in self._table.read_blocks([key[0] for key in keys], fields)],
         )
-
-
-def _rows_of(column: Column, rows: NDArray[np.int64], *, may_share: bool) -> Any:
-    """Return these rows; if the result may share memory, a view of consecutive rows that are most of an array."""
-    if may_share and isinstance(column, np.ndarray) and 2 * len(rows) > len(column) and (np.diff(rows) == 1).all():
-        return column[rows[0] : rows[-1] + 1]
-    return take_column(column, rows)
 
 
 def _empty(type_: Type, name: str) -> Column:

@@ -47,13 +47,15 @@ class DecodedCache(Generic[Key, Value]):
     def __contains__(self, key: Key) -> bool:
         return key in self._kept
 
-    def get(self, key: Key) -> Value | None:
-        """Return the value of a key; `None` if it is not kept."""
+    def get(self, keys: Sequence[Key]) -> list[Value] | None:
+        """Return the values of keys; `None` if one is not kept."""
         with self._lock:
-            if key not in self._kept:
+            kept = self._kept
+            if not all(key in kept for key in keys):
                 return None
-            self._kept.move_to_end(key)
-            return self._kept[key][0]
+            for key in keys:
+                kept.move_to_end(key)
+            return [kept[key][0] for key in keys]
 
     def get_many(self, keys: Sequence[Key], decode: Callable[[list[Key]], Sequence[tuple[Value, int]]]) -> list[Value]:
         """Return the values of keys.

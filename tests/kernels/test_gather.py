@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataformats.kernels import gather, reference
+from dataformats.kernels import gather_from, reference
 
 try:
     _native: Any = importlib.import_module("dataformats.kernels._native")
@@ -20,19 +20,37 @@ except ImportError:
 KERNELS = [reference] if _native is None else [reference, _native]
 
 
-@given(st.binary(max_size=30), st.lists(st.tuples(st.integers(-2, 32), st.integers(-2, 32)), max_size=6))
-def test_gathering(data: bytes, extents: list[tuple[int, int]]) -> None:
-    starts, lengths = (np.array([extent[i] for extent in extents], np.int64) for i in (0, 1))
-    fits = [start >= 0 and length >= 0 and start + length <= len(data) for start, length in extents]
+_EXTENTS = st.lists(st.tuples(st.integers(-1, 3), st.integers(-2, 32), st.integers(-2, 32)), max_size=6)
+
+
+@given(st.lists(st.binary(max_size=30), max_size=3), _EXTENTS)
+def test_gathering(buffers: list[bytes], extents: list[tuple[int, int, int]]) -> None:
+    numbers, starts, lengths = (np.array([extent[i] for extent in extents], np.int64) for i in range(3))
+    fits = [
+        0 <= number < len(buffers) and start >= 0 and length >= 0 and start + length <= len(buffers[number])
+        for number, start, length in extents
+    ]
     if all(fits):
-        joined, offsets = gather(data, starts, lengths)
-        assert joined.tobytes() == b"".join(data[start : start + length] for start, length in extents)
+        joined, offsets = gather_from([*buffers], numbers, starts, lengths)
+        assert joined.tobytes() == b"".join(buffers[number][start : start + n] for number, start, n in extents)
         assert offsets.tolist() == [0, *np.cumsum(lengths).tolist()]
         return
     for kernel in KERNELS:
-        assert kernel.gather(data, starts, lengths, np.zeros(1000, np.uint8)) == fits.index(False)
+        assert kernel.gather(buffers, numbers, starts, lengths, np.zeros(1000, np.uint8)) == fits.index(False)
     with pytest.raises(ValueError, match="outside the buffer"):
-        gather(data, starts, lengths)
+        gather_from([*buffers], numbers, starts, lengths)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_gather_refuses_wrong_arguments(kernel: Any) -> None:
+    one, two, out = np.zeros(1, np.int64), np.zeros(2, np.int64), np.zeros(0, np.uint8)
+    for arrays in ((two, one, one), (one, two, one), (one, one, two)):
+        with pytest.raises(ValueError, match="equally long, found"):
+            kernel.gather([b"abc"], *arrays, out)
+    with pytest.raises(TypeError):
+        kernel.gather([b"abc", "text"], one, one, one, out)
+    assert kernel.gather([b"abc"], one, one, one + 2, np.zeros(1, np.uint8)) == 0  # more than `out` holds
+    assert kernel.gather([b"abc"], one, one, one + 1, np.zeros(2, np.uint8)) == 1  # less
 
 
 @given(st.lists(st.binary(max_size=40), max_size=6), st.integers(0, 3))

@@ -2,16 +2,21 @@
 
 #include <string.h>
 
-int64_t gather(const uint8_t *buffer, int64_t n_bytes, const int64_t *starts, const int64_t *lengths,
-               int64_t n_extents, uint8_t *out, int64_t n_out) {
+int64_t gather(const gather_buffer *buffers, int64_t n_buffers, const int64_t *numbers, const int64_t *starts,
+               const int64_t *lengths, int64_t n_extents, uint8_t *out, int64_t n_out) {
     int64_t done = 0;
     for (int64_t i = 0; i < n_extents; i++) {
+        if (numbers[i] < 0 || numbers[i] >= n_buffers) {
+            return i;
+        }
+        const gather_buffer buffer = buffers[numbers[i]];
         const int64_t start = starts[i], length = lengths[i];
-        if (start < 0 || length < 0 || start > n_bytes || length > n_bytes - start || length > n_out - done) {
+        if (start < 0 || length < 0 || start > buffer.n_bytes || length > buffer.n_bytes - start ||
+            length > n_out - done) {
             return i;
         }
         if (length > 0) {
-            memcpy(out + done, buffer + start, (size_t)length);
+            memcpy(out + done, buffer.data + start, (size_t)length);
         }
         done += length;
     }

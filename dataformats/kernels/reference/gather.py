@@ -14,23 +14,34 @@ if TYPE_CHECKING:
 __all__ = ["bytes_list", "gather", "join_bytes"]
 
 
-def gather(buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8], /) -> int:
-    """Copy each `buffer[starts[i] : starts[i] + lengths[i]]` to `out`, back to back.
+def gather(
+    buffers: list[BytesLike],
+    numbers: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    out: NDArray[np.uint8],
+    /,
+) -> int:
+    """Copy each `buffers[numbers[i]][starts[i] : starts[i] + lengths[i]]` to `out`, back to back.
 
     Returns:
-        -1, or the number of the first extent that is outside `buffer` or does not fit in `out`; or the number of
-        extents if `out` is not full at the end.
+        -1, or the number of the first extent that is outside of its buffer, whose buffer does not exist, or that does
+        not fit in `out`; or the number of extents if `out` is not full at the end.
 
     Raises:
-        ValueError: `starts` and `lengths` are not equally long.
+        ValueError: `numbers`, `starts` and `lengths` are not equally long.
     """
-    if len(starts) != len(lengths):
-        raise ValueError(f"starts and lengths must be equally long, found {len(starts)} and {len(lengths)}")
-    data, done = memoryview(cast("Any", buffer)).cast("B"), 0
-    for i, (start, length) in enumerate(zip(starts.tolist(), lengths.tolist(), strict=True)):
-        if start < 0 or length < 0 or start + length > len(data) or done + length > len(out):
+    found = len(numbers), len(starts), len(lengths)
+    if len(set(found)) > 1:
+        counts = "{}, {} and {}".format(*found)
+        raise ValueError(f"numbers, starts and lengths must be equally long, found {counts}")
+    data, done = [memoryview(cast("Any", buffer)).cast("B") for buffer in buffers], 0
+    for i, (number, start, length) in enumerate(zip(*(x.tolist() for x in (numbers, starts, lengths)), strict=True)):
+        if not 0 <= number < len(data) or start < 0 or length < 0 or start + length > len(data[number]):
             return i
-        out[done : done + length] = np.frombuffer(data[start : start + length], np.uint8)
+        if done + length > len(out):
+            return i
+        out[done : done + length] = np.frombuffer(data[number][start : start + length], np.uint8)
         done += length
     return -1 if done == len(out) else len(starts)
 

@@ -150,8 +150,8 @@ class ChunkedFile(StoredFile):
 
     def block_in_memory(self, offset: int) -> tuple[int, memoryview] | None:
         number = int(np.searchsorted(self._starts, offset, side="right")) - 1
-        chunk = self._cache.get((self._token, number))
-        return None if chunk is None else (int(self._starts[number]), chunk)
+        chunks = self._cache.get([(self._token, number)])
+        return None if chunks is None else (int(self._starts[number]), chunks[0])
 
     def file_beside(self, name: str) -> StoredFile | None:
         """Return the file `name` beside the stored one; `None` if it does not exist."""

@@ -199,8 +199,8 @@ class DecompressedFile(StoredFile):
 
     def block_in_memory(self, offset: int) -> tuple[int, memoryview] | None:
         number = offset // _STEP
-        block = _KEPT.get((self._token, self._kind is ReferenceDecompressor, number))
-        return None if block is None else (number * _STEP, block)
+        blocks = _KEPT.get(self._keys(range(number, number + 1)))
+        return None if blocks is None else (number * _STEP, blocks[0])
 
     def _keys(self, numbers: range) -> list[_Block]:
         return [(self._token, self._kind is ReferenceDecompressor, number) for number in numbers]
