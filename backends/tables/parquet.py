@@ -62,11 +62,12 @@ class ParquetTable(BlockTable):
 
     def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
         number, place = self._groups[block]
-        with damage_of(self.files[number], f"row group {place}"):
+        stored = self.files[number]
+        with damage_of(stored, f"row group {place}"):
             file = _library().ParquetFile(
-                FileObject(self.files[number]),
+                FileObject(stored),
                 metadata=self._footers[number],
-                pre_buffer=True,
+                pre_buffer=stored.local is None,  # joins requests; costs a fifth of the time of a local file
                 page_checksum_verification=self._verify,
             )
             rows = file.read_row_group(place, list(fields))
