@@ -86,8 +86,8 @@ def _gather_values(
     inner, dtype = arrays[0].shape[1:], arrays[0].dtype
     width = dtype.itemsize * math.prod(inner)
     if width == 1:
-        found, offsets = gather_from([*arrays], owners, starts, lengths)
+        found, offsets = gather_from(arrays, owners, starts, lengths)
     else:
-        found, _ = gather_from([*arrays], owners, starts * width, lengths * width)
+        found, _ = gather_from(arrays, owners, starts * width, lengths * width)
         offsets = np.append(0, np.cumsum(lengths))
     return found.view(dtype).reshape(offsets[-1], *inner), offsets

@@ -5,17 +5,37 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from dataformats.errors import FormatError
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 __all__ = [
     "Folder",
+    "KeptBlocks",
     "StoredFile",
     "natural_key",
 ]
 
 _NUMBERS = re.compile(r"(\d+)")
+
+
+class KeptBlocks(NamedTuple):
+    """Decompressed blocks of a file in memory.
+
+    Attributes:
+        owners: int64[n], the block of each byte that was asked for.
+        starts: int64[m], the first byte of each block.
+        blocks: The bytes of each block.
+    """
+
+    owners: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    blocks: Sequence[memoryview]
 
 
 class _Entry(ABC):
@@ -96,8 +116,8 @@ class StoredFile(_Entry):
             FormatError: They are damaged.
         """
 
-    def block_in_memory(self, offset: int) -> tuple[int, memoryview] | None:
-        """Return the first byte and the bytes of the decompressed block that has this byte; `None` if none is kept."""
+    def blocks_in_memory(self, offsets: NDArray[np.int64]) -> KeptBlocks | None:
+        """Return the decompressed blocks that have these bytes, int64[n] in `[0, size)`; `None` if one is not kept."""
         return None
 
     def most_record_bytes(self, max_record_bytes: int) -> int:

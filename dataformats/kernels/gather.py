@@ -29,7 +29,7 @@ def gather(
 
 
 def gather_from(
-    buffers: list[BytesLike], numbers: NDArray[np.int64], starts: NDArray[np.int64], lengths: NDArray[np.int64]
+    buffers: Sequence[BytesLike], numbers: NDArray[np.int64], starts: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Return what `gather` returns if extent `i` is in `buffers[numbers[i]]`.
 
@@ -40,7 +40,7 @@ def gather_from(
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     values = empty(max(0, int(offsets[-1])))
-    failed = kernels().gather(buffers, numbers, starts, lengths, values)
+    failed = kernels().gather([*buffers], numbers, starts, lengths, values)
     if failed >= 0:
         where = f"start {starts[failed]}, length {lengths[failed]}" if failed < len(starts) else "the sum of all"
         raise ValueError(f"extent {failed} ({where}) is outside the buffer")

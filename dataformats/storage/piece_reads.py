@@ -20,7 +20,6 @@ _THREADS = min(16, 4 * (os.cpu_count() or 1))
 _INLINE_PIECES = 4
 _INLINE_BYTES = 64 * 1024
 _SPLIT_BYTES = 8 * 2**20
-_NOTHING = memoryview(b"")
 _POOL = ThreadPool(_THREADS, "dataformats-io")
 
 
@@ -65,7 +64,7 @@ def fetch(pieces: Sequence[Piece], buffer: memoryview) -> None:
         if isinstance(file, FsspecFile):
             remote.setdefault((id(file.fs), id(file.cache)), []).extend(_Remote(part, file) for part in parts)
         else:
-            others += _not_in_memory(file, parts, buffer)
+            others += parts
     for wanted in remote.values():
         _fetch_ranges(wanted, buffer)
     _fetch_by_threads(others, buffer)
@@ -94,23 +93,6 @@ def _fetch_ranges(parts: Sequence[_Remote], buffer: memoryview) -> None:
             raise answer
         part.room(buffer)[:] = answer
     FsspecFile.check_unchanged([part.file for part in parts])
-
-
-def _not_in_memory(file: StoredFile, parts: Sequence[Piece], buffer: memoryview) -> Sequence[Piece]:
-    """Copy the pieces of a file that lie in one decompressed block in memory; return the others."""
-    if not file.is_compressed:
-        return parts
-    left, begin, block = list[Piece](), 0, _NOTHING
-    for part in parts:
-        at, n_bytes = part.offset - begin, part.length
-        if not 0 <= at <= len(block) - n_bytes:
-            begin, block = file.block_in_memory(part.offset) or (0, _NOTHING)
-            at = part.offset - begin
-        if at + n_bytes <= len(block):
-            buffer[part.place : part.place + n_bytes] = block[at : at + n_bytes]
-        else:
-            left.append(part)
-    return left
 
 
 def _fetch_by_threads(parts: Sequence[Piece], buffer: memoryview) -> None:

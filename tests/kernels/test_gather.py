@@ -31,14 +31,14 @@ def test_gathering(buffers: list[bytes], extents: list[tuple[int, int, int]]) ->
         for number, start, length in extents
     ]
     if all(fits):
-        joined, offsets = gather_from([*buffers], numbers, starts, lengths)
+        joined, offsets = gather_from(buffers, numbers, starts, lengths)
         assert joined.tobytes() == b"".join(buffers[number][start : start + n] for number, start, n in extents)
         assert offsets.tolist() == [0, *np.cumsum(lengths).tolist()]
         return
     for kernel in KERNELS:
         assert kernel.gather(buffers, numbers, starts, lengths, np.zeros(1000, np.uint8)) == fits.index(False)
     with pytest.raises(ValueError, match="outside the buffer"):
-        gather_from([*buffers], numbers, starts, lengths)
+        gather_from(buffers, numbers, starts, lengths)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

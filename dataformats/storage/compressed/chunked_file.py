@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.errors import FormatError, TruncatedError
-from dataformats.interfaces.stored_file import StoredFile
+from dataformats.interfaces.stored_file import KeptBlocks, StoredFile
 from dataformats.storage.compressed.seekable_gzip import share_of
 from dataformats.storage.decoded_cache import DecodedCache
 from dataformats.storage.threads import concurrent_map, for_each
@@ -148,10 +148,11 @@ class ChunkedFile(StoredFile):
         for number in range(begin, int(np.searchsorted(self._starts, min(end, self.size), side="left"))):
             self._chunk(number)
 
-    def block_in_memory(self, offset: int) -> tuple[int, memoryview] | None:
-        number = int(np.searchsorted(self._starts, offset, side="right")) - 1
-        chunks = self._cache.get([(self._token, number)])
-        return None if chunks is None else (int(self._starts[number]), chunks[0])
+    def blocks_in_memory(self, offsets: NDArray[np.int64]) -> KeptBlocks | None:
+        places = np.searchsorted(self._starts, offsets, side="right") - 1
+        numbers, owners = np.unique(places, return_inverse=True)
+        chunks = self._cache.get([(self._token, number) for number in numbers.tolist()])
+        return None if chunks is None else KeptBlocks(owners, self._starts[numbers], chunks)
 
     def file_beside(self, name: str) -> StoredFile | None:
         """Return the file `name` beside the stored one; `None` if it does not exist."""

@@ -14,10 +14,13 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces import OutdatedIndexError
-from dataformats.interfaces.stored_file import StoredFile
+from dataformats.interfaces.stored_file import KeptBlocks, StoredFile
 from dataformats.storage.compressed.decompressor import (
     WBITS,
     DamageError,
@@ -197,12 +200,12 @@ class DecompressedFile(StoredFile):
             _KEPT.get_many(self._keys(range(number, min(number + _RUN, stop))), self._blocks)
         self._note_kept()
 
-    def block_in_memory(self, offset: int) -> tuple[int, memoryview] | None:
-        number = offset // _STEP
-        blocks = _KEPT.get(self._keys(range(number, number + 1)))
-        return None if blocks is None else (number * _STEP, blocks[0])
+    def blocks_in_memory(self, offsets: NDArray[np.int64]) -> KeptBlocks | None:
+        numbers, owners = np.unique(offsets // _STEP, return_inverse=True)
+        blocks = _KEPT.get(self._keys(numbers.tolist()))
+        return None if blocks is None else KeptBlocks(owners, numbers * _STEP, blocks)
 
-    def _keys(self, numbers: range) -> list[_Block]:
+    def _keys(self, numbers: Sequence[int]) -> list[_Block]:
         return [(self._token, self._kind is ReferenceDecompressor, number) for number in numbers]
 
     def _blocks(self, keys: Sequence[_Block]) -> list[tuple[memoryview, int]]:

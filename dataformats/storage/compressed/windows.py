@@ -1,9 +1,10 @@
-"""Decompress the bytes around the extents of a batch, so that the kernels read the blobs from memory."""
+"""Find or decompress the bytes of the extents of a batch, so that the kernels read the blobs from memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +12,13 @@ from numpy.typing import NDArray
 from dataformats.errors import FormatError
 from dataformats.interfaces import Extents, KernelCheck
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.kernels import FrameCheck, buffers
+from dataformats.kernels import FrameCheck, buffers, gather_from
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 
-__all__ = ["Windows", "decompress_around"]
+__all__ = ["OVERLAP_BYTES", "FlatExtents", "Windows", "decompress_around", "find_kept", "one_window"]
+
+OVERLAP_BYTES = 64 * 2**20
+"""Below this, extents that overlap are read as they are."""
 
 _MAX_FILES = 16  # files of one batch
 _SPREAD = 2  # times the bytes of the blobs: a window with longer gaps holds too many bytes that are not needed
@@ -32,6 +36,103 @@ class Windows(NamedTuple):
     extents: Sequence[Extents]
     facts: tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]
     buffers: object
+
+
+class FlatExtents(NamedTuple):
+    """The extents of all fields, one behind the other, with their framing.
+
+    Attributes:
+        file: int64[n], the number of the file.
+        begin: int64[n], the first byte.
+        size: int64[n], the number of bytes; all are inside the file.
+        files: The files by their numbers.
+    """
+
+    file: NDArray[np.int64]
+    begin: NDArray[np.int64]
+    size: NDArray[np.int64]
+    files: Mapping[int, StoredFile]
+
+    @classmethod
+    def of(cls, files: Sequence[StoredFile], requests: Sequence[Extents], max_bytes: int) -> FlatExtents | None:
+        """Return the extents of requests; `None` if the reference path must read them.
+
+        Args:
+            files: The files that the extents number.
+            requests: Extents, such as one for each field.
+            max_bytes: The most bytes of a blob.
+        """
+        if any(one.problems for one in requests):
+            return None
+        file, begin, length, size = map(np.concatenate, zip(*map(_columns, requests), strict=True))
+        if not len(file) or length.min() < 0 or length.max() > max_bytes or file.min() < 0 or file.max() >= len(files):
+            return None
+        by_number = {number: files[number] for number in np.flatnonzero(np.bincount(file)).tolist()}
+        sizes = np.zeros(len(files), np.int64)
+        for number, one in by_number.items():
+            sizes[number] = one.size
+        is_outside = (begin < 0) | (begin > sizes[file] - size)
+        return None if is_outside.any() else cls(file, begin, size, by_number)
+
+
+def one_window(
+    requests: Sequence[Extents], places: NDArray[np.int64], address: int, n_bytes: int, kept: object
+) -> Windows:
+    """Return a window that has all extents, one behind the other: each begins, with its framing, at its place."""
+    facts = np.array([address], np.uint64), np.array([n_bytes]), np.array([-1])
+    parts = np.split(places, np.cumsum([len(one) for one in requests])[:-1])
+    moved = [
+        replace(one, file=np.zeros(len(one), np.int32), offset=part + one.head)
+        for one, part in zip(requests, parts, strict=True)
+    ]
+    return Windows(moved, facts, kept)
+
+
+def find_kept(files: Sequence[StoredFile], requests: Sequence[Extents], max_bytes: int) -> Windows | None:
+    """Return a copy of these extents from decompressed blocks in memory; `None` if one of them is not there.
+
+    Args:
+        files: The files that the extents number.
+        requests: Extents, such as one for each field.
+        max_bytes: The most bytes of a blob.
+    """
+    flat = FlatExtents.of(files, requests, max_bytes)
+    if flat is None:
+        return None
+    n_bytes, n_stored = int(flat.size.sum()), sum(one.size for one in flat.files.values())
+    if n_bytes > OVERLAP_BYTES and n_bytes > 2 * n_stored:
+        return None
+    blocks: list[memoryview] = []
+    pieces = [one for number, file in flat.files.items() for one in _pieces(flat, number, file, blocks)]
+    if not pieces:
+        return None
+    rows, owners, begins, lengths = map(np.concatenate, zip(*pieces, strict=True))
+    if int(lengths.sum()) != n_bytes:
+        return None
+    order = np.argsort(rows, kind="stable")
+    window, _ = gather_from(blocks, owners[order], begins[order], lengths[order])
+    return one_window(requests, np.cumsum(flat.size) - flat.size, window.ctypes.data, n_bytes, window)
+
+
+def _pieces(
+    flat: FlatExtents, number: int, file: StoredFile, blocks: list[memoryview]
+) -> Iterator[tuple[NDArray[np.int64], ...]]:
+    """Add blocks; yield rows, and for each the block, the place and the length of its next piece."""
+    rows = np.flatnonzero((flat.file == number) & (flat.size > 0))
+    at, end = flat.begin[rows], flat.begin[rows] + flat.size[rows]
+    while len(rows) and (kept := file.blocks_in_memory(at)) is not None:
+        owners, starts, found = kept
+        stops = starts + [len(block) for block in found]
+        until = np.minimum(end, stops[owners])
+        yield rows, owners + len(blocks), at - starts[owners], until - at
+        blocks += found
+        left = until < end
+        rows, at, end = rows[left], until[left], end[left]
+
+
+def _columns(one: Extents) -> tuple[NDArray[Any], ...]:
+    """Return file, first byte of the framing and length of each blob, and its bytes with the framing."""
+    return one.file, one.offset - one.head, one.length, one.length + (one.head + one.tail)
 
 
 def decompress_around(files: Sequence[StoredFile], extents: Extents, max_bytes: int) -> Windows | None:

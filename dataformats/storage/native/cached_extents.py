@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dataformats.interfaces import Extents
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.compressed.windows import Windows
+from dataformats.storage.compressed.windows import FlatExtents, Windows, one_window
 from dataformats.storage.remote.block_cache import current_cache
 from dataformats.storage.remote.files import FsspecFile
 
@@ -31,34 +28,18 @@ def find_cached(files: Sequence[StoredFile], requests: Sequence[Extents], max_by
         FormatError: A file ends early, changed, or its server does not support ranges.
     """
     cache = current_cache()
-    if cache is None or not cache.saves or any(one.problems for one in requests):
+    flat = None if cache is None or not cache.saves else FlatExtents.of(files, requests, max_bytes)
+    if cache is None or flat is None:
         return None
-    file, offset, length, size = map(np.concatenate, zip(*map(_columns, requests), strict=True))
-    if not len(file) or length.min() < 0 or length.max() > max_bytes or file.min() < 0 or file.max() >= len(files):
+    remote = {number: one for number, one in flat.files.items() if isinstance(one, FsspecFile)}
+    if len(remote) < len(flat.files):
         return None
-    numbers = file.tolist()
-    by_number = {number: files[number] for number in set(numbers)}
-    room = np.array([by_number[number].size for number in numbers]) - size
-    remote = {number: one for number, one in by_number.items() if isinstance(one, FsspecFile)}
-    if len(remote) < len(by_number) or ((offset < 0) | (offset > room)).any():
-        return None
-    rows = np.flatnonzero(size)
-    found = cache.addresses(remote, file[rows], offset[rows], size[rows])
+    rows = np.flatnonzero(flat.size)
+    found = cache.addresses(remote, flat.file[rows], flat.begin[rows], flat.size[rows])
     if found is None:
         return None
     address, kept = found
     begin = address.min(initial=np.iinfo(np.int64).max)
-    place = np.zeros(len(file), np.int64)
-    place[rows] = address - begin
-    facts = np.array([begin], np.uint64), np.array([(place + size).max()]), np.array([-1])
-    parts = np.split(place, np.cumsum([len(one) for one in requests])[:-1])
-    moved = [
-        replace(one, file=np.zeros(len(one), np.int32), offset=part + one.head)
-        for one, part in zip(requests, parts, strict=True)
-    ]
-    return Windows(moved, facts, kept)
-
-
-def _columns(one: Extents) -> tuple[NDArray[Any], ...]:
-    """Return file, first byte of the framing and length of each blob, and its bytes with the framing."""
-    return one.file, one.offset - one.head, one.length, one.length + (one.head + one.tail)
+    places = np.zeros(len(flat.file), np.int64)
+    places[rows] = address - begin
+    return one_window(requests, places, begin, (places + flat.size).max(), kept)

@@ -28,7 +28,7 @@ from dataformats.kernels import (
     reads_batches,
 )
 from dataformats.kernels import read_record as read_pinned
-from dataformats.storage.compressed.windows import decompress_around
+from dataformats.storage.compressed.windows import OVERLAP_BYTES, decompress_around, find_kept
 from dataformats.storage.descriptors import DESCRIPTORS, is_shortage, max_open_files
 from dataformats.storage.files import LocalFile
 from dataformats.storage.native.cached_extents import find_cached
@@ -38,7 +38,6 @@ from dataformats.storage.threads import kernel_threads
 __all__ = ["RECORD_BYTES", "FileNumbers", "PinnedRows", "PinnedTable", "pin_extents", "read", "read_record"]
 
 _MAX_BYTES = 2**62
-_OVERLAP_BYTES = 64 * 2**20  # below this, overlapping extents are read as they are
 _FEW_FILES = 8  # any process may open this many at once
 RECORD_BYTES = 64 * 2**10
 """The most bytes for `read_record`: reading more takes so long that the calls of a batch do not matter."""
@@ -127,7 +126,7 @@ def read(
         return None
     held, sizes, numbers = laid
     n_bytes = sum(sizes)
-    if n_bytes > _OVERLAP_BYTES and n_bytes > 2 * int(files.sizes.sum()):
+    if n_bytes > OVERLAP_BYTES and n_bytes > 2 * int(files.sizes.sum()):
         return None  # the reference path reads once what extents share
     outs = tuple([_out(*each) for each in zip(sizes, counts, slices or [None] * len(counts), strict=True)])
     if not (_read_group if len(numbers) <= _FEW_FILES else _read_groups)(files, held, outs, numbers):
@@ -152,6 +151,8 @@ def _read_windows(
     windows = find_cached(files, requests, max_bytes)
     if windows is None and len(requests) == 1:
         windows = decompress_around(files, requests[0], max_bytes)
+    if windows is None:
+        windows = find_kept(files, requests, max_bytes)
     handles = () if windows is None else tuple(map(pin_extents, windows.extents))
     if windows is None or None in handles:
         return None
@@ -161,7 +162,7 @@ def _read_windows(
     if laid is None:
         return None
     held, sizes, _ = laid
-    if sum(sizes) > _OVERLAP_BYTES and sum(sizes) > 2 * int(windows.facts[1].sum()):
+    if sum(sizes) > OVERLAP_BYTES and sum(sizes) > 2 * int(windows.facts[1].sum()):
         return None
     outs = tuple([_out(*each) for each in zip(sizes, counts, slices or [None] * len(counts), strict=True)])
     if not read_laid(held, outs, np.full(len(windows.facts[0]), -1, np.int32), None, *kernel_threads()):

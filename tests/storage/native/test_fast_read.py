@@ -363,7 +363,7 @@ def test_pool_keeps_recently_used_sizes(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_overlapping_extents_take_the_slow_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small file must not ask for as many times its size as it has records."""
-    monkeypatch.setattr(fast_read, "_OVERLAP_BYTES", 100_000)
+    monkeypatch.setattr(fast_read, "OVERLAP_BYTES", 100_000)
     files = written(tmp_path, [noise(60_000)], "auto")
     assert gathered(files, extents([(0, 0, 60_000)] * 2)) is not None
     assert gathered(files, extents([(0, 0, 60_000)] * 3)) is None
