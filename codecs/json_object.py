@@ -10,6 +10,7 @@ from dataformats.batch import Blobs, Column
 from dataformats.codecs.documents import check_document, check_nesting, check_size
 from dataformats.codecs.json_columns import FieldColumn, check_spec, encodable
 from dataformats.codecs.json_inference import JsonSamples
+from dataformats.codecs.json_scalars import ScalarColumns
 from dataformats.errors import CodecError, CorruptRecordError, Remedy, SpecError
 from dataformats.interfaces import FieldCodecs, RecordCodec, RecordCoder
 from dataformats.spec import Spec
@@ -70,6 +71,7 @@ class _ObjectCoder(RecordCoder):
     def __init__(self, spec: Spec, codecs: FieldCodecs, inferred: bool) -> None:
         self._spec = spec
         self._known = frozenset(spec) if inferred else None
+        self._scalars = ScalarColumns(spec, is_closed=inferred)
         self._columns = {name: FieldColumn(name, kind, codecs) for name, kind in spec.items()}
 
     def encode(self, record: Mapping[str, Any]) -> bytes:
@@ -90,6 +92,9 @@ class _ObjectCoder(RecordCoder):
 
     def decode_batch(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> dict[str, Column]:
         """Return a column for each requested field."""
+        scalars = self._scalars.columns(blobs, fields)
+        if scalars is not None:
+            return scalars
         documents = [_parse(blob, row) for row, blob in enumerate(blobs)]
         if self._known is not None:
             self._check_known(documents, self._known)

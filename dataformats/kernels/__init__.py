@@ -29,6 +29,7 @@ from dataformats.kernels.checksums import crc32, crc32_extents, crc32c, crc32c_e
 from dataformats.kernels.dispatch import describe, implementation
 from dataformats.kernels.gather import bytes_list, gather, gather_from, join_bytes
 from dataformats.kernels.images import bilinear, png_unfilter, resample, unfilters_pngs
+from dataformats.kernels.json_fields import JsonKind, JsonValues, find_json_fields, unescape_json
 from dataformats.kernels.permutation import permute, permute_back
 from dataformats.kernels.scan import (
     ENDS,
@@ -47,6 +48,8 @@ __all__ = [
     "SKIP_FILE",
     "UNSOUND",
     "FrameCheck",
+    "JsonKind",
+    "JsonValues",
     "Out",
     "best_fit",
     "bilinear",
@@ -56,6 +59,7 @@ __all__ = [
     "crc32c",
     "crc32c_extents",
     "describe",
+    "find_json_fields",
     "gather",
     "gather_from",
     "hold_blocks",
@@ -81,5 +85,6 @@ __all__ = [
     "scan_tfrecord",
     "scan_tfrecord_header",
     "thread_pool_open",
+    "unescape_json",
     "unfilters_pngs",
 ]

@@ -85,6 +85,26 @@ def gather(
     /,
 ) -> int: ...
 def bytes_list(buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray[np.int64], /) -> list[bytes]: ...
+def json_find(
+    buffer: BytesLike,
+    starts: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    names: tuple[bytes, ...],
+    only_names: bool,
+    kinds: NDArray[np.uint8],
+    begins: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    numbers: NDArray[np.int64],
+    /,
+) -> int: ...
+def json_unescape(
+    buffer: BytesLike,
+    begins: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    out: NDArray[np.uint8],
+    written: NDArray[np.int64],
+    /,
+) -> int: ...
 def join_bytes(items: Sequence[bytes], out: NDArray[np.uint8], /) -> None: ...
 def png_unfilter(rows: BytesLike, row_bytes: int, channels: int, out: NDArray[np.uint8], /) -> bool: ...
 def bilinear(

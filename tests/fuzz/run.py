@@ -30,6 +30,7 @@ TARGETS: dict[str, Sequence[str]] = {
     "gather": ["batch/gather.c"],
     "images": ["image/*.c"],
     "index": ["batch/index.c", "checksum/crc_portable.c"],
+    "json": ["json/*.c", "wire/wire_reader.c"],
     "layout": ["batch/layout.c"],
     "ofrecord": ["wire/*.c"],
     "permutation": ["permute/*.c"],
@@ -226,14 +227,17 @@ def write_seeds(folder: Path) -> None:
 
 
 def golden_files() -> list[Path]:
-    """Return the files of frames, damaged ones too."""
-    found = [path for name in ("tfrecord", "ofrecord") for path in sorted((GOLDEN / name).rglob("*"))]
-    return [path for path in found if path.is_file() and path.suffix not in (".json", ".npz")]
+    """Return the files of frames and of lines, damaged ones too."""
+    found = [path for name in ("tfrecord", "ofrecord", "jsonl") for path in sorted((GOLDEN / name).rglob("*"))]
+    return [path for path in found if path.is_file() and path.suffix not in (".json", ".npz", ".py", ".gz")]
 
 
 def records(path: Path) -> Iterator[bytes]:
-    """Yield the data of the first frames of a file, as far as their lengths make sense."""
+    """Yield the data of the first frames of a file, as far as their lengths make sense, or the first lines."""
     content, at = path.read_bytes(), 0
+    if "jsonl" in path.parts:
+        yield from content.splitlines(keepends=True)[:8]
+        return
     head, tail = (12, 4) if "tfrecord" in path.parts else (8, 0)
     for _ in range(8):
         length = int.from_bytes(content[at : at + 8], "little")

@@ -41,7 +41,7 @@ static PyMethodDef methods[] = {
 /* The functions of each kind of kernel, one file of the wrapper each. */
 static PyMethodDef *const tables[] = {
     batch_methods,       bytes_methods, checksum_methods, engine_methods,       gather_methods,
-    image_methods,       layout_methods, pack_methods, permutation_methods, scan_methods,
+    image_methods,       json_methods, layout_methods, pack_methods, permutation_methods, scan_methods,
     thread_pool_methods, wire_columns_methods, wire_methods, wire_write_methods,
 };
 

@@ -73,8 +73,8 @@ int take_engine(PyObject *object, read_engine **engine);
 int take_thread_pool(PyObject *object, thread_pool **pool);
 
 /* The functions of the module: one table a file. */
-extern PyMethodDef batch_methods[], bytes_methods[], checksum_methods[], engine_methods[], gather_methods[], image_methods[], layout_methods[],
-    pack_methods[], permutation_methods[], scan_methods[], thread_pool_methods[], wire_methods[], wire_columns_methods[],
+extern PyMethodDef batch_methods[], bytes_methods[], checksum_methods[], engine_methods[], gather_methods[], image_methods[], json_methods[],
+    layout_methods[], pack_methods[], permutation_methods[], scan_methods[], thread_pool_methods[], wire_methods[], wire_columns_methods[],
     wire_write_methods[];
 
 #endif

@@ -53,6 +53,11 @@ static size_t character(uint8_t first, uint8_t *low, uint8_t *high) {
 int wire_is_utf8(const uint8_t *bytes, size_t n_bytes) {
     size_t i = 0;
     while (i < n_bytes) {
+        uint64_t word;
+        if (n_bytes - i >= sizeof word && (memcpy(&word, bytes + i, sizeof word), word & 0x8080808080808080u) == 0) {
+            i += sizeof word;
+            continue;
+        }
         if (bytes[i] < 0x80) {
             i++;
             continue;
