@@ -27,11 +27,12 @@ def arrow_reader(source: RecordSource, batch_size: int | None, fields: Fields, m
     rows = ArrowRows(source, fields, media_structs=media_structs)
     found = rows.source.scan(rows.schema.names)
     if batch_size is not None:
-        found = scan_by_reading(rows.source, parts_of(len(source), batch_size), rows.schema.names)
+        parts_of(0, batch_size)  # refuses sizes below 1
+        n_together = max(1, int(_JOINED_BYTES / max(1.0, source.mean_record_bytes * batch_size)))
+        found = scan_by_reading(rows.source, parts_of(len(source), n_together * batch_size), rows.schema.names)
     batches = (pyarrow().RecordBatch.from_arrays(rows.arrays(batch), schema=rows.schema) for batch in found)
-    return pyarrow().RecordBatchReader.from_batches(
-        rows.schema, join_batches(batches) if batch_size is None else batches
-    )
+    resized = join_batches(batches) if batch_size is None else _split_batches(batches, batch_size)
+    return pyarrow().RecordBatchReader.from_batches(rows.schema, resized)
 
 
 def parts_of(n: int, batch_size: int) -> Iterator[range]:
@@ -81,6 +82,11 @@ def _encoded(column: Any, type_: Type) -> Ragged:
     blobs = [b"" if value is None else codecs.encode(type_.required, value)[0] for value in column]
     present = np.array([value is not None for value in column], np.bool_)
     return Ragged(*Blobs.join(blobs).contiguous(), "bytes", present)
+
+
+def _split_batches(batches: Iterator[Any], batch_size: int) -> Iterator[Any]:
+    for batch in batches:
+        yield from (batch.slice(part.start, len(part)) for part in parts_of(batch.num_rows, batch_size))
 
 
 def join_batches(batches: Iterator[Any]) -> Iterator[Any]:
