@@ -1,4 +1,4 @@
-"""Columns of numbers and text in JSON objects, without a Python object for each value."""
+"""Columns of numbers, text and lists of integers in JSON objects, without a Python object for each value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ from dataformats.batch import Blobs, Column, Ragged
 from dataformats.codecs.documents import MAX_BYTES
 from dataformats.columns.masks import insert_missing
 from dataformats.columns.numbers import offsets_of
-from dataformats.kernels import JsonKind, JsonValues, bytes_list, find_json_fields, gather, unescape_json
+from dataformats.kernels import (
+    JsonKind,
+    JsonValues,
+    bytes_list,
+    find_json_fields,
+    gather,
+    read_json_integers,
+    unescape_json,
+)
 from dataformats.spec import Spec, Type
 
 __all__ = ["ScalarColumns"]
@@ -26,6 +34,7 @@ _INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 3
 _VALUES = {
     "bool": _flags(JsonKind.BOOL),
     "float64": _flags(JsonKind.FLOAT, JsonKind.INTEGER),
+    "int64[]": _flags(JsonKind.NESTED),
     "utf8": _flags(JsonKind.TEXT, JsonKind.ESCAPED),
     **dict.fromkeys(_INTEGERS, _flags(JsonKind.INTEGER)),
 }
@@ -50,7 +59,7 @@ class ScalarColumns:
         """Return a column for each requested field; `None` if the records must be parsed one by one."""
         wanted = {name: self._spec[name] for name, part in fields.items() if part is not False}
         names = tuple(self._spec) if self._is_closed else tuple(wanted)
-        is_simple = all(kind.codec in _VALUES and not kind.dims for kind in wanted.values())
+        is_simple = all(str(kind.required) in _VALUES for kind in wanted.values())
         if not is_simple or len(names) > _MOST_NAMES or any(isinstance(part, range) for part in fields.values()):
             return None
         if not wanted or not len(blobs) or blobs.lengths.max() > MAX_BYTES:
@@ -72,7 +81,7 @@ class ScalarColumns:
 
 
 def _column(buffer: NDArray[np.uint8], values: JsonValues, kind: Type) -> Column | None:
-    is_value = _VALUES[kind.codec][values.kinds]
+    is_value = _VALUES[str(kind.required)][values.kinds]
     if is_value.all():
         column = _present(buffer, values, kind)
     elif kind.optional and (is_value | (values.kinds <= JsonKind.NULL)).all():
@@ -90,6 +99,9 @@ def _present(buffer: NDArray[np.uint8], values: JsonValues, kind: Type) -> Colum
             return Ragged(*gather(buffer, values.begins, values.lengths), "utf8")
         text, lengths = unescape_json(buffer, values.begins, values.lengths)
         return Ragged(text, offsets_of(lengths), "utf8")
+    if kind.dims:
+        found = read_json_integers(buffer, values.begins, values.lengths)
+        return None if found is None else Ragged(found[0], offsets_of(found[1]))
     if kind.codec != "float64":
         numbers = values.numbers.astype(kind.dtype)
         return numbers if (numbers == values.numbers).all() else None

@@ -29,7 +29,7 @@ from dataformats.kernels.checksums import crc32, crc32_extents, crc32c, crc32c_e
 from dataformats.kernels.dispatch import describe, implementation
 from dataformats.kernels.gather import bytes_list, gather, gather_from, join_bytes
 from dataformats.kernels.images import bilinear, png_unfilter, resample, unfilters_pngs
-from dataformats.kernels.json_fields import JsonKind, JsonValues, find_json_fields, unescape_json
+from dataformats.kernels.json_fields import JsonKind, JsonValues, find_json_fields, read_json_integers, unescape_json
 from dataformats.kernels.permutation import permute, permute_back
 from dataformats.kernels.scan import (
     ENDS,
@@ -76,6 +76,7 @@ __all__ = [
     "permute",
     "permute_back",
     "png_unfilter",
+    "read_json_integers",
     "read_laid",
     "read_record",
     "reads_batches",

@@ -97,6 +97,14 @@ def json_find(
     numbers: NDArray[np.int64],
     /,
 ) -> int: ...
+def json_integers(
+    buffer: BytesLike,
+    begins: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    out: NDArray[np.int64],
+    written: NDArray[np.int64],
+    /,
+) -> int: ...
 def json_unescape(
     buffer: BytesLike,
     begins: NDArray[np.int64],

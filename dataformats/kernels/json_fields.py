@@ -1,4 +1,4 @@
-"""Find the values of fields in JSON objects, and copy their text without escapes. These kernels exist only in C."""
+"""Find the values of fields in JSON objects: numbers, text, lists of integers. These kernels exist only in C."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dataformats.kernels.dispatch import implementation, kernels
 if TYPE_CHECKING:
     from dataformats.kernels.reference import BytesLike
 
-__all__ = ["JsonKind", "JsonValues", "find_json_fields", "unescape_json"]
+__all__ = ["JsonKind", "JsonValues", "find_json_fields", "read_json_integers", "unescape_json"]
 
 
 class JsonKind(IntEnum):
@@ -90,13 +90,23 @@ def unescape_json(
 
     Raises:
         ValueError: There is no such text.
-        NotImplementedError: The kernels run in Python.
     """
-    if implementation() != "native":
-        raise NotImplementedError("these kernels exist only in C")
     begins, lengths = np.ascontiguousarray(begins, np.int64), np.ascontiguousarray(lengths, np.int64)
     out, written = empty(max(0, int(lengths.sum()))), np.empty(len(begins), np.int64)
     n_bytes = kernels().json_unescape(buffer, begins, lengths, out, written)
     if n_bytes < 0:
         raise ValueError("a text is outside the buffer, or has an invalid escape")
     return out[:n_bytes], written
+
+
+def read_json_integers(
+    buffer: BytesLike, begins: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Return the integers of lists that `find_json_fields` found, int64[sum], and the number of each list, int64[n].
+
+    `None` if a list has something else, or an integer of more than 18 digits.
+    """
+    begins, lengths = np.ascontiguousarray(begins, np.int64), np.ascontiguousarray(lengths, np.int64)
+    out, written = np.empty(max(0, int(lengths.sum()) // 2), np.int64), np.empty(len(begins), np.int64)
+    n = kernels().json_integers(buffer, begins, lengths, out, written)
+    return None if n < 0 else (out[:n].copy(), written)

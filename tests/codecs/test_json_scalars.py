@@ -14,12 +14,20 @@ from dataformats.batch import Blobs, Nullable, Ragged
 from dataformats.codecs.json_object import JSON_OBJECT
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import DataFormatsError
-from dataformats.kernels import find_json_fields, implementation, unescape_json
+from dataformats.kernels import find_json_fields, implementation, read_json_integers, unescape_json
 from dataformats.spec import Spec
 
 pytestmark = pytest.mark.skipif(implementation() != "native", reason="the kernels for JSON exist only in C")
 
-_TYPES = {"text": "utf8?", "n": "int64?", "small": "int8?", "unsigned": "uint16?", "x": "float64?", "flag": "bool?"}
+_TYPES = {
+    "text": "utf8?",
+    "n": "int64?",
+    "small": "int8?",
+    "unsigned": "uint16?",
+    "x": "float64?",
+    "flag": "bool?",
+    "ids": "int64[]?",
+}
 _TEXT = st.text(st.characters(codec="utf-8"), max_size=12) | st.sampled_from(
     ['"', "\\\n", "\U0001f600", "\0", "a" * 40]
 )
@@ -32,7 +40,7 @@ _ANY = st.recursive(
 _FITTING = st.fixed_dictionaries({}, optional={
     "text": _TEXT | st.none(), "n": st.integers(-(10**18) + 1, 10**18 - 1), "small": st.integers(-128, 127),
     "unsigned": st.integers(0, 65535), "x": st.floats(allow_nan=False, allow_infinity=False) | st.integers(-9, 9),
-    "flag": st.booleans(),
+    "flag": st.booleans(), "ids": st.lists(st.integers(-(10**18) + 1, 10**18 - 1), max_size=3),
 })  # fmt: skip
 _RECORDS = st.lists(_FITTING | st.dictionaries(st.sampled_from([*_TYPES, "other", "é"]), _ANY), min_size=1, max_size=4)
 
@@ -60,7 +68,7 @@ def _listed(column: Any) -> Any:
         return str(column.values.dtype), [repr(value) for value in column]
     if isinstance(column, Ragged):
         present = [True] * len(column) if column.present is None else column.present.tolist()
-        return column.item_kind, [*column], present
+        return column.item_kind, str(getattr(column.values, "dtype", "")), [*map(repr, column)], present
     return str(getattr(column, "dtype", "list")), [repr(value) for value in column]
 
 
@@ -117,7 +125,9 @@ _ESCAPES = [
 
 @pytest.mark.parametrize("value", [
     "NaN", "Infinity", "-Infinity", "1e999", "-0", "-0.0", "01", "1.", ".5", "+1", "1e5", "1E-5", "1e", "--1", "-",
-    "9" * 18, "9" * 19, "true", "True", "nul", "null", "[]", "[1,]", "{}", '{"a":1,}', "[" * 40 + "]" * 40,
+    "9" * 18, "9" * 19, "true", "True", "nul", "null", "[]", "[1,]",
+    "[ 1 , -2\t]", "[1 2]", "[1,,2]", "[[1]]", "[1.0]", "[true]", "[null]", "[,1]", "[" + "9" * 19 + "]",
+    "{}", '{"a":1,}', "[" * 40 + "]" * 40,
     "[" * 600 + "]" * 600, '"\t"', '"\x7f"', '"', "",  "1" * 5000, "1." + "0" * 70, '"a" "b"', "/**/1",
     "4e-324", "9007199254740993", "9007199254740992", "0.1", "123456789012345678.5",
     *(f'"a\\{escape}b"' for escape in _ESCAPES),
@@ -125,7 +135,7 @@ _ESCAPES = [
 def test_values(value: str) -> None:
     texts = [f'{{"v":{value}}}', f' {{ "v" : {value} }} \r\n', f'{{"v":1,"v":{value}}}', f'{{"w":{value},"v":1}}']
     for text in texts:
-        for kind in ("utf8", "int64", "float64", "bool", "uint8", "utf8?", "json"):
+        for kind in ("utf8", "int64", "float64", "bool", "uint8", "utf8?", "int64[]", "json"):
             _check([text.encode()], {"v": kind})
 
 
@@ -152,6 +162,19 @@ def test_wrong_arguments() -> None:
     for begin, length in ((-1, 1), (0, -1), (0, 3), (2, 1), (1, 1)):
         with pytest.raises(ValueError, match="outside the buffer, or has an invalid escape"):
             unescape_json(b"a\\", one + begin, one + length)
+
+
+def test_lists_of_integers() -> None:
+    lists = [b"[]", b"[ ]", b"[1]", b"[-2 , 3]"]
+    ends = np.cumsum([*map(len, lists)])
+    starts = np.append(0, ends[:-1])
+    found = read_json_integers(b"".join(lists), starts, ends - starts)
+    assert found is not None
+    assert (found[0].tolist(), found[1].tolist()) == ([1, -2, 3], [0, 0, 1, 2])
+    for wrong in (b"", b"[", b"[1", b"[1,", b"1]", b"[1]x", b"[1,]", b"[1][", b"{}", b"[1e5]"):
+        assert read_json_integers(wrong, np.array([0]), np.array([len(wrong)])) is None
+    for begin, length in ((-1, 2), (0, -1), (0, 3), (3, 0)):
+        assert read_json_integers(b"[]", np.array([begin]), np.array([length])) is None
 
 
 @given(_TEXT)

@@ -31,6 +31,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         CHECK(kinds[name][row] <= JSON_NESTED && length >= 0);
         CHECK(kinds[name][row] == JSON_ABSENT || begin > starts[row]);
         CHECK(begin + length <= starts[row] + lengths[row]);
+        if (kinds[name][row] == JSON_NESTED) {
+            int64_t *out = exact_room((size_t)length / 2 * sizeof *out), n_written;
+            const int64_t n = json_integers(buffer, left, &begin, &length, 1, out, length / 2, &n_written);
+            CHECK(n == -1 || (n == n_written && n <= length / 2));
+            free(out);
+        }
         if (kinds[name][row] != JSON_TEXT && kinds[name][row] != JSON_ESCAPED) {
             continue;
         }
@@ -47,6 +53,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const int64_t copied = json_unescape(buffer, left, &begin, &length, 1, out, n_out, &n_written);
     CHECK(copied >= -1 && copied <= n_out);
     free(out);
+    int64_t *integers = exact_room((size_t)n_out * sizeof *integers);
+    const int64_t n_read = json_integers(buffer, left, &begin, &length, 1, integers, n_out, &n_written);
+    CHECK(n_read >= -1 && n_read <= n_out);
+    free(integers);
     free((void *)buffer);
     return 0;
 }

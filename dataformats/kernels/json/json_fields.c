@@ -327,3 +327,46 @@ int64_t json_unescape(const uint8_t *buffer, int64_t n_bytes, const int64_t *beg
     }
     return done;
 }
+
+/* Read one list; return the number of its integers, or -1. */
+static int64_t read_integers(const uint8_t *at, const uint8_t *end, int64_t *out, int64_t n_out) {
+    int64_t n = 0;
+    if (at == end || *at != '[') {
+        return -1;
+    }
+    at = after_space(at + 1, end);
+    while (at < end && *at != ']') {
+        uint8_t kind;
+        if (n == n_out || (at = read_number(at, end, &kind, &out[n])) == NULL || kind != JSON_INTEGER) {
+            return -1;
+        }
+        n++;
+        at = after_space(at, end);
+        if (at < end && *at == ',') {
+            at = after_space(at + 1, end);
+            if (at < end && *at == ']') {
+                return -1;
+            }
+        } else if (at == end || *at != ']') {
+            return -1;
+        }
+    }
+    return at < end && after_space(at + 1, end) == end ? n : -1;
+}
+
+int64_t json_integers(const uint8_t *buffer, int64_t n_bytes, const int64_t *begins, const int64_t *lengths,
+                      int64_t n_lists, int64_t *out, int64_t n_out, int64_t *n_written) {
+    int64_t done = 0;
+    for (int64_t i = 0; i < n_lists; i++) {
+        const int64_t begin = begins[i], length = lengths[i];
+        if (begin < 0 || length < 0 || begin > n_bytes || length > n_bytes - begin) {
+            return -1;
+        }
+        n_written[i] = read_integers(buffer + begin, buffer + begin + length, out + done, n_out - done);
+        if (n_written[i] < 0) {
+            return -1;
+        }
+        done += n_written[i];
+    }
+    return done;
+}

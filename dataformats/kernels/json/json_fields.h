@@ -1,4 +1,4 @@
-/* Finds the values of fields in JSON objects, and copies text without its escapes.
+/* Finds the values of fields in JSON objects, copies text without its escapes, and reads lists of integers.
  *
  * A record is simple if it is one object of JSON in UTF-8, no key has an escape, integers have at most 18 digits, and
  * nesting has at most JSON_MAX_DEPTH levels. Others are left to a parser that reports what is wrong with them. */
@@ -49,5 +49,13 @@ int64_t json_find(const uint8_t *buffer, int64_t n_bytes, const int64_t *starts,
  * Return the sum of them, or -1 if an escape is invalid, or a text is outside the buffer or does not fit in `out`. */
 int64_t json_unescape(const uint8_t *buffer, int64_t n_bytes, const int64_t *begins, const int64_t *lengths,
                       int64_t n_texts, uint8_t *out, int64_t n_out, int64_t *n_written);
+
+/* Read the list of integers in each `buffer[begins[i] .. begins[i] + lengths[i])` into `out`, one behind the other;
+ * `n_written[i]` gets their number, which is less than `lengths[i]`.
+ *
+ * Return the sum of them, or -1 if a list has something else or an integer of more than 18 digits, is outside the
+ * buffer, or does not fit in `out`. */
+int64_t json_integers(const uint8_t *buffer, int64_t n_bytes, const int64_t *begins, const int64_t *lengths,
+                      int64_t n_lists, int64_t *out, int64_t n_out, int64_t *n_written);
 
 #endif

@@ -81,30 +81,64 @@ static PyObject *native_json_find(PyObject *module, PyObject *const *args, Py_ss
     return PyLong_FromLongLong(failed);
 }
 
+typedef struct {
+    Py_buffer buffer, begins, lengths, out, written;
+} copy_views;
+
+static void release_copy(copy_views *views) {
+    PyBuffer_Release(&views->buffer);
+    PyBuffer_Release(&views->begins);
+    PyBuffer_Release(&views->lengths);
+    PyBuffer_Release(&views->out);
+    PyBuffer_Release(&views->written);
+}
+
+/* Fill the views from (buffer, begins, lengths, out, written). Return 0, or -1 with an exception set and nothing held. */
+static int take_copy(const char *name, PyObject *const *args, Py_ssize_t n_args, const char *formats,
+                     Py_ssize_t width, copy_views *views) {
+    const char *what = "begins and lengths must be contiguous int64 arrays of one dimension";
+    memset(views, 0, sizeof *views);
+    if (check_count(name, n_args, 5, 5) < 0 || take_bytes(args[0], &views->buffer) < 0 ||
+        take_int64(args[1], &views->begins, what) < 0 || take_int64(args[2], &views->lengths, what) < 0 ||
+        take_array(args[3], &views->out, PyBUF_WRITABLE, formats, width, "out must be a writable contiguous array") < 0 ||
+        take_out(args[4], &views->written) < 0) {
+        release_copy(views);
+        return -1;
+    }
+    if (views->begins.len != views->lengths.len || views->begins.len != views->written.len) {
+        release_copy(views);
+        PyErr_SetString(PyExc_ValueError, "begins, lengths and written must be equally long");
+        return -1;
+    }
+    return 0;
+}
+
 static PyObject *native_json_unescape(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
     (void)module;
-    Py_buffer buffer = {0}, begins = {0}, lengths = {0}, out = {0}, written = {0};
-    const char *what = "begins and lengths must be contiguous int64 arrays of one dimension";
-    PyObject *result = NULL;
-    if (check_count("json_unescape", n_args, 5, 5) == 0 && take_bytes(args[0], &buffer) == 0 &&
-        take_int64(args[1], &begins, what) == 0 && take_int64(args[2], &lengths, what) == 0 &&
-        take_array(args[3], &out, PyBUF_WRITABLE, "B", 1, "out must be a writable contiguous uint8 array") == 0 &&
-        take_out(args[4], &written) == 0) {
-        if (begins.len != lengths.len || begins.len != written.len) {
-            PyErr_SetString(PyExc_ValueError, "begins, lengths and written must be equally long");
-        } else {
-            int64_t found;
-            Py_BEGIN_ALLOW_THREADS found = json_unescape(buffer.buf, buffer.len, begins.buf, lengths.buf,
-                                                         begins.len / 8, out.buf, out.len, written.buf);
-            Py_END_ALLOW_THREADS result = PyLong_FromLongLong(found);
-        }
+    copy_views views;
+    int64_t found;
+    if (take_copy("json_unescape", args, n_args, "B", 1, &views) < 0) {
+        return NULL;
     }
-    PyBuffer_Release(&buffer);
-    PyBuffer_Release(&begins);
-    PyBuffer_Release(&lengths);
-    PyBuffer_Release(&out);
-    PyBuffer_Release(&written);
-    return result;
+    Py_BEGIN_ALLOW_THREADS found =
+        json_unescape(views.buffer.buf, views.buffer.len, views.begins.buf, views.lengths.buf, views.begins.len / 8,
+                      views.out.buf, views.out.len, views.written.buf);
+    Py_END_ALLOW_THREADS release_copy(&views);
+    return PyLong_FromLongLong(found);
+}
+
+static PyObject *native_json_integers(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
+    (void)module;
+    copy_views views;
+    int64_t found;
+    if (take_copy("json_integers", args, n_args, "lq", 8, &views) < 0) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS found =
+        json_integers(views.buffer.buf, views.buffer.len, views.begins.buf, views.lengths.buf, views.begins.len / 8,
+                      views.out.buf, views.out.len / 8, views.written.buf);
+    Py_END_ALLOW_THREADS release_copy(&views);
+    return PyLong_FromLongLong(found);
 }
 
 PyMethodDef json_methods[] = {
@@ -112,5 +146,7 @@ PyMethodDef json_methods[] = {
                     "Find the fields of JSON objects; return -1, or the number of the first that is not simple."),
     FAST(json_unescape, "json_unescape(buffer, begins, lengths, out, written, /)\n--\n\n"
                         "Copy texts of JSON without their escapes; return the bytes of all, or -1."),
+    FAST(json_integers, "json_integers(buffer, begins, lengths, out, written, /)\n--\n\n"
+                        "Read lists of integers; return the number of all integers, or -1."),
     {NULL, NULL, 0, NULL},
 };
