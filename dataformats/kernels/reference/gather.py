@@ -35,7 +35,8 @@ def gather(
     if len(set(found)) > 1:
         counts = "{}, {} and {}".format(*found)
         raise ValueError(f"numbers, starts and lengths must be equally long, found {counts}")
-    data, done = [memoryview(cast("Any", buffer)).cast("B") for buffer in buffers], 0
+    views = [memoryview(cast("Any", buffer)) for buffer in buffers]
+    data, done = [view.cast("B") if view.nbytes else b"" for view in views], 0  # `cast` refuses shapes with a 0
     for i, (number, start, length) in enumerate(zip(*(x.tolist() for x in (numbers, starts, lengths)), strict=True)):
         if not 0 <= number < len(data) or start < 0 or length < 0 or start + length > len(data[number]):
             return i
