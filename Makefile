@@ -121,7 +121,8 @@ test-sanitize: .venv/stamp
 	    export PYTHONSAFEPATH=1 PYTHONPATH="$$copy" DATAFORMATS_KERNELS=native ASAN_OPTIONS=detect_leaks=0 \
 	        LD_PRELOAD=$$(gcc -print-file-name=libasan.so) && \
 	    .venv/bin/python -c "import dataformats.kernels as k; assert k.__file__.startswith('$$copy'), k.__file__" && \
-	    .venv/bin/python -m pytest -q tests/kernels tests/storage/native/test_engines.py tests/backends/test_parallel_scan.py
+	    .venv/bin/python -m pytest -q tests/kernels tests/codecs/test_json_scalars.py tests/storage/native/test_engines.py \
+	        tests/backends/test_parallel_scan.py
 
 # Loaders, writers and conversions for SECONDS, 1800 for a release: tests/deep/soak.
 soak: .venv/stamp

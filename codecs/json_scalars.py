@@ -40,7 +40,9 @@ _VALUES = {
 }
 _MOST_DIGITS = 64  # characters: numpy makes an array of texts that are all as long as the longest
 _EXACT = 2**53  # smaller integers are floats
-_MOST_NAMES = 1024  # a key that is not where it is expected is compared with all of them
+_MOST_NAMES = 100  # a key that is not where it is expected is compared with all of them
+_VALUE_BYTES = 25  # what the kernel notes for each name in each record, whether it is there or not
+_SPARE_BYTES = 64 * 2**20
 
 
 class ScalarColumns:
@@ -64,6 +66,8 @@ class ScalarColumns:
             return None
         if not wanted or not len(blobs) or blobs.lengths.max() > MAX_BYTES:
             return None
+        if len(names) * len(blobs) * _VALUE_BYTES > _SPARE_BYTES + 2 * int(blobs.lengths.sum()):
+            return None  # short records of many fields
         try:
             keys = tuple(map(str.encode, names))
         except UnicodeEncodeError:

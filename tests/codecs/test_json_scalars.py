@@ -150,6 +150,15 @@ def test_blobs(blob: bytes) -> None:
         _check([b'{"v":1}', blob], {"v": kind, "w": "utf8?"})
 
 
+def test_short_records_of_many_fields_take_the_parser() -> None:
+    """The kernel notes 25 bytes for each field in each record, whether it is there or not."""
+    spec = {f"k{n}": "int64?" for n in range(90)}
+    short = [b"{}"] * 100_000
+    assert _decoded(short[:1000], spec, inferred=True, by_kernel=True) is not None
+    assert _decoded(short, spec, inferred=True, by_kernel=True) is None
+    _check(short[:10], {f"k{n}": "int64?" for n in range(110)})
+
+
 def test_wrong_arguments() -> None:
     one, two = np.zeros(1, np.int64), np.zeros(2, np.int64)
     assert find_json_fields(b"{}", one, one + 2, (), only_names=True) == []

@@ -124,6 +124,8 @@ def _pieces(
         owners, starts, found = kept
         stops = starts + [len(block) for block in found]
         until = np.minimum(end, stops[owners])
+        if (until <= at).any():
+            return  # the block was kept when the index said that the file is shorter
         yield rows, owners + len(blocks), at - starts[owners], until - at
         blocks += found
         left = until < end
