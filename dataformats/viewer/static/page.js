@@ -47,9 +47,10 @@ export async function load() {
   try {
     const numbers = await pageNumbers(mine.signal);
     if (loading !== mine) return;
-    const answer = numbers.length ? await api.records(numbers, state.fields, false, mine.signal) : { rows: [] };
+    const fields = state.fields;
+    const answer = numbers.length ? await api.records(numbers, fields, false, mine.signal) : { rows: [] };
     if (loading !== mine) return;
-    state.rows = answer.rows;
+    Object.assign(state, { rows: answer.rows, shown: fields });
     state.at = Math.min(state.at, Math.max(0, state.rows.length - 1));
     notice("records", null);
     changes.dispatchEvent(new Event("rows"));

@@ -28,6 +28,7 @@ export const state = {
   filter: null, // the matches of the condition: { id, condition, found, done, notes, error }
   order: null, // the sorted records: { id, field, filter, found, done, notes, error }
   rows: [],
+  shown: [], // the fields of these rows, while those of other fields load
   at: 0, // the row that has the focus
   statistics: { state: "idle", done: 0, total: 0, fields: {}, failed: { count: 0, records: [] } },
   isGone: false,

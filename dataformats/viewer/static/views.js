@@ -14,7 +14,7 @@ let showStatistics = null; // fills the overview
 
 export function show() {
   const main = byId("main");
-  const columns = columnsOf(state.facts.fields, state.fields);
+  const columns = columnsOf(state.facts.fields, state.view === "overview" ? state.fields : state.shown);
   const actions = {
     onOpen: openRow,
     onSelect: (index) => { state.at = index; },
