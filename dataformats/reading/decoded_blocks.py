@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,9 @@ from dataformats.storage.decoded_cache import DecodedCache
 __all__ = ["DecodedBlocks"]
 
 _PART = 1 / 4
-"""The part of the kept bytes that one read holds at once: records of more blocks are copied block by block."""
+"""The part of the kept bytes that one read holds beside the cache at most: then it copies the rows of these blocks."""
 
 _Columns = Mapping[str, Column]
-_Numbers = NDArray[np.int64]
 
 
 class DecodedBlocks:
@@ -36,9 +35,6 @@ class DecodedBlocks:
         self.limit_bytes = limit_bytes
         self._table = table
         self._ends = np.append(table.block_starts[1:], table.counts.sum())
-        block_bytes = table.decoded_bytes / max(1, len(table.block_starts))
-        most = int(limit_bytes * _PART / max(1.0, block_bytes))  # these are in the cache, too
-        self._step = max(table.blocks_together, min(most, len(table.block_starts)))
         self._cache: DecodedCache[tuple[int, tuple[str, ...]], _Columns] = DecodedCache(limit_bytes)
 
     def blocks_of(self, records: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -52,24 +48,25 @@ class DecodedBlocks:
         block = self.blocks_of(records)
         chosen, owners = np.unique(block, return_inverse=True)
         rows = records - self._table.block_starts[block]
-        if len(chosen) <= self._step:
-            return self._take(chosen, owners, rows, fields)
-        group = owners // self._step
-        places = [np.flatnonzero(group == number) for number in range(int(group.max()) + 1)]
-        parts = []
-        for number, here in enumerate(places):
-            first = number * self._step
-            parts.append(self._take(chosen[first : first + self._step], owners[here] - first, rows[here], fields))
-        return interleave(parts, places)[0]
+        kept = self._cache.get([(one, fields) for one in chosen.tolist()])
+        parts, places = [], []
+        for first, blocks in self._runs(chosen.tolist(), fields) if kept is None else [(0, kept)]:
+            here = np.flatnonzero((owners >= first) & (owners < first + len(blocks)))
+            columns = {name: [one[name] for one in blocks] for name in fields}
+            parts.append({name: take_rows(columns[name], owners[here] - first, rows[here]) for name in fields})
+            places.append(here)
+        return parts[0] if len(parts) == 1 else interleave(parts, places)[0]
 
-    def _take(self, blocks: _Numbers, owners: _Numbers, rows: _Numbers, fields: tuple[str, ...]) -> dict[str, Column]:
-        """Return row `rows[i]` of block `blocks[owners[i]]` for each `i`."""
-        columns = self._cache.get([(block, fields) for block in blocks.tolist()])
-        if columns is None:
-            columns = []
-            for first in range(0, len(blocks), self._table.blocks_together):
-                columns += self.get_many(blocks[first : first + self._table.blocks_together].tolist(), fields)
-        return {name: take_rows([one[name] for one in columns], owners, rows) for name in fields}
+    def _runs(self, chosen: list[int], fields: tuple[str, ...]) -> Iterator[tuple[int, list[_Columns]]]:
+        """Yield runs of these blocks that are a part of the kept bytes, each with the place of its first block."""
+        first, run, n_bytes, step = 0, list[_Columns](), 0, self._table.blocks_together
+        for at in range(0, len(chosen), step):
+            blocks = self.get_many(chosen[at : at + step], fields)
+            run += blocks
+            n_bytes += sum(map(nbytes_of, blocks))
+            if n_bytes > self.limit_bytes * _PART or at + step >= len(chosen):
+                yield first, run
+                first, run, n_bytes = at + step, [], 0
 
     def get_many(self, blocks: Sequence[int], fields: tuple[str, ...]) -> list[_Columns]:
         """Return these columns of each block."""

@@ -67,18 +67,16 @@ class FlatExtents(NamedTuple):
         file, begin, length, size = map(np.concatenate, zip(*map(_columns, requests), strict=True))
         if not len(file) or length.min() < 0 or length.max() > max_bytes or file.min() < 0 or file.max() >= len(files):
             return None
-        by_number = {number: files[number] for number in np.flatnonzero(np.bincount(file)).tolist()}
-        sizes = np.zeros(len(files), np.int64)
-        for number, one in by_number.items():
-            sizes[number] = one.size
-        is_outside = (begin < 0) | (begin > sizes[file] - size)
-        return None if is_outside.any() else cls(file, begin, size, by_number)
+        numbers, owners = np.unique(file, return_inverse=True)
+        by_number = {number: files[number] for number in numbers.tolist()}
+        room = np.array([one.size for one in by_number.values()])[owners] - size
+        return None if ((begin < 0) | (begin > room)).any() else cls(file, begin, size, by_number)
 
 
 def one_window(
     requests: Sequence[Extents], places: NDArray[np.int64], address: int, n_bytes: int, kept: object
 ) -> Windows:
-    """Return a window that has all extents, one behind the other: each begins, with its framing, at its place."""
+    """Return a window that has all extents: each begins, with its framing, at its place."""
     facts = np.array([address], np.uint64), np.array([n_bytes]), np.array([-1])
     parts = np.split(places, np.cumsum([len(one) for one in requests])[:-1])
     moved = [
