@@ -20,6 +20,8 @@ from dataformats.loaders.next_use import PlannedUse
 from dataformats.loaders.plan import Plan
 from dataformats.loaders.shuffle import group_rows
 from dataformats.storage.remote.block_cache import BlockCache, reading_through
+from dataformats.storage.remote.systems import is_url
+from dataformats.storage.threads import N_THREADS
 
 __all__ = ["ReadAhead"]
 
@@ -66,6 +68,8 @@ class ReadAhead:
         self._sources = sources
         self._plan = plan
         self._mean_bytes = [one.mean_record_bytes if isinstance(one, RecordSource) else 0.0 for one in sources]
+        paths = (path for one in sources if isinstance(one, RecordSource) for path in one.paths)
+        self._threads = _THREADS if any(map(is_url, paths)) else min(_THREADS, N_THREADS)
         self.cache: BlockCache | None = cache
         self._next_use = next_use
         if cache is not None:
@@ -80,6 +84,7 @@ class ReadAhead:
         self._todo: deque[_Window] = deque()
         self._parts: deque[_Part] = deque()  # parts of one window
         self._running = 0  # threads
+        self._last: tuple[range, tuple[list[_Window], list[_Window]]] = range(0), ([], [])  # positions of one window
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ReadAhead, (self._sources, self._plan, self.cache, self._next_use)
@@ -93,11 +98,7 @@ class ReadAhead:
         Returns:
             The cache to read the records through; `None`: each is a request.
         """
-        windows = self._windows(positions)
-        behind = [self._next(window) for window in windows]
-        # If a batch has the end of a window, the one after the next would push out its other records.
-        is_late = [window in behind and len(window.places) > len(positions) for window in windows]
-        wanted = windows + [one for one, late in zip(behind, is_late, strict=True) if one is not None and not late]
+        windows, wanted = self._wanted(positions)
         with self._changed:
             is_first = not self._begun
             if any(window not in self._begun for window in wanted):
@@ -108,7 +109,7 @@ class ReadAhead:
                 self._left = {one: self._left.get(one) or 1 for one in wanted}
                 if self._parts and self._parts[0].window not in wanted:
                     self._parts.clear()
-                started, self._running = _THREADS - self._running, _THREADS
+                started, self._running = self._threads - self._running, self._threads
                 for _ in range(started):
                     threading.Thread(target=_run, args=(weakref.ref(self),), name="dataformats-ahead").start()
             if is_first and self._is_sooner_alone(len(positions), windows):
@@ -149,13 +150,24 @@ class ReadAhead:
                 self._left[part.window] -= 1
                 self._changed.notify_all()
 
-    def _windows(self, positions: NDArray[np.int64]) -> list[_Window]:
+    def _wanted(self, positions: NDArray[np.int64]) -> tuple[list[_Window], list[_Window]]:
+        """Return the windows that these ascending positions are in; and these with the next ones, which are fetched."""
+        span, found = self._last
+        if int(positions[0]) in span and int(positions[-1]) in span:
+            return found
         *columns, place = self._plan.places(positions)
-        found = []
+        windows = []
         for rows in group_rows(*columns):
             component, epoch, part = (int(column[rows][0]) for column in columns)
             key = component, epoch, part
-            found += [_Window(*key, places) for places in self._ranges(*key, place[rows])]
+            windows += [_Window(*key, places) for places in self._ranges(*key, place[rows])]
+        behind = [self._next(window) for window in windows]
+        # If a batch has the end of a window, the one after the next would push out its other records.
+        is_late = [window in behind and len(window.places) > len(positions) for window in windows]
+        found = windows, windows + [one for one, late in zip(behind, is_late, strict=True) if one and not late]
+        if len(self._plan.lengths) == len(windows) == windows[0].places.step and not self._plan.grown:
+            begin, places = int(positions[0] - place[0]), windows[0].places
+            self._last = range(begin + places.start, begin + places.stop), found
         return found
 
     def _ranges(self, component: int, epoch: int, part: int, places: NDArray[np.int64]) -> list[range]:

@@ -19,6 +19,7 @@ __all__ = ["WINDOW_SIZES", "Epoch", "Shuffle", "group_rows", "key_of"]
 
 _Numbers = NDArray[np.int64]
 _PERSON = b"dataformats plan"
+_RUN = 2**14  # places whose records are computed at once
 
 WINDOW_SIZES = ("block_records", "window_blocks", "groups")
 """The numbers of a window order, in the order of its JSON form."""
@@ -103,6 +104,13 @@ class Epoch(NamedTuple):
             return permute(places, self.n, key_of(*self.name, "records"))
         return self._in_windows(places, shuffle)
 
+    def near_records(self, places: _Numbers, shuffle: Shuffle) -> _Numbers:
+        """Return what `records` returns, for ascending places of a batch: neighboring batches share the work."""
+        first = int(places[0]) // _RUN * _RUN
+        if shuffle.kind == "none" or places[-1] >= first + _RUN:
+            return self.records(places, shuffle)
+        return _records_of_run(self, first, shuffle)[places - first]
+
     def windows(self, places: _Numbers, shuffle: Shuffle) -> list[range]:
         """Return the windows that these places are in, each as its places, if the order has windows."""
         groups, columns = shuffle.groups, self._windows(places, shuffle)
@@ -179,6 +187,11 @@ def group_rows(*columns: _Numbers) -> Iterator[slice | NDArray[np.intp]]:
     order = np.lexsort(columns)
     changes = np.any([np.diff(column[order]) != 0 for column in columns], axis=0)
     yield from np.split(order, np.flatnonzero(changes) + 1)
+
+
+@lru_cache(8)
+def _records_of_run(order: Epoch, first: int, shuffle: Shuffle) -> _Numbers:
+    return order.records(np.arange(first, min(first + _RUN, order.n)), shuffle)
 
 
 @lru_cache(4096)

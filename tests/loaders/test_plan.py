@@ -140,6 +140,15 @@ def test_any_positions_agree_with_all_positions(plan: Plan, positions: list[int]
     assert same(plan.locate(rows[:1]), at(everything, rows[:1]))
 
 
+@pytest.mark.parametrize("shuffle", [GLOBAL, NONE, Shuffle.of("window", 64, 16, 3)], ids=lambda s: s.kind)
+def test_batches_of_neighboring_runs(shuffle: Shuffle) -> None:
+    plan = Plan.of_one(40_000, shuffle, 5)
+    for first, step in itertools.product((0, 16_300, 16_384, 32_767, 39_744), (1, 70)):
+        positions = np.arange(first, first + 256 * step, step)
+        for epoch in (0, 40_000):
+            assert plan.records(positions + epoch)[1].tolist() == plan.locate(positions + epoch).record.tolist()
+
+
 def test_each_epoch_of_a_small_component() -> None:
     plan = PLANS[3]
     found = all_of(plan)

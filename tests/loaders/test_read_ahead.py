@@ -101,6 +101,18 @@ def test_this_window_and_the_next_one_of_the_stream(fail: bool) -> None:
     assert source.found == records(plan, range(81, 161, 2), range(161, 241, 2))
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("rank", [slice(None), slice(0, None, 2)])
+def test_batches_of_an_epoch_want_their_windows(groups: int, rank: slice) -> None:
+    source, shuffle = Fetched(), Shuffle.of("window", 10, 4, groups)
+    for plan in (Plan.of_one(N, shuffle, 0), Plan((N, N), N, shuffle, 0, ((0, (1, 2)),), ("a", "b"))):
+        cache, sources = BlockCache(2**20, 2**12), (source,) * len(plan.lengths)
+        ahead = ReadAhead(sources, plan, cache)
+        for first in [*range(0, 2 * N, 16), 5, 3 * N]:
+            positions = np.arange(first, first + 16)[rank]
+            assert ahead._wanted(positions) == ReadAhead(sources, plan, cache)._wanted(positions)
+
+
 def test_an_epoch_of_a_component_follows_its_last_window() -> None:
     """And no epoch of the loader, which may be the last one."""
     source = Fetched()
