@@ -51,7 +51,7 @@ FOLDERS = ("000000", "000001", "000002")
 TRAIN = tuple(f"train-{number:05d}-of-00003.tfrecord" for number in range(3))
 
 FORMATS = [
-    FormatCase("tfrecord", "tfrecord", ".tfrecord", indexed=True, shard_names=TRAIN, ends=tfrecord_ends),
+    FormatCase("tfrecord", "tfrecord", ".tfrecord", indexed=True, shard_names=TRAIN, ends=tfrecord_ends, flip_every=3),
     FormatCase(
         "tfrecord-gzip",
         "tfrecord",

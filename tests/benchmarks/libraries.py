@@ -6,11 +6,14 @@ Each pass opens the files again, so that no side keeps decoded blocks. Libraries
 from __future__ import annotations
 
 import io
+import json
 import shutil
 import tarfile
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from itertools import islice
+from contextlib import contextmanager
+from functools import cache, partial
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +193,72 @@ def _stacked(items: list[dict[str, Any]]) -> dict[str, Any]:
     return {"image": np.stack([item["image"] for item in items]), "label": np.array([item["label"] for item in items])}
 
 
+# ---- MDS
+
+
+def write_mds(path: Path, n: int, compression: str | None = None) -> None:
+    columns = {"image": "bytes", "label": "int"}
+    with peer("streaming").MDSWriter(out=str(path), columns=columns, compression=compression, size_limit=2**24) as out:
+        for label, image in enumerate(images(n)):
+            out.write({"image": image.tobytes(), "label": label})
+
+
+def mds_iteration(path: Path, steps: Steps) -> Batches:
+    with _mds(path) as dataset:
+        items = iter(dataset)
+        for rows in steps:
+            yield _listed(list(islice(items, len(rows))))
+
+
+def mds_items(path: Path, steps: Steps) -> Batches:
+    with _mds(path) as dataset:
+        for rows in steps:
+            yield _listed([dataset[row] for row in rows.tolist()])
+
+
+@contextmanager
+def _mds(path: Path) -> Iterator[Any]:
+    """A dataset of `streaming`, which copies and decompresses shards to a folder as it needs them."""
+    peer("streaming.base.util").clean_stale_shared_memory()
+    with tempfile.TemporaryDirectory() as folder:
+        yield peer("streaming").StreamingDataset(remote=str(path), local=folder, batch_size=BATCH, shuffle=False)
+
+
+def _listed(items: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"image": [item["image"] for item in items], "label": np.array([item["label"] for item in items])}
+
+
+# ---- JSONL
+
+
+@cache
+def _line_ends(path: Path) -> list[int]:
+    return list(accumulate(map(len, path.read_bytes().splitlines(keepends=True)), initial=0))
+
+
+def json_lines(path: Path, steps: Steps) -> Batches:
+    """Lines at known offsets."""
+    ends = _line_ends(path)
+    with path.open("rb") as file:
+        for rows in map(np.ndarray.tolist, steps):
+            yield _rows_as_columns([_json_at(file, ends[row]) for row in rows])
+
+
+def _json_at(file: Any, offset: int) -> dict[str, Any]:
+    file.seek(offset)
+    found: dict[str, Any] = json.loads(file.readline())
+    return found
+
+
+def _rows_as_columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"text": [row["text"] for row in rows], "label": np.array([row["label"] for row in rows])}
+
+
+def datasets_lines(path: Path, steps: Steps) -> Batches:
+    stream = peer("datasets").load_dataset("json", data_files=str(path), split="train", streaming=True)
+    return ({**batch, "label": np.array(batch["label"])} for batch in stream.iter(batch_size=BATCH))
+
+
 # ---- shuffled epochs by the Loader: Parquet, compressed JSONL and tar files
 
 
@@ -330,9 +399,22 @@ def _cases(
 ) -> Iterator[Case]:
     """Yield two cases: random batches, and batches in order."""
     for order, direct in zip(("random", "in order"), passes, strict=True):
-        build = partial(reading, file, f"{name}, {order}", make, rival, direct, fields)
-        key = f"library-{name}-{order}".lower().replace(" ", "-").replace(",", "")
-        yield Case(key, build, (Target(rival, at_least),), one_thread=True)
+        yield _case(name, order, file, make, rival, direct, at_least, fields)
+
+
+def _case(
+    name: str,
+    order: str,
+    file: str,
+    make: Callable[[Path, int], None],
+    rival: str,
+    direct: Pass,
+    at_least: float,
+    fields: Sequence[str] | None = None,
+) -> Case:
+    build = partial(reading, file, f"{name}, {order}", make, rival, direct, fields)
+    key = f"library-{name}-{order}".lower().replace(" ", "-").replace(",", "")
+    return Case(key, build, (Target(rival, at_least),), one_thread=True)
 
 
 _EPOCHS: tuple[tuple[Any, ...], ...] = (
@@ -359,6 +441,12 @@ CASES = (
     *_cases("Lance", "images-{}.lance", write_lance, "lance", (lance_take, lance_batches)),
     *_cases("Megatron", "documents-{}.bin", write_megatron, "numpy", (megatron_get, megatron_get), 1),
     *_cases("litdata", "images-{}-litdata", write_litdata, "litdata", (litdata_items, litdata_iteration), 1),
+    *_cases("MDS", "images-{}-mds", write_mds, "streaming", (mds_items, mds_iteration), 2),
+    *_cases(
+        "MDS zstd", "zstd-{}-mds", partial(write_mds, compression="zstd"), "streaming", (mds_items, mds_iteration), 2
+    ),
+    _case("JSONL", "random", "lines-{}.jsonl", write_lines, "json", json_lines, 1),
+    _case("JSONL", "in order", "lines-{}.jsonl", write_lines, "datasets", datasets_lines, 3),
     *(
         Case(f"library-{key}-loader", partial(epoch, *arguments), (Target(arguments[5], 2),))
         for key, *arguments in _EPOCHS
