@@ -88,6 +88,7 @@ class _Database:
         """The column of all keys. One pass over the database."""
         parts, lengths = list[bytes](), list[NDArray[np.int64]]()
         with self.damage(), self.env.begin() as transaction:
+            self._scanned = transaction.id()
             if self.env.open_db(None, txn=transaction).flags(transaction)["dupsort"]:
                 raise SpecError(f"{self.file.name!r} has several values for a key")
             keys = transaction.cursor().iternext(keys=True, values=False)
@@ -100,10 +101,21 @@ class _Database:
             raise FormatError(what, path=self.file.name, expected=self.n, found=found)
         return Ragged(np.frombuffer(b"".join(parts), np.uint8), offsets, "bytes")
 
-    def values_of(self, keys: Sequence[bytes]) -> Ragged:
-        """Return the column of the values of keys, copied once, out of LMDB's pages."""
+    def values_of(self, keys: Sequence[bytes], *, neighbors: bool) -> Ragged:
+        """Return the column of the values of keys, copied once, out of LMDB's pages.
+
+        Args:
+            keys: Some keys.
+            neighbors: When the keys were scanned, no other ones lay between these.
+        """
+        found = list[Any]()
         with self.damage(), self.env.begin(buffers=True) as transaction:
-            found = list(map(transaction.get, keys))
+            if neighbors and transaction.id() == self._scanned:  # else another program has written since
+                cursor = transaction.cursor()
+                if cursor.set_key(keys[0]):
+                    found = list(itertools.islice(cursor.iternext(keys=False), len(keys)))
+            if len(found) != len(keys):
+                found = list(map(transaction.get, keys))
             if None in found:
                 what = f"the key {keys[found.index(None)]!r} has no value"
                 raise FormatError(what, path=self.file.name)
@@ -142,8 +154,8 @@ class LmdbTable(RowTable):
 
 
 def _columns(database: _Database, records: NDArray[np.int64], fields: Sequence[str]) -> dict[str, Column]:
-    keys = database.keys.take(records)
-    return {name: database.values_of(list(keys)) if name == "value" else keys for name in fields}
+    keys, neighbors = database.keys.take(records), len(records) > 1 and bool((np.diff(records) == 1).all())
+    return {name: database.values_of(list(keys), neighbors=neighbors) if name == "value" else keys for name in fields}
 
 
 class LmdbBackend(Backend):
