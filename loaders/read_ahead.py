@@ -156,7 +156,7 @@ class ReadAhead:
         if int(positions[0]) in span and int(positions[-1]) in span:
             return found
         *columns, place = self._plan.places(positions)
-        windows = []
+        windows = list[_Window]()
         for rows in group_rows(*columns):
             component, epoch, part = (int(column[rows][0]) for column in columns)
             key = component, epoch, part
