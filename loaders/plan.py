@@ -139,7 +139,7 @@ class Plan:
         if len(self.lengths) == 1 and len(positions):
             epoch, first, stop = self.epochs.at(int(positions[0]))
             if int(positions[-1]) < stop and (not self.grown or self._is_whole(epoch)):
-                return None, self.epoch(0, epoch).near_records(positions - first, self.shuffle)
+                return None, self.epoch(0, epoch).records_of_batch(positions - first, self.shuffle)
         place = self.locate(positions)
         return place.component, place.record
 

@@ -152,8 +152,8 @@ class ReadAhead:
 
     def _wanted(self, positions: NDArray[np.int64]) -> tuple[list[_Window], list[_Window]]:
         """Return the windows that these ascending positions are in; and these with the next ones, which are fetched."""
-        span, found = self._last
-        if int(positions[0]) in span and int(positions[-1]) in span:
+        known, found = self._last
+        if int(positions[0]) in known and int(positions[-1]) in known:
             return found
         *columns, place = self._plan.places(positions)
         windows = list[_Window]()
@@ -164,11 +164,13 @@ class ReadAhead:
         behind = [self._next(window) for window in windows]
         # If a batch has the end of a window, the one after the next would push out its other records.
         is_late = [window in behind and len(window.places) > len(positions) for window in windows]
-        found = windows, windows + [one for one, late in zip(behind, is_late, strict=True) if one and not late]
-        if len(self._plan.lengths) == len(windows) == windows[0].places.step and not self._plan.grown:
-            begin, places = int(positions[0] - place[0]), windows[0].places
-            self._last = range(begin + places.start, begin + places.stop), found
-        return found
+        wanted = windows + [one for one, late in zip(behind, is_late, strict=True) if one and not late]
+        places = windows[0].places
+        is_alone = len(self._plan.lengths) == 1 and len(windows) == 1 and not self._plan.grown
+        if is_alone and places.step == 1:
+            begin = int(positions[0] - place[0])
+            self._last = range(begin + places.start, begin + places.stop), (windows, wanted)
+        return windows, wanted
 
     def _ranges(self, component: int, epoch: int, part: int, places: NDArray[np.int64]) -> list[range]:
         order, shuffle = self._plan.epoch(component, epoch, part), self._plan.shuffle

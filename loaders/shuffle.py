@@ -104,7 +104,7 @@ class Epoch(NamedTuple):
             return permute(places, self.n, key_of(*self.name, "records"))
         return self._in_windows(places, shuffle)
 
-    def near_records(self, places: _Numbers, shuffle: Shuffle) -> _Numbers:
+    def records_of_batch(self, places: _Numbers, shuffle: Shuffle) -> _Numbers:
         """Return what `records` returns, for ascending places of a batch: neighboring batches share the work."""
         first = int(places[0]) // _RUN * _RUN
         if shuffle.kind == "none" or places[-1] >= first + _RUN:

@@ -88,7 +88,7 @@ class _Database:
         """The column of all keys. One pass over the database."""
         parts, lengths = list[bytes](), list[NDArray[np.int64]]()
         with self.damage(), self.env.begin() as transaction:
-            self._scanned = transaction.id()
+            self._snapshot_of_keys = transaction.id()
             if self.env.open_db(None, txn=transaction).flags(transaction)["dupsort"]:
                 raise SpecError(f"{self.file.name!r} has several values for a key")
             keys = transaction.cursor().iternext(keys=True, values=False)
@@ -110,7 +110,7 @@ class _Database:
         """
         found = list[Any]()
         with self.damage(), self.env.begin(buffers=True) as transaction:
-            if neighbors and transaction.id() == self._scanned:  # else another program has written since
+            if neighbors and transaction.id() == self._snapshot_of_keys:  # no program has written since
                 cursor = transaction.cursor()
                 if cursor.set_key(keys[0]):
                     found = list(itertools.islice(cursor.iternext(keys=False), len(keys)))

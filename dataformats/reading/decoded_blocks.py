@@ -50,7 +50,8 @@ class DecodedBlocks:
         rows = records - self._table.block_starts[block]
         kept = self._cache.get([(one, fields) for one in chosen.tolist()])
         parts, places = [], []
-        for first, blocks in self._runs(chosen.tolist(), fields) if kept is None else [(0, kept)]:
+        runs = [(0, kept)] if kept is not None else self._runs(chosen.tolist(), fields)
+        for first, blocks in runs:
             here = np.flatnonzero((owners >= first) & (owners < first + len(blocks)))
             columns = {name: [one[name] for one in blocks] for name in fields}
             parts.append({name: take_rows(columns[name], owners[here] - first, rows[here]) for name in fields})
