@@ -55,7 +55,7 @@ def after_fork(thing: object, method: str) -> None:
     _ACTIONS[thing] = method
 
 
-class cached_property(functools.cached_property[T]):  # noqa: N801  # the name it has in `functools`
+class cached_property(functools.cached_property[T]):  # noqa: N801, TID251  # the name it has in `functools`
     """The same as in `functools`; a forked child gets a new lock. Python 3.11 has one lock for all instances."""
 
     def __init__(self, func: Callable[[Any], T]) -> None:

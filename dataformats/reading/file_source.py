@@ -7,7 +7,6 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -17,7 +16,7 @@ from dataformats.batch import Blobs, RecordBatch, StoredRecords
 from dataformats.batch.value_slices import join_blobs
 from dataformats.columns.batch_decoder import DECODE_ERRORS, BatchDecoder, Mask
 from dataformats.errors import FormatError, SpecError
-from dataformats.fork_hooks import after_fork
+from dataformats.fork_hooks import after_fork, cached_property
 from dataformats.interfaces import Backend, BlobBackend, BlobStarts, CachesIndexes, FilesPerField, Located, Reader
 from dataformats.interfaces.record_source import Fields, OnCorrupt
 from dataformats.interfaces.stored_file import StoredFile

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import dataformats
+from dataformats.fork_hooks import cached_property
 from tests.benchmarks.harness import Data
 from tests.benchmarks.ours import write
 from tests.benchmarks.pictures import Batch

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from struct import Struct
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 
 import dataformats
 from dataformats.errors import FormatError, SpecError, TruncatedError
+from dataformats.fork_hooks import cached_property
 from dataformats.indexing.indexed_fields_reader import FieldsIndex, IndexedFieldsReader
 from dataformats.indexing.indexed_reader import FileIndex
 from dataformats.interfaces import FieldsBackend, FieldsWriter, OptionalFields, ReaderOptions, SniffResult, StoredFile

@@ -148,7 +148,7 @@ class ByProperty(Few):
 
 
 class ByCachedProperty(Few):
-    @functools.cached_property
+    @functools.cached_property  # noqa: TID251  # as users have it
     def spec(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         return {"n": "int64"}
 

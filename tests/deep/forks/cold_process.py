@@ -45,11 +45,10 @@ def _exit_code(source: Any, index: int, read: Callable[[Any], Any] | None) -> in
 
 def _is_over(child: int, until: float) -> tuple[bool, int]:
     """Return whether a child has ended by some time, and its exit code; end it if not."""
-    while time.monotonic() < until:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return True, os.waitstatus_to_exitcode(status)
+    while not (ended := os.waitpid(child, os.WNOHANG))[0] and time.monotonic() < until:
         time.sleep(0.005)
+    if ended[0]:
+        return True, os.waitstatus_to_exitcode(ended[1])
     os.kill(child, 9)
     os.waitpid(child, 0)
     return False, 0
