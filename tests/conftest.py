@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
+import faulthandler
 import gc
 import os
 import pkgutil
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import HealthCheck, settings
 
 import dataformats.compat
@@ -23,11 +27,34 @@ settings.load_profile("patient")
 # A job in the background ignores Ctrl-C, and every program that a test starts would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+_ME, _PR_SET_PDEATHSIG = (os.getpid(), threading.get_ident()), 1
+
+
+def _die_with_parent() -> None:
+    """End a forked child with its parent: if it hangs, it holds pipes, whose readers never hear that the parent died.
+
+    Only forks of the main thread: those of another one would die with their thread.
+    """
+    if (os.getppid(), threading.get_ident()) == _ME:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+if sys.platform == "linux":
+    os.register_at_fork(after_in_child=_die_with_parent)
+
 
 def pytest_collection_finish() -> None:
     """Leave thousands of collected tests out of every garbage collection."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
+    """Limit the time in which a failed test ends its fixtures: for debuggers, pytest has just stopped its own watch."""
+    if isinstance(node, pytest.Item):
+        limit, stderr = node.config.getini("faulthandler_timeout"), node.config.stash[fault_handler_stderr_fd_key]
+        faulthandler.dump_traceback_later(float(str(limit)), exit=True, file=stderr)
 
 
 @pytest.fixture(scope="session", autouse=True)

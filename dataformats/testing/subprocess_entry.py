@@ -73,7 +73,12 @@ def map_in_processes(case: FormatCase, method: str, function: Callable[..., Any]
         warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: a fork of a process with threads
         context = multiprocessing.get_context(method)
         with ProcessPoolExecutor(len(calls), context, run_setup, (setup,)) as pool:
-            return [future.result(_START_S) for future in [pool.submit(function, call) for call in calls]]
+            try:
+                return [future.result(_START_S) for future in [pool.submit(function, call) for call in calls]]
+            except TimeoutError:
+                for process in multiprocessing.active_children():  # the pool would wait for them
+                    process.kill()
+                raise
 
 
 def run_command(case: FormatCase, function: str, *arguments: Any) -> None:
