@@ -57,6 +57,7 @@ class PrefetchSession:
             "hang_timeout_s": timeout_s,
         }
         self._prefetcher: Prefetcher | None = None
+        self._finalizer: weakref.finalize[..., PrefetchSession] | None = None  # closes it
         self.is_stale: bool = True
         after_fork(self, "_forget")
 
@@ -72,8 +73,9 @@ class PrefetchSession:
             WorkerError: A worker died or hangs; the next call starts new ones.
         """
         if self._prefetcher is None:
-            self._prefetcher = self._new_prefetcher(build)
-            self._finalizer = weakref.finalize(self, self._prefetcher.close)
+            prefetcher = self._new_prefetcher(build)
+            self._finalizer = weakref.finalize(self, prefetcher.close)  # first: another thread may fork at any moment
+            self._prefetcher = prefetcher
         if self.is_stale:
             self._prefetcher.start(tasks())
         self.is_stale = True
@@ -85,9 +87,9 @@ class PrefetchSession:
 
     def close(self) -> None:
         """End the workers; the next `take` starts new ones."""
-        if self._prefetcher is not None:
+        if self._finalizer is not None:
             self._finalizer()
-        self._prefetcher, self.is_stale = None, True
+        self._prefetcher, self._finalizer, self.is_stale = None, None, True
 
     def _new_prefetcher(self, build: BuildBatch) -> Prefetcher:
         if not self._workers:
@@ -98,6 +100,6 @@ class PrefetchSession:
 
     def _forget(self) -> None:
         """In a forked child: its threads and processes belong to the parent."""
-        if self._prefetcher is not None:
+        if self._finalizer is not None:
             self._finalizer.detach()
-        self._prefetcher, self.is_stale = None, True
+        self._prefetcher, self._finalizer, self.is_stale = None, None, True

@@ -92,8 +92,8 @@ class WorkerPool:
         kind = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_DGRAM
         self._task_sender, self._task_receiver = socket.socketpair(socket.AF_UNIX, kind)
         self._task_sender.setblocking(False)
-        after_fork(self, "_release")
         self._readers: list[SlotReader] = []
+        after_fork(self, "_release")
         try:
             self.statuses: list[WorkerStatus] = self._launch(build, n_workers, n_under_way, n_spare, method)
         except OSError as error:

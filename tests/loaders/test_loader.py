@@ -11,6 +11,7 @@ import pickle
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -675,6 +676,20 @@ def test_a_forked_child_starts_new_threads(source: Any) -> None:
             os._exit(0 if first["index"].tolist() + rest == expected else 1)
         assert os.waitpid(child, 0)[1] == 0
         assert first["index"].tolist() + indices(loader) == expected
+
+
+def test_a_fork_while_workers_start(source: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread may fork in the middle: the child forgets the workers, and its other hooks run."""
+    whole = indices(Loader(source, 10))
+    finalize = weakref.finalize
+
+    def forget_first(session: Any, close: Any) -> Any:
+        session._forget()
+        return finalize(session, close)
+
+    monkeypatch.setattr(weakref, "finalize", forget_first)
+    with Loader(source, 10) as loader:
+        assert indices(loader) == whole
 
 
 def test_an_undelivered_batch_is_built_again(source: Any, monkeypatch: pytest.MonkeyPatch) -> None:
