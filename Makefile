@@ -41,12 +41,16 @@ test: .venv/stamp
 
 # Everything else. Most stages and installations keep one processor busy, so two run at once. Tests are stolen, not dealt
 # out: tests of a file stay together, and share what is set up for them.
-PAIRED := fuzz-short sanitize plain lowest docs pyright wheel reference
+PAIRED := lowest docs fuzz-short sanitize plain pyright wheel reference
 
 test-deep: .venv/stamp
-	@$(MAKE) $(BESIDE) environments .venv/deep .venv-docs/stamp
-	@$(MAKE) $(BESIDE) --keep-going $(PAIRED:%=stage-%)
+	@$(MAKE) $(BESIDE) --keep-going $(PAIRED:%=stage-%) environments
 	@$(STAGE) tests/deep env DATAFORMATS_KERNELS=native .venv/bin/python -m pytest -n auto --dist worksteal tests/deep
+
+# No stage runs while something is added to its environment, or the kernels are built in the checkout, as for .venv-docs.
+$(PAIRED:%=stage-%): .venv-docs/stamp
+stage-lowest: .venv-lowest/stamp
+$(patsubst %,stage-%,$(filter-out lowest docs,$(PAIRED))): .venv/deep
 
 stage-%:
 	@$(STAGE) $* $(MAKE) --no-print-directory test-$*

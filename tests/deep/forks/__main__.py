@@ -1,6 +1,6 @@
 """Forks cold processes at any moment of their first read, and fails if a child hangs.
 
-`python -m tests.deep.forks --forks 2000`. Every process is new: what a first read imports, it imports once. Formats,
+`python -m tests.deep.forks --forks 2000`. Every process is new: what a first read imports, it imports once. Datasets,
 engines and ways of reading take turns.
 """
 
@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.deep.forks.datasets import ENGINES, FORMATS, WAYS, create_all
+from tests.deep.forks.datasets import COMPRESSED, ENGINES, NAMES, WAYS, create_all
 from tests.deep.remote.servers import counting_server
 
 _PER_PROCESS = 4
@@ -55,19 +55,20 @@ def main(words: Sequence[str] | None = None) -> int:
         create_all(data)
         url = stack.enter_context(counting_server(data))[0]
         engines = [one for one in ENGINES if one != "fsspec" or importlib.util.find_spec("aiohttp")]
-        cases = [one for one in itertools.product(FORMATS, engines, WAYS) if one[:2] != ("tfrecord.gz", "mmap")]
+        every = itertools.product(NAMES, engines, WAYS)
+        cases = [one for one in every if one[1] != "mmap" or one[0] not in COMPRESSED]
         random.Random(arguments.seed).shuffle(cases)
         begin = time.monotonic()
         with ThreadPoolExecutor(arguments.processes) as threads:
             tasks = [
                 threads.submit(
                     _forks,
-                    f"{url}/{format}{'/' * (format == 'granular')}" if engine == "fsspec" else str(data / format),
+                    f"{url}/{name}" if engine == "fsspec" else str(data / name),
                     engine,
                     way,
                     arguments.seed + number,
                 )
-                for number, (format, engine, way) in zip(range(n_processes), itertools.cycle(cases), strict=False)
+                for number, (name, engine, way) in zip(range(n_processes), itertools.cycle(cases), strict=False)
             ]
             results = [task.result() for task in tasks]
     hung, failed = (sum(column) for column in zip(*results, strict=True))

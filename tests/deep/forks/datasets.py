@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,26 @@ import numpy as np
 
 import dataformats
 
-__all__ = ["ENGINES", "FORMATS", "N_RECORDS", "WAYS", "create_all", "record"]
+__all__ = ["COMPRESSED", "ENGINES", "NAMES", "N_RECORDS", "WAYS", "create_all", "record"]
 
-FORMATS = ("tfrecord", "tfrecord.gz", "ofrecord", "ffrecord", "syrah", "granular")
+
+_DATASETS: dict[str, tuple[str, dict[str, Any]]] = {
+    "tfrecord": ("tfrecord", {}),
+    "records.tfrecord.gz": ("tfrecord", {"compression": "gzip"}),
+    "ofrecord": ("ofrecord", {}),
+    "ffrecord": ("ffrecord", {"payload": "msgpack"}),
+    "syrah": ("syrah", {}),
+    "granular/": ("granular", {}),
+    "rows.parquet": ("parquet", {}),
+    "rows.arrow": ("arrow", {}),
+    "lines.jsonl": ("jsonl", {}),
+    "lines.jsonl.zst": ("jsonl", {"compression": "zstd"}),
+    "samples.tar": ("webdataset", {}),
+    "mds/": ("mds", {"compression": "zstd"}),
+}
+_WITHOUT_PICTURES = ("ffrecord", "jsonl")
+NAMES = [*_DATASETS, "samples.tar.gz"]
+COMPRESSED = ("records.tfrecord.gz", "lines.jsonl.zst", "samples.tar.gz", "mds/")
 ENGINES = ("auto", "uring", "libaio", "threads", "mmap", "fsspec")
 WAYS = ("record", "batch", "loader", "window", "arrow")
 N_RECORDS = 40
@@ -24,13 +42,13 @@ def record(index: int) -> dict[str, Any]:
 
 
 def create_all(folder: Path) -> None:
-    """Write a dataset of each format: its name is the format's."""
-    for format in FORMATS:
-        name, _, gz = format.partition(".")
-        options: dict[str, Any] = {"payload": "msgpack"} if name == "ffrecord" else {}
-        if gz:
-            options["compression"] = "gzip"
-        spec = None if name == "ffrecord" else {"number": "int64", "text": "utf8", "png": "png"}
-        with dataformats.create(folder / format, name, spec=spec, **options) as writer:
+    """Write each dataset, and the tar file compressed."""
+    for name, (format, options) in _DATASETS.items():
+        spec = {"number": "int64", "text": "utf8", "png": "png"}
+        if format in _WITHOUT_PICTURES:
+            del spec["png"]
+        types = None if "payload" in options else spec
+        with dataformats.create(folder / name, format, spec=types, **options) as writer:
             for index in range(N_RECORDS):
-                writer.append(record(index) if spec else {"number": index, "text": f"record {index}"})
+                writer.append({field: record(index)[field] for field in spec})
+    (folder / "samples.tar.gz").write_bytes(gzip.compress((folder / "samples.tar").read_bytes()))
