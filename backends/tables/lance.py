@@ -6,7 +6,7 @@ import importlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,17 @@ _MAGIC = b"LANC"  # the end of a manifest: lance's protos/table.proto
 _ERRORS = (OSError, ValueError, RuntimeError)
 _VERSIONS = "_versions"
 _MANIFEST = ".manifest"
+_RUN_BYTES = 16 * 2**20  # of the files
 _DIGITS = 20  # names of the second scheme count down from 2^64 - 1
+
+
+class _Run(NamedTuple):
+    """Consecutive rows that were taken together, the last ones."""
+
+    begin: int
+    end: int
+    fields: Sequence[str]
+    rows: Any
 
 
 class LanceTable(RowTable):
@@ -55,23 +65,45 @@ class LanceTable(RowTable):
         self.spec: Spec = spec_of_arrow(self._datasets[0].schema)
         self.documents: frozenset[str] = json_columns([self._datasets[0].schema])
         self._starts = offsets_of(np.array([dataset.count_rows() for dataset in self._datasets], np.int64))
+        self._run = _Run(0, 0, (), None)
+        self._most_rows = int(_RUN_BYTES * self._starts[-1] / max(1, self.decoded_bytes))
 
     def read(self, records: NDArray[np.int64], fields: Sequence[str]) -> Mapping[str, Column]:
         _library()  # refuses forked processes
         order = np.argsort(records, kind="stable")  # Lance takes ascending rows up to a quarter faster
-        ascending = records[order]
+        if len(records) and (np.diff(records) == 1).all():
+            rows = self._in_order(int(records[0]), int(records[-1]) + 1, fields)
+        else:
+            rows = self._take(records[order], fields)
+        columns = {name: column_of_arrow(rows.column(name), self.spec[name], name) for name in fields}
+        if (order[1:] > order[:-1]).all():
+            return columns
+        places = np.argsort(order, kind="stable")
+        return {name: take_column(column, places) for name, column in columns.items()}
+
+    def _in_order(self, begin: int, end: int, fields: Sequence[str]) -> Any:
+        """Return consecutive rows. If they continue the last ones, twice as many are taken as before."""
+        run, ahead = self._run, 0  # another thread may replace it
+        if fields == run.fields and run.begin <= begin <= run.end:
+            if end <= run.end:
+                return run.rows.slice(begin - run.begin, end - begin)
+            ahead = min(2 * (run.end - run.begin), self._most_rows)
+        stop = min(max(end, begin + ahead), int(self._starts[-1]))
+        try:
+            rows = self._take(np.arange(begin, stop), fields)
+        except FormatError:  # perhaps those after `end` are damaged
+            rows, stop = self._take(np.arange(begin, end), fields), end
+        self._run = _Run(begin, stop, fields, rows)
+        return rows.slice(0, end - begin)
+
+    def _take(self, ascending: NDArray[np.int64], fields: Sequence[str]) -> Any:
         owner = np.searchsorted(self._starts, ascending, side="right") - 1
         parts = []
         for number in np.unique(owner).tolist() or [0]:
             rows = ascending[owner == number] - self._starts[number]
             with _damage_of(self._manifests[number]):
                 parts.append(self._datasets[number].take(rows.tolist(), columns=list(fields)))
-        table = parts[0] if len(parts) == 1 else importlib.import_module("pyarrow").concat_tables(parts)
-        columns = {name: column_of_arrow(table.column(name), self.spec[name], name) for name in fields}
-        if (order[1:] > order[:-1]).all():
-            return columns
-        places = np.argsort(order, kind="stable")
-        return {name: take_column(column, places) for name, column in columns.items()}
+        return parts[0] if len(parts) == 1 else importlib.import_module("pyarrow").concat_tables(parts)
 
 
 def _root(manifest: StoredFile) -> str:

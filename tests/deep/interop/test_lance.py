@@ -22,6 +22,7 @@ from tests.backends.test_arrays import (  # noqa: F401
 )
 
 lance = pytest.importorskip("lance", reason="pylance is not installed")
+pyarrow = pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.filterwarnings(  # it warns of forks before each
     "ignore:lance is not fork-safe", "ignore::pytest.PytestUnraisableExceptionWarning"
 )
@@ -45,6 +46,47 @@ def test_types(path: Path) -> None:
         "float32[3]",
         "int16?",
     )
+
+
+def test_reads_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that continue the last ones are taken together with the next ones: the same values, in fewer calls."""
+    for name, first, n in (("a", 0, 700), ("b", 700, 301)):
+        rows = {"n": np.arange(first, first + n), "text": [f"row {i}" for i in range(first, first + n)]}
+        lance.write_dataset(pyarrow.table(rows), tmp_path / f"{name}.lance", max_rows_per_file=256)
+    source = dataformats.open([tmp_path / "a.lance", tmp_path / "b.lance"])
+    takes: list[int] = []
+    take = lance.LanceDataset.take
+
+    def counted(dataset: Any, rows: list[int], **options: Any) -> Any:
+        takes.append(len(rows))
+        return take(dataset, rows, **options)
+
+    monkeypatch.setattr(lance.LanceDataset, "take", counted)
+    for i in range(len(source)):
+        assert source[i] == {"n": i, "text": f"row {i}"}
+    assert len(takes) < 20
+    random, end = np.random.default_rng(0), 0
+    for _ in range(300):
+        begin = int(random.integers(0, 1001)) if random.random() < 0.3 else end % 1001
+        end = min(begin + int(random.integers(0, 90)), 1001)
+        fields = ["n"] if random.random() < 0.1 else ["n", "text"]
+        batch = source.select(*fields).read(range(begin, end))
+        expected = ({"n": i, "text": f"row {i}"} for i in range(begin, end))
+        assert list(batch) == [{name: row[name] for name in fields} for row in expected]
+
+
+def test_damage_behind_the_rows_of_a_read(tmp_path: Path) -> None:
+    lance.write_dataset(pyarrow.table({"n": np.arange(200)}), tmp_path / "a.lance", max_rows_per_file=100)
+    source = dataformats.open(tmp_path / "a.lance")
+    (damaged,) = (
+        tmp_path / "a.lance" / "data" / file.path
+        for fragment in lance.dataset(str(tmp_path / "a.lance")).get_fragments()[1:]
+        for file in fragment.data_files()
+    )
+    damaged.write_bytes(b"\xff" * damaged.stat().st_size)
+    assert [source[i]["n"] for i in range(100)] == list(range(100))
+    with pytest.raises(FormatError, match=r"a\.lance"):
+        source[100]
 
 
 def test_a_spawned_process_reads(path: Path) -> None:
