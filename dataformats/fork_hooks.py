@@ -1,4 +1,4 @@
-"""Keep forked children free of locks that no thread of theirs releases: of objects, and of imports under way."""
+"""Keep forked children free of locks that no thread of theirs releases: of objects, libraries, imports under way."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import _bootstrap
 from typing import Any, TypeVar
 
 from dataformats.errors import MissingExtraError
 
-__all__ = ["after_fork", "cached_property", "import_unforked"]
+__all__ = ["after_fork", "cached_property", "import_unforked", "no_fork"]
 
 T = TypeVar("T")
 
@@ -68,6 +69,28 @@ class cached_property(functools.cached_property[T]):  # noqa: N801, TID251  # th
         self.lock = threading.RLock()
 
 
+_ENTRY = threading.RLock()  # held during a fork
+_INSIDE: set[int] = set()  # threads in a block of `no_fork`
+
+
+@contextmanager
+def no_fork() -> Iterator[None]:
+    """Let forks wait until the end of this block, in which a library such as pyarrow may hold locks of its own.
+
+    A child would wait for them forever. A block must not wait for another thread that enters one.
+    """
+    me = threading.get_ident()
+    if me in _INSIDE:
+        yield
+        return
+    try:
+        with _ENTRY:
+            _INSIDE.add(me)
+        yield
+    finally:
+        _INSIDE.discard(me)
+
+
 def _imports_of_others() -> dict[str, Any]:
     """Return the modules that other threads import at this moment, with their locks."""
     locks = {name: reference() for name, reference in list(_MODULE_LOCKS.items())}
@@ -79,9 +102,12 @@ _ENDLESS: weakref.WeakSet[Any] = weakref.WeakSet()
 """Locks that were waited for in vain, as of a thread that runs a program by importing it."""
 
 
-def _wait_for_imports() -> None:
-    """Before a fork, let all imports of other threads end; a first read imports its codecs."""
+def _wait_for_others() -> None:
+    """Before a fork, let imports of other threads end, and their blocks of `no_fork`; a first read imports codecs."""
+    _ENTRY.acquire()
     end = time.monotonic() + _PATIENCE_S
+    while _INSIDE - {threading.get_ident()} and time.monotonic() < end:
+        time.sleep(_POLL_S)
     while not _ENDLESS.issuperset(others := _imports_of_others().values()):
         if time.monotonic() > end:  # perhaps an import waits for this thread
             _ENDLESS.update(others)
@@ -89,8 +115,10 @@ def _wait_for_imports() -> None:
         time.sleep(_POLL_S)
 
 
-def _forget_imports() -> None:
-    """In the child, forget the imports that ended with their threads, so that it can begin them again."""
+def _forget_others() -> None:
+    """In the child, forget the other threads, and the imports that ended with them, so that it can begin them again."""
+    _INSIDE.intersection_update({threading.get_ident()})
+    _ENTRY.release()
     for name in _imports_of_others():
         _MODULE_LOCKS.pop(name, None)
         if getattr(getattr(sys.modules.get(name), "__spec__", None), "_initializing", False):
@@ -103,5 +131,5 @@ def _run_actions() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_wait_for_imports, after_in_child=_forget_imports)
+    os.register_at_fork(before=_wait_for_others, after_in_parent=_ENTRY.release, after_in_child=_forget_others)
     os.register_at_fork(after_in_child=_run_actions)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from dataformats.batch import Blobs, Column, nbytes_of, take_rows
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.columns.field_decoder import FieldDecoder
+from dataformats.fork_hooks import no_fork
 from dataformats.interfaces.table import BlockTable
 from dataformats.reading.concat import interleave
 from dataformats.spec import Type
@@ -71,10 +72,12 @@ class DecodedBlocks:
 
     def get_many(self, blocks: Sequence[int], fields: tuple[str, ...]) -> list[_Columns]:
         """Return these columns of each block."""
-        return self._cache.get_many(
-            [(block, fields) for block in blocks],
-            lambda keys: [(one, nbytes_of(one)) for one in self._table.read_blocks([key[0] for key in keys], fields)],
-        )
+
+        def decode(keys: Sequence[tuple[int, tuple[str, ...]]]) -> list[tuple[_Columns, int]]:
+            with no_fork():
+                return [(one, nbytes_of(one)) for one in self._table.read_blocks([key[0] for key in keys], fields)]
+
+        return self._cache.get_many([(block, fields) for block in blocks], decode)
 
 
 def _empty(type_: Type, name: str) -> Column:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dataformats import fork_hooks
-from dataformats.fork_hooks import after_fork, cached_property
+from dataformats.fork_hooks import after_fork, cached_property, no_fork
 
 SLOW_MODULE = """
 import builtins, time
@@ -129,3 +129,23 @@ def test_a_child_computes_a_cached_property(monkeypatch: pytest.MonkeyPatch) -> 
     assert exit_code_of_child(lambda: Slow(waits=False).value) == 41
     ended.set()
     thread.join()
+
+
+def test_a_fork_waits_for_a_call_of_a_library() -> None:
+    lock, begun = threading.Lock(), threading.Event()
+
+    def call() -> None:
+        with no_fork(), lock:
+            begun.set()
+            time.sleep(0.2)
+
+    def call_again() -> int:
+        with no_fork(), no_fork():
+            return int(not lock.acquire(timeout=5))
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    begun.wait()
+    assert exit_code_of_child(call_again) == 0
+    thread.join()
+    assert call_again() == 0
