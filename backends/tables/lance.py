@@ -27,7 +27,7 @@ _MAGIC = b"LANC"  # the end of a manifest: lance's protos/table.proto
 _ERRORS = (OSError, ValueError, RuntimeError)
 _VERSIONS = "_versions"
 _MANIFEST = ".manifest"
-_RUN_BYTES = 16 * 2**20  # of the files
+_RUN_BYTES = 8 * 2**20  # of the files; more does not fit into caches of processors
 _DIGITS = 20  # names of the second scheme count down from 2^64 - 1
 
 
