@@ -75,9 +75,9 @@ _INSIDE: set[int] = set()  # threads in a block of `no_fork`
 
 @contextmanager
 def no_fork() -> Iterator[None]:
-    """Let forks wait until the end of this block, in which a library such as pyarrow may hold locks of its own.
+    """Let forks wait until the end of this block: a child would wait forever for locks that pyarrow holds.
 
-    A child would wait for them forever. A block must not wait for another thread that enters one.
+    A block must not wait for another thread that enters one.
     """
     me = threading.get_ident()
     if me in _INSIDE:

@@ -27,11 +27,11 @@ _MAGIC = b"LANC"  # the end of a manifest: lance's protos/table.proto
 _ERRORS = (OSError, ValueError, RuntimeError)
 _VERSIONS = "_versions"
 _MANIFEST = ".manifest"
-_RUN_BYTES = 8 * 2**20  # of the files; more does not fit into caches of processors
+_RUN_BYTES = 8 * 2**20  # in the files; more does not fit into the caches of processors
 _DIGITS = 20  # names of the second scheme count down from 2^64 - 1
 
 
-class _Run(NamedTuple):
+class _TakenRows(NamedTuple):
     """Consecutive rows that were taken together, the last ones."""
 
     begin: int
@@ -65,7 +65,7 @@ class LanceTable(RowTable):
         self.spec: Spec = spec_of_arrow(self._datasets[0].schema)
         self.documents: frozenset[str] = json_columns([self._datasets[0].schema])
         self._starts = offsets_of(np.array([dataset.count_rows() for dataset in self._datasets], np.int64))
-        self._run = _Run(0, 0, (), None)
+        self._run = _TakenRows(0, 0, (), None)
         self._most_rows = int(_RUN_BYTES * self._starts[-1] / max(1, self.decoded_bytes))
 
     def read(self, records: NDArray[np.int64], fields: Sequence[str]) -> Mapping[str, Column]:
@@ -93,7 +93,7 @@ class LanceTable(RowTable):
             rows = self._take(np.arange(begin, stop), fields)
         except FormatError:  # perhaps those after `end` are damaged
             rows, stop = self._take(np.arange(begin, end), fields), end
-        self._run = _Run(begin, stop, fields, rows)
+        self._run = _TakenRows(begin, stop, fields, rows)
         return rows.slice(0, end - begin)
 
     def _take(self, ascending: NDArray[np.int64], fields: Sequence[str]) -> Any:
