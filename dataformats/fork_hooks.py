@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 import time
+import traceback
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -77,18 +78,14 @@ _INSIDE: set[int] = set()  # threads in a block of `no_fork`
 def no_fork() -> Iterator[None]:
     """Let forks wait until the end of this block: a child would wait forever for locks that pyarrow holds.
 
-    A block must not wait for another thread that enters one.
+    A block contains no other one, and waits for no thread that enters one.
     """
-    me = threading.get_ident()
-    if me in _INSIDE:
-        yield
-        return
     try:
         with _ENTRY:
-            _INSIDE.add(me)
+            _INSIDE.add(threading.get_ident())
         yield
     finally:
-        _INSIDE.discard(me)
+        _INSIDE.discard(threading.get_ident())
 
 
 def _imports_of_others() -> dict[str, Any]:
@@ -127,7 +124,10 @@ def _forget_others() -> None:
 
 def _run_actions() -> None:
     for thing, method in list(_ACTIONS.items()):
-        getattr(thing, method)()
+        try:
+            getattr(thing, method)()
+        except Exception:  # the others have to run: without them the child would hang
+            traceback.print_exc()
 
 
 if hasattr(os, "register_at_fork"):

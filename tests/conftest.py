@@ -33,7 +33,7 @@ _ME, _PR_SET_PDEATHSIG = (os.getpid(), threading.get_ident()), 1
 def _die_with_parent() -> None:
     """End a forked child with its parent: if it hangs, it holds pipes, whose readers never hear that the parent died.
 
-    Only forks of the main thread: those of another one would die with their thread.
+    The signal comes when the thread that forked ends, so only children of the main thread ask for it.
     """
     if (os.getppid(), threading.get_ident()) == _ME:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -27,12 +27,12 @@ _MAGIC = b"LANC"  # the end of a manifest: lance's protos/table.proto
 _ERRORS = (OSError, ValueError, RuntimeError)
 _VERSIONS = "_versions"
 _MANIFEST = ".manifest"
-_RUN_BYTES = 8 * 2**20  # in the files; more does not fit into the caches of processors
+_AHEAD_BYTES = 8 * 2**20  # in the files; more does not fit into the caches of processors
 _DIGITS = 20  # names of the second scheme count down from 2^64 - 1
 
 
 class _TakenRows(NamedTuple):
-    """Consecutive rows that were taken together, the last ones."""
+    """Consecutive rows that one call took."""
 
     begin: int
     end: int
@@ -65,8 +65,8 @@ class LanceTable(RowTable):
         self.spec: Spec = spec_of_arrow(self._datasets[0].schema)
         self.documents: frozenset[str] = json_columns([self._datasets[0].schema])
         self._starts = offsets_of(np.array([dataset.count_rows() for dataset in self._datasets], np.int64))
-        self._run = _TakenRows(0, 0, (), None)
-        self._most_rows = int(_RUN_BYTES * self._starts[-1] / max(1, self.decoded_bytes))
+        self._last = _TakenRows(0, 0, (), None)
+        self._most_ahead = int(_AHEAD_BYTES * self._starts[-1] / max(1, self.decoded_bytes))
 
     def read(self, records: NDArray[np.int64], fields: Sequence[str]) -> Mapping[str, Column]:
         _library()  # refuses forked processes
@@ -83,17 +83,17 @@ class LanceTable(RowTable):
 
     def _in_order(self, begin: int, end: int, fields: Sequence[str]) -> Any:
         """Return consecutive rows. If they continue the last ones, twice as many are taken as before."""
-        run, ahead = self._run, 0  # another thread may replace it
-        if fields == run.fields and run.begin <= begin <= run.end:
-            if end <= run.end:
-                return run.rows.slice(begin - run.begin, end - begin)
-            ahead = min(2 * (run.end - run.begin), self._most_rows)
+        last, ahead = self._last, 0  # another thread may replace it
+        if fields == last.fields and last.begin <= begin <= last.end:
+            if end <= last.end:
+                return last.rows.slice(begin - last.begin, end - begin)
+            ahead = min(2 * (last.end - last.begin), self._most_ahead)
         stop = min(max(end, begin + ahead), int(self._starts[-1]))
         try:
             rows = self._take(np.arange(begin, stop), fields)
         except FormatError:  # perhaps those after `end` are damaged
             rows, stop = self._take(np.arange(begin, end), fields), end
-        self._run = _TakenRows(begin, stop, fields, rows)
+        self._last = _TakenRows(begin, stop, fields, rows)
         return rows.slice(0, end - begin)
 
     def _take(self, ascending: NDArray[np.int64], fields: Sequence[str]) -> Any:

@@ -149,7 +149,7 @@ def _check_cuts(data: DatasetFixture, step: int | None = None) -> None:
             if not 0 <= n < len(whole):
                 continue
             file.write_bytes(whole[:n])
-            with _quiet(data, traced=n % 8 == 0):
+            with _quiet(data, traced=step is None or n % 8 == 0):
                 found, complete = _read(data, path)
             at = f"{file.name} cut at byte {n} of {len(whole)}: {found}"
             if ends is not None:

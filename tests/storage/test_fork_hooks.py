@@ -63,6 +63,22 @@ def test_hooks_run_in_the_child() -> None:
     assert thing.n_calls == 0
 
 
+def test_a_failing_hook_stops_no_other() -> None:
+    class Hooked:
+        is_called = False
+
+        def fail(self) -> None:
+            raise ValueError("on purpose")
+
+        def call(self) -> None:
+            self.is_called = True
+
+    things = [Hooked(), Hooked(), Hooked()]
+    for thing, method in zip(things, ("fail", "call", "fail"), strict=True):
+        after_fork(thing, method)
+    assert exit_code_of_child(lambda: 40 + things[1].is_called) == 41
+
+
 @pytest.fixture
 def import_slowly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[float], threading.Thread]]:
     """A function that begins the import of `slow_module` in a thread; the import takes some seconds."""
@@ -140,7 +156,7 @@ def test_a_fork_waits_for_a_call_of_a_library() -> None:
             time.sleep(0.2)
 
     def call_again() -> int:
-        with no_fork(), no_fork():
+        with no_fork():
             return int(not lock.acquire(timeout=5))
 
     thread = threading.Thread(target=call)

@@ -21,7 +21,7 @@ from tests.deep.durability.power_loss.client import CRASHES, Case, CrashServer, 
 from tests.deep.durability.power_loss.jobs import GROUPS, JOBS
 from tests.deep.durability.power_loss.promises import KINDS
 
-_PATH = re.compile(r"(?:/[\w.-]+)*/work/disk/(?:data|sources)/")
+_PATH = re.compile(r"(?:/[\w.-]+)*/disk/(?:data|sources)/")
 _SUFFIX = re.compile(r"\.(?:tfrecord(?:\.gz|\.zlib)?|ffr|ofrecord|syr|bag)\b")
 _SHARD = re.compile(r"/(?:PART_|part-|data-)?\d+(?:-of-\d+)?\b")
 _FIELD = re.compile(r"/(?:id|data|grid|refs)(?:\.idx)?'")
