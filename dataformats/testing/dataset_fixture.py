@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,11 @@ __all__ = ["DatasetFixture", "fail_after"]
 
 @dataclass(frozen=True)
 class DatasetFixture:
-    """A folder, and the case whose datasets are made in it."""
+    """A folder, the case whose datasets are made in it, and the suite's choice of places to damage."""
 
     case: FormatCase
     folder: Path
+    choose_damage: Callable[[Sequence[Any]], Sequence[Any]]
 
     @property
     def spec(self) -> dict[str, str] | None:

@@ -83,9 +83,9 @@ class IndexDurability:
         len(data.open(path, index="beside"))
         sidecar = path.with_name(path.name + ".dataformats.idx")
         whole = sidecar.read_bytes()
-        wrong = [whole[:n] for n in range(0, len(whole), 7)] + [whole + b"x"]
+        wrong = [whole[:n] for n in range(0, len(whole), 7)]
         wrong += [_flipped(whole, bit) for bit in range(0, 8 * len(whole), 11)]
-        for damaged in wrong:
+        for damaged in [*data.choose_damage(wrong), whole + b"x"]:
             sidecar.write_bytes(damaged)
             data.check(data.open(path, index="beside").read(range(6)), range(6))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -45,7 +45,11 @@ class BackendSuite:
         folder = tmp_path / "work"
         folder.mkdir()
         with _time_limit(self.timeout_s):
-            yield DatasetFixture(case, folder)
+            yield DatasetFixture(case, folder, self.choose_damage)
+
+    def choose_damage(self, places: Sequence[Any]) -> Sequence[Any]:
+        """Return the places to damage, of all that a thorough test knows; a subclass may choose some by a seed."""
+        return places
 
 
 class BackendConformance(
