@@ -17,12 +17,13 @@ from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import HealthCheck, settings
 
 import dataformats.compat
+from tests.campaign import ALL, SEED, share
 
-# A busy machine takes any time for anything, and each run makes the same examples. `--hypothesis-profile exploring`
-# makes others.
-settings.register_profile("exploring", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("patient", settings.get_profile("exploring"), derandomize=True)
-settings.load_profile("patient")
+# A busy machine takes any time for anything.
+settings.register_profile(
+    "campaign", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=share(100), database=None
+)
+settings.load_profile("campaign")
 
 # A job in the background ignores Ctrl-C, and every program that a test starts would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -41,6 +42,18 @@ def _die_with_parent() -> None:
 
 if sys.platform == "linux":
     os.register_at_fork(after_in_child=_die_with_parent)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the same commit make the same examples."""
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = SEED
+
+
+def pytest_report_header() -> str:
+    """Say how to repeat the run."""
+    return f"campaigns: {'all' if ALL else 'a third'}, DATAFORMATS_SEED={SEED}"
 
 
 def pytest_collection_finish() -> None:

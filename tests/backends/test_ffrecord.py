@@ -28,6 +28,7 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import VALUE
 from dataformats.storage.files import LocalFile, LocalFolder
 from dataformats.storage.reference_read import read_blobs
+from tests.campaign import share
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ffrecord"
 ENTRIES: list[dict[str, Any]] = json.loads((GOLDEN / "expected.json").read_text("utf-8"))["entries"]
@@ -249,7 +250,7 @@ def test_sniff_says_no_to_tfrecords() -> None:
 # ---- writing
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=share(30), deadline=None)
 @given(st.lists(st.binary(max_size=40), max_size=12), st.booleans())
 def test_round_trip(tmp_path_factory: pytest.TempPathFactory, blobs: list[bytes], counted: bool) -> None:
     path = tmp_path_factory.mktemp("ffr") / "a.ffr"

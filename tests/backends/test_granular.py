@@ -33,6 +33,7 @@ from dataformats.reading.file_source import FileSource
 from dataformats.storage import atomic
 from dataformats.storage.files import LocalFile
 from dataformats.storage.shared_memory_file import CachedFile
+from tests.campaign import share
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "granular"
 REAL = GOLDEN.parent / "real"
@@ -679,7 +680,7 @@ def test_refs_match_msgpack(rows: list[Any]) -> None:
     assert refs.counts(1).tolist() == [row[1][1] if row[1] else 0 for row in rows]
 
 
-@settings(max_examples=300)
+@settings(max_examples=share(300))
 @given(st.lists(st.binary(max_size=14), max_size=10))
 def test_refs_of_anything(rows: list[bytes]) -> None:
     ends = np.cumsum([0, *map(len, rows)])
@@ -1298,7 +1299,7 @@ def test_bags_have_names_and_no_shards(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=share(30), deadline=None)
 @given(st.lists(st.binary(max_size=30), max_size=12))
 def test_round_trip_of_bags(tmp_path_factory: pytest.TempPathFactory, records: list[bytes]) -> None:
     path = tmp_path_factory.mktemp("bag") / "x.bag"

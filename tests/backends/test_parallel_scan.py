@@ -20,6 +20,7 @@ from dataformats.backends.tfrecord.layout import FRAMING as TFRECORD
 from dataformats.backends.tfrecord.layout import frame, frames
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.files import LocalFile
+from tests.campaign import share
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FORMATS = {"tfrecord": TFRECORD, "ofrecord": OFRECORD}
@@ -29,7 +30,9 @@ FILES = [
     for path in sorted((GOLDEN / name).rglob("*"))
     if path.is_file() and path.suffix not in (".json", ".npz", ".index")
 ]
-QUICK = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+QUICK = settings(
+    max_examples=share(60), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 
 class Held(StoredFile):

@@ -34,6 +34,7 @@ from dataformats.interfaces import ReaderOptions
 from dataformats.spec import Spec, Type
 from dataformats.storage.files import LocalFile
 from dataformats.storage.reference_read import read_blobs
+from tests.campaign import share
 
 CHECKOUT = Path(__file__).parents[2]
 GOLDEN = CHECKOUT / "tests" / "golden" / "syrah"
@@ -361,7 +362,7 @@ def test_places_outside_the_data_are_problems_of_their_record(tmp_path: Path, of
     assert (batch.indices.tolist(), list(batch.failed)) == ([2, 0], [1])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=share(300), deadline=None)
 @given(st.integers(0, len(GOOD_DOCUMENT) - 1), st.binary(min_size=1, max_size=12), st.integers(0, 12))
 def test_edited_metadata(at: int, fill: bytes, skip: int) -> None:
     edited = GOOD_DOCUMENT[:at] + fill + GOOD_DOCUMENT[at + skip :]
@@ -537,7 +538,7 @@ def make(kind: str) -> Any:
     return np.ones(shape, Type.parse(kind).codec) if shape or kind == "float128" else kind == "bool" or 1
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=share(30), deadline=None)
 @given(st.lists(st.tuples(st.binary(max_size=9), st.text(max_size=5), st.lists(st.integers(-9, 9), max_size=3))))
 def test_round_trip(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[bytes, str, list[int]]]) -> None:
     path = tmp_path_factory.mktemp("syr") / "a.syr"

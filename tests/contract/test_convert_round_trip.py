@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 import dataformats
 from dataformats.errors import SpecError
+from tests.campaign import share
 
 SIGNED = ("int8", "int16", "int32", "int64")
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
@@ -229,7 +230,7 @@ def around(path: Path) -> Iterator[Path]:
     return path.parent.glob(f"{path.name}*")
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=share(20), deadline=None)
 @given(data_set=data_sets())
 def test_every_format_and_round_the_circle(data_set: tuple[dict[str, str], list[Record]]) -> None:
     spec, records = data_set

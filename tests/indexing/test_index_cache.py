@@ -26,6 +26,7 @@ from dataformats.indexing.block_file import (
 )
 from dataformats.indexing.index_cache import Index, IndexCache
 from dataformats.storage.files import LocalFile
+from tests.campaign import share
 
 COLUMNS = {"length": np.arange(40, dtype="<i8") ** 3, "crc": np.arange(40, dtype="<u4"), "same": np.full(40, 7)}
 METADATA = {"rest": None, "n": 3}
@@ -59,7 +60,7 @@ def raw(path: object) -> Path:
 # ---- rows
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share(60), deadline=None)
 @given(
     st.integers(0, 3 * ROWS + 1),
     st.sampled_from([0, 1, 2**8 - 1, 2**8, 2**16, 2**32, 2**40]),

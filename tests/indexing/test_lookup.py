@@ -25,6 +25,7 @@ from dataformats.interfaces import Extents
 from dataformats.kernels import reads_batches
 from dataformats.reading.file_source import FileSource
 from dataformats.spec import VALUE
+from tests.campaign import share
 
 
 def file_index(file: int, n: int, *, stored: bool = True) -> FileIndex:
@@ -71,7 +72,7 @@ def find(counts: list[int], indices: NDArray[np.int64], part: Part | None = None
     return RecordLookup(starts_of(counts), tables, None, local=True).find(indices, read)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share(40), deadline=None)
 @given(st.lists(st.integers(0, 200), min_size=1, max_size=5), st.integers(0, 2**32))
 def test_arrays_of_several_files(counts: list[int], seed: int) -> None:
     rng, n = np.random.default_rng(seed), sum(counts)
@@ -95,7 +96,7 @@ def test_unreadable_index_fails_only_its_own_records() -> None:
     assert np.array_equal(found.offset[others], right.offset[others])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share(40), deadline=None)
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=300), st.integers(0, 2**32))
 def test_records_by_file(counts: list[int], seed: int) -> None:
     starts, n = starts_of(counts), sum(counts)
@@ -124,7 +125,7 @@ def write(folder: Path, name: str, lengths: list[NDArray[np.int64]]) -> list[Pat
 
 @pytest.mark.parametrize("place", ["memory", "files"])
 @pytest.mark.parametrize("name", ["tfrecord", "ofrecord", "ffrecord"])
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=share(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     counts=st.lists(st.sampled_from([0, 1, 63, 64, 65, 200]), min_size=1, max_size=3),
     longest=st.sampled_from([0, 1, 300, 70_000]),

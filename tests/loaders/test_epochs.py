@@ -16,6 +16,7 @@ from dataformats.loaders.plan import Plan
 from dataformats.loaders.shuffle import Shuffle
 from dataformats.loaders.skips import Skips
 from dataformats.loaders.steps import Steps
+from tests.campaign import share
 
 GROWTHS = st.lists(
     st.tuples(st.integers(0, 40), st.integers(1, 12), st.sampled_from(["now", "next_epoch"])), max_size=4
@@ -45,7 +46,7 @@ def grown(n: int, growths: list[tuple[int, int, Grown]]) -> tuple[Epochs, list[t
     return epochs, walked
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share(60), deadline=None)
 @given(n=st.integers(1, 20), growths=GROWTHS)
 def test_epochs_agree_with_a_walk(n: int, growths: list[tuple[int, int, Grown]]) -> None:
     epochs, walked = grown(n, growths)
@@ -62,7 +63,7 @@ def test_epochs_agree_with_a_walk(n: int, growths: list[tuple[int, int, Grown]])
     assert Epochs.from_json(map(list, epochs.lengths)) == epochs == pickle.loads(pickle.dumps(epochs))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share(60), deadline=None)
 @given(n=st.integers(1, 20), growths=GROWTHS, shuffle=st.sampled_from(SHUFFLES), with_blocks=st.booleans())
 def test_each_epoch_has_each_record_once(
     n: int, growths: list[tuple[int, int, Grown]], shuffle: Shuffle, with_blocks: bool
@@ -111,7 +112,7 @@ def test_old_and_new_records_take_turns_evenly() -> None:
     assert 2 < np.abs(np.cumsum(part > 0) - np.arange(1, 1201) / 3).max() < 60
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share(40), deadline=None)
 @given(
     n=st.integers(1, 20),
     growths=GROWTHS,

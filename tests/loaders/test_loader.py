@@ -26,6 +26,7 @@ from dataformats import Loader
 from dataformats.errors import FormatError, SpecError, StateMismatchError, WorkerError
 from dataformats.loaders.prefetch_threads import ThreadPrefetcher
 from dataformats.loaders.prefetcher import BuildBatch, FixedTask
+from tests.campaign import share
 
 SPEC = {"index": "int64", "image": "uint8[4,3]", "name": "utf8"}
 
@@ -118,7 +119,7 @@ def test_ranks_share_each_step_in_runs(source: Any, world_size: int) -> None:
 
 
 @given(data=st.data(), groups=st.integers(1, 5), seed=st.integers(0, 99), mixed=st.booleans())
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=share(60))
 def test_a_window_order_is_the_same_on_any_ranks(data: st.DataObject, groups: int, seed: int, mixed: bool) -> None:
     """Ranks, batch sizes and skips change at random steps; each record comes once, in the order of one rank."""
     source: Any = range(103)

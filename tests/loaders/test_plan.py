@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dataformats.loaders.plan import PLAN_VERSION, Place, Plan, Shuffle
 from dataformats.loaders.shuffle import Epoch, group_rows
+from tests.campaign import share
 
 GLOBAL, NONE = Shuffle.of(True), Shuffle.of(False)
 LENGTHS = [1, 2, 3, 10, 100, 1000, *(2**k + d for k in (2, 6, 7, 10) for d in (-1, 0, 1))]
@@ -127,7 +128,7 @@ def all_of(plan: Plan) -> Place:
 
 @pytest.mark.parametrize("plan", PLANS, ids=range(len(PLANS)))
 @given(positions=st.lists(st.integers(0, 2999), max_size=60))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=share(60))
 def test_any_positions_agree_with_all_positions(plan: Plan, positions: list[int]) -> None:
     rows = np.array(positions, np.int64)
     everything = all_of(plan)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dataformats.loaders.epochs import Epochs
 from dataformats.loaders.skips import MAX_POSITION, Skips
 from dataformats.loaders.steps import Steps
+from tests.campaign import share
 
 
 def walked(
@@ -27,7 +28,7 @@ def walked(
     return found
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=share(100), deadline=None)
 @given(
     n=st.integers(1, 30),
     size=st.integers(1, 40),

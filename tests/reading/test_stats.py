@@ -18,6 +18,7 @@ import dataformats
 from dataformats.batch import Nullable, RecordBatch
 from dataformats.reading.running_statistics import MAX_DISTINCT
 from dataformats.reading.stats import FieldStats, RunningStats, scan_stats
+from tests.campaign import share
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -41,7 +42,7 @@ def stats_of(*columns: Any) -> FieldStats:
     return running.snapshot()["x"]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=share(80), deadline=None)
 @given(COLUMNS, st.integers(0, 40))
 def test_histogram_is_numpys(column: np.ndarray[Any, Any], cut: int) -> None:
     stats = stats_of(*[part for part in (column[:cut], column[cut:]) if len(part)])
@@ -62,7 +63,7 @@ def test_histogram_is_numpys(column: np.ndarray[Any, Any], cut: int) -> None:
     assert (stats.minimum, stats.maximum) == (float(finite.min()), float(finite.max()))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=share(80), deadline=None)
 @given(COLUMNS, st.integers(0, 40))
 @example(np.arange(2**62, 2**62 + 9), 4)  # an integer more or less is lost in a float64
 @example(np.array([-(2**63), 2**63 - 1]), 1)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import dataformats
 from dataformats.errors import CodecError, DataFormatsError, SpecError
 from dataformats.testing.records import is_same_value
+from tests.campaign import share
 
 NUMBERS = [
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -66,7 +67,7 @@ def expected(kind: str, value: Any) -> Any:
 
 
 @pytest.mark.parametrize("format", ["tfrecord", "ffrecord"])  # each stores records as Examples
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share(60), deadline=None)
 @given(data=st.data())
 def test_equal_or_refused(format: str, data: Any) -> None:
     spec = data.draw(st.dictionaries(NAMES, kinds(), min_size=1, max_size=3))

@@ -10,6 +10,7 @@ from dataformats.indexing.block_file import (
 )
 from dataformats.indexing.index_cache import IndexCache
 from dataformats.storage.files import LocalFile
+from tests.campaign import chosen
 from tests.indexing.test_index_cache import COLUMNS, METADATA, raw
 
 file = fast.file  # fixtures
@@ -21,10 +22,10 @@ def test_damaged_headers_are_ignored_and_damaged_blocks_are_broken(file: LocalFi
     path = raw(shelf.path(file))
     whole = path.read_bytes()
     header = 16 + int.from_bytes(whole[8:12], "little")
-    for n in range(len(whole)):
+    for n in chosen(range(len(whole))):
         path.write_bytes(whole[:n])
         assert shelf.load(file, "kind") is None
-    for bit in range(8 * len(whole)):
+    for bit in chosen(range(8 * len(whole))):
         damaged = bytearray(whole)
         damaged[bit // 8] ^= 1 << bit % 8
         path.write_bytes(damaged)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from dataformats.testing import BackendDurability, FormatCase
+from tests.campaign import chosen
 from tests.cases import FORMATS
 
 
 class TestBackends(BackendDurability):
+    choose_damage = staticmethod(chosen)
+
     @pytest.fixture(params=FORMATS, ids=str)
     def case(self, request: pytest.FixtureRequest) -> FormatCase:
         found: FormatCase = request.param

@@ -7,6 +7,7 @@ from itertools import accumulate
 import pytest
 
 from dataformats.testing import BackendDurability, FormatCase
+from tests.campaign import chosen
 from tests.examples import needs_examples, register_examples
 
 pytestmark = needs_examples
@@ -14,6 +15,8 @@ registered = register_examples("length_prefixed")
 
 
 class TestLengthPrefixed(BackendDurability):
+    choose_damage = staticmethod(chosen)
+
     @pytest.fixture
     def case(self) -> FormatCase:
         return FormatCase(

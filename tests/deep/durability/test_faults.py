@@ -1,7 +1,7 @@
 """Every file operation of every writer may fail, be cut short, or be the last one of the process.
 
-`python -m tests.deep.durability.faults` tries all cases (some 100,000, in hours); here are a few of them, by a seed
-that DATAFORMATS_FAULT_SEED changes. A failure names its case, which `--only SCENARIO --fault FAULT` repeats.
+`python -m tests.deep.durability.faults` tries all cases (some 100,000, in hours); here are a few of them, by the seed
+of `tests.campaign`. A failure names its case, which `--only SCENARIO --fault FAULT` repeats.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.campaign import SEED, share
 from tests.deep.durability.faults.client import FaultServer, sample
 from tests.deep.durability.faults.scenarios import SCENARIOS
 from tests.deep.durability.faults.shim import build, parse_log, why_not
 from tests.deep.durability.faults.strace import counts_of_shim, counts_of_strace, unknown_calls
 
-N_CASES = 200
+N_CASES = share(200)
 N_PARTS = 4
 TRACED = ("resumed", "replace", "replace-shards-by-shards", "grow", "convert-shards")
 PATHS = os.pathsep.join(filter(None, sys.path))
@@ -52,8 +53,7 @@ def server() -> Iterator[FaultServer]:
 
 @pytest.mark.parametrize("part", range(N_PARTS))
 def test_promises_hold_after_a_fault(server: FaultServer, part: int) -> None:
-    seed = int(os.environ.get("DATAFORMATS_FAULT_SEED", 0))
-    cases = sample(server, [*SCENARIOS][part::N_PARTS], N_CASES // N_PARTS, seed)
+    cases = sample(server, [*SCENARIOS][part::N_PARTS], N_CASES // N_PARTS, SEED)
     broken = [(f"{name} {fault}", server.violations(name, fault)) for name, fault in cases]
     assert [f"{case}: {'; '.join(found)}" for case, found in broken if found] == []
 

@@ -1,7 +1,7 @@
 """The power may fail after every file operation of every writer, and every process may be killed there.
 
-`python -m tests.deep.durability.power_loss --power 5000` tries more cases than these, which are chosen by a seed that
-DATAFORMATS_FAULT_SEED changes. A failure names its case, which `--case CASE` repeats, and tells.
+`python -m tests.deep.durability.power_loss --power 5000` tries more cases than these, which the seed of
+`tests.campaign` chooses. A failure names its case, which `--case CASE` repeats, and tells.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.campaign import SEED, share
 from tests.deep.durability.faults.shim import Action, build, why_not
 from tests.deep.durability.power_loss.client import CrashServer, sample
 from tests.deep.durability.power_loss.disk import Disk, FileSystem
@@ -23,8 +24,7 @@ from tests.deep.durability.power_loss.jobs import GROUPS, JOBS, Place
 from tests.deep.durability.power_loss.recording import events_of
 from tests.deep.durability.power_loss.tree import read_tree, same_tree
 
-N_POWER_LOSSES, N_KILLS = 11, 2  # cases of each group
-SEED = int(os.environ.get("DATAFORMATS_FAULT_SEED", 0))
+N_POWER_LOSSES, N_KILLS = share(11), share(2)  # cases of each group
 PATHS = os.pathsep.join(filter(None, sys.path))
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=f"records no operations: {why_not()}")

@@ -1,4 +1,4 @@
-"""A few cases of `python -m tests.deep.remote.kills`, by a seed that DATAFORMATS_FAULT_SEED changes."""
+"""A few cases of `python -m tests.deep.remote.kills`, by the seed of `tests.campaign`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.campaign import SEED, chosen
 from tests.deep.remote import s3_server
 
 pytest.importorskip("s3fs", reason="the extra s3 is not installed")
@@ -19,17 +20,18 @@ pytestmark = [
 
 # One case of each name. Files and shards, formats, and resumes take turns: the campaign has all their combinations.
 CASES = {
-    ("--kills", "6"): "create/syrah/file,create-resume/granular,create-after-other/tfrecord/shards,"
+    "kills": "create/syrah/file,create-resume/granular,create-after-other/tfrecord/shards,"
     "replace/tfrecord/shards,append/ofrecord,append-resume/tfrecord",
-    ("--kills", "4"): "convert-pool/ffrecord,convert-parts/ffrecord,merge/tfrecord/shards,repair/tfrecord/file",
-    ("--failures", "3"): "close-twice/granular,append/tfrecord,replace/tfrecord/file",
+    "kills of conversions": "convert-pool/ffrecord,convert-parts/ffrecord,merge/tfrecord/shards,repair/tfrecord/file",
+    "failures": "close-twice/granular,append/tfrecord,replace/tfrecord/file",
 }
 
 
-@pytest.mark.parametrize("cases", CASES, ids=" ".join)
-def test_promises_hold(cases: tuple[str, str]) -> None:
+@pytest.mark.parametrize("crash", CASES)
+def test_promises_hold(crash: str) -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    seed = os.environ.get("DATAFORMATS_FAULT_SEED", "0")
-    command = [sys.executable, "-m", "tests.deep.remote.kills", *cases, "--only", CASES[cases], "--seed", seed]
+    cases = chosen(CASES[crash].split(","))
+    words = [f"--{crash.split()[0]}", str(len(cases)), "--only", ",".join(cases), "--seed", str(SEED)]
+    command = [sys.executable, "-m", "tests.deep.remote.kills", *words]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

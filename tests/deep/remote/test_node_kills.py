@@ -15,11 +15,12 @@ import pytest
 from dataformats.storage.remote import node_folder
 from dataformats.storage.remote.block_cache import BlockCache
 from dataformats.storage.remote.disk_blocks import DiskBlocks
+from tests.campaign import SEED, share
 from tests.storage.remote.slow_files import SlowFiles
 from tests.storage.remote.test_block_cache import read
 
 BLOCK, SIZE, LIMIT = 32 * 2**10, 12 * 2**20 + 777, 5 * 2**20
-PROCESSES, KILLS, PATIENCE_S = 4, 40, 15.0
+PROCESSES, KILLS, PATIENCE_S = 4, share(40), 15.0
 
 
 def _use(file: Any, data: bytes, name: str | None, seed: int) -> None:
@@ -47,8 +48,8 @@ def test_kills(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     file = SlowFiles(tmp_path / "log", 0.005).file(tmp_path / "data")
     if place == "disk":
         file.disk = DiskBlocks(memory / "disk", LIMIT)
-    rng, context, children = random.Random(2), multiprocessing.get_context("fork"), []
-    for seed in range(KILLS + PROCESSES):
+    rng, context, children = random.Random(SEED), multiprocessing.get_context("fork"), []
+    for seed in range(SEED, SEED + KILLS + PROCESSES):
         name = "one" if place == "memory" else None
         child = context.Process(target=_use, args=(file, data, name, seed), daemon=True)
         child.start()

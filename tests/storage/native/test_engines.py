@@ -24,6 +24,7 @@ from dataformats.kernels import implementation
 from dataformats.kernels.engines import engine_open, engine_read
 from dataformats.storage.native import engines
 from dataformats.storage.native.engines import NAMES, describe, engine
+from tests.campaign import share
 
 SIZE = 3_000_017  # no multiple of a block
 needs_c = pytest.mark.skipif(implementation() != "native", reason="engines are in C, and the kernels run in Python")
@@ -91,7 +92,7 @@ def test_random_stretches(name: str, fd: int, content: NDArray[np.uint8], n: int
     st.booleans(),
     st.integers(SIZE - 9000, SIZE),
 )
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=share(40), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_any_stretches(
     name: str, fd: int, content: NDArray[np.uint8], rows: list[tuple[int, int]], cold: bool, base: int
 ) -> None:

@@ -33,6 +33,7 @@ from dataformats.storage.files import LocalFile
 from dataformats.storage.native import fast_read
 from dataformats.storage.native.file_set import FileSet
 from dataformats.storage.shared_memory_file import CachedFile, MappedFile
+from tests.campaign import share
 
 pytestmark = pytest.mark.skipif(not reads_batches(), reason="without compiled kernels there is only the reference path")
 
@@ -90,7 +91,7 @@ def cut(blob: bytes, window: ValueSlice) -> bytes | None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=share(40), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_blobs_are_slices(way: str, data: Any, tmp_path: Path) -> None:
     sizes = data.draw(st.lists(st.sampled_from(SIZES), min_size=1, max_size=4))
@@ -223,7 +224,7 @@ def compressed(folder: Path, contents: list[bytes]) -> FileSet:
     return FileSet(files)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=share(40), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_compressed_blobs_are_slices(data: Any, tmp_path: Path) -> None:
     sizes = data.draw(st.lists(st.sampled_from(SIZES[2:]), min_size=1, max_size=3))

@@ -25,6 +25,7 @@ from dataformats.storage import reference_read
 from dataformats.storage.files import LocalFile
 from dataformats.storage.native import fast_read
 from dataformats.storage.native.file_set import FileSet
+from tests.campaign import share
 
 pytestmark = [
     pytest.mark.skipif(not reads_batches(), reason="maps are copied by the compiled kernels"),
@@ -79,7 +80,7 @@ def expected(rows: list[tuple[int, int, int]], content: bytes = NOISE) -> list[b
     return [content[at : at + n] for _, at, n in rows]
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=share(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_extents(data: Any, mapped: FileSet) -> None:
     """Short and long ones, neighbors and overlapping ones, with framing, up to the last byte of the file."""
