@@ -40,8 +40,8 @@ default_role = "code"  # docstrings write `name` in the way of Markdown
 nitpicky = True
 # Types of other projects and type variables lead nowhere: the build asks no network for inventories.
 nitpick_ignore_regex = [
-    ("py:.*", r"(?!dataformats\.).*"),
-    ("py:class", r"dataformats\.(registry|indexing\.indexed_reader|indexing\.lookup|reading\.conditions|codecs\.video_packets|compat\.tfrecord\.iterator_utils|loaders\.skips)\.\w+"),
+    ("py:.*", r"(?!dataformats(_compat)?\.).*"),
+    ("py:class", r"dataformats\.(registry|indexing\.indexed_reader|indexing\.lookup|reading\.conditions|codecs\.video_packets|loaders\.skips)\.\w+"),
 ]
 suppress_warnings = ["ref.python"]  # the names of originals occur in several drop-in modules
 

@@ -30,7 +30,7 @@ def beside(title: str, name: str, path: Path, loop: Loop) -> Work:
 
     return Work(
         title,
-        {OURS: lambda: side(importlib.import_module(f"dataformats.compat.{name}")), name: lambda: side(peer(name))},
+        {OURS: lambda: side(importlib.import_module(f"dataformats_compat.{name}")), name: lambda: side(peer(name))},
     )
 
 
@@ -140,7 +140,7 @@ def of_tensorflow(name: str, what: str, loop: Loop, at_least: float) -> Case:
 
     def build(data: Data) -> Work:
         path, n, _ = made(data, PICTURES, "tfrecord")
-        return beside(f"compat.tensorflow: {n:,} Examples {PICTURES.what}, {what}", "tensorflow", path, loop)
+        return beside(f"drop-in tensorflow: {n:,} Examples {PICTURES.what}, {what}", "tensorflow", path, loop)
 
     return Case(f"drop-in-tensorflow-{name}", build, (Target("tensorflow", at_least),))
 
@@ -148,7 +148,7 @@ def of_tensorflow(name: str, what: str, loop: Loop, at_least: float) -> Case:
 def of_photos(data: Data) -> Work:
     """Return the work of a pipeline of photos."""
     path, n = PHOTOS.stored(data)
-    return beside(f"compat.tensorflow: {n:,} {PHOTOS.what}, cropped, resized", "tensorflow", path, load_photos)
+    return beside(f"drop-in tensorflow: {n:,} {PHOTOS.what}, cropped, resized", "tensorflow", path, load_photos)
 
 
 CASES = (
@@ -158,13 +158,13 @@ CASES = (
     Case("drop-in-tensorflow-photos", of_photos, (Target("tensorflow", 1),)),
     Case(
         "drop-in-tfrecord",
-        lambda data: of_tfrecord(data, "compat.tfrecord: {n:,} Examples {what}, `tfrecord_loader`", read_examples),
+        lambda data: of_tfrecord(data, "drop-in tfrecord: {n:,} Examples {what}, `tfrecord_loader`", read_examples),
         (Target("tfrecord", 1),),
     ),
     Case(
         "drop-in-tfrecord-writing",
         lambda data: of_tfrecord(
-            data, f"compat.tfrecord: {STEP:,} Examples {{what}}, `TFRecordWriter`", write_examples
+            data, f"drop-in tfrecord: {STEP:,} Examples {{what}}, `TFRecordWriter`", write_examples
         ),
         (Target("tfrecord", 1),),
     ),

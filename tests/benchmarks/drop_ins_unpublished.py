@@ -35,7 +35,7 @@ def beside(title: str, name: str, loop: Loop, plain: Callable[[Any], Mapping[str
         return Side(lambda: loop(names), plain)
 
     sides: dict[str, Callable[[], Side]] = {
-        OURS: lambda: side(_names(f"dataformats.compat.{name}", importlib.import_module)),
+        OURS: lambda: side(_names(f"dataformats_compat.{name}", importlib.import_module)),
         name: lambda: side(_names(name, peer)),
         PYTHON: lambda: side(python()),
     }
@@ -99,7 +99,7 @@ def of_batches(data: Data, size: int) -> Work:
         for indices in steps:
             yield reader.read(indices)
 
-    title = f"compat.ffrecord: {n:,} × {size // KB} KB, `FileReader.read` of {BATCH} at random"
+    title = f"drop-in ffrecord: {n:,} × {size // KB} KB, `FileReader.read` of {BATCH} at random"
     return beside(title, "ffrecord", loop, _records, ffrecord_in_python)
 
 
@@ -113,7 +113,7 @@ def of_single_records(data: Data) -> Work:
         for indices in steps:
             yield [read_one(index) for index in indices]
 
-    title = f"compat.ffrecord: {n:,} × 16 KB, `FileReader.read_one` at random"
+    title = f"drop-in ffrecord: {n:,} × 16 KB, `FileReader.read_one` at random"
     return beside(title, "ffrecord", loop, _records, ffrecord_in_python)
 
 
@@ -131,7 +131,7 @@ def of_pickled_pictures(data: Data) -> Work:
         generator = torch.Generator().manual_seed(1)
         return iter(names.DataLoader(Pictures(str(path)), BATCH, True, generator=generator, prefetch_factor=None))
 
-    title = f"compat.ffrecord: {n:,} pickled uint8[3,64,64], a shuffled epoch of `DataLoader`"
+    title = f"drop-in ffrecord: {n:,} pickled uint8[3,64,64], a shuffled epoch of `DataLoader`"
     return beside(title, "ffrecord", loop, _tensors, ffrecord_in_python)
 
 
@@ -207,7 +207,7 @@ def of_items(data: Data, what: str, read: Callable[[Any, int], Any]) -> Work:
         for indices in steps:
             yield [read(file, index) for index in indices]
 
-    title = f"compat.syrah: {n:,} × {syrah.WIDTH:,} float64 and label, `{what}` at random"
+    title = f"drop-in syrah: {n:,} × {syrah.WIDTH:,} float64 and label, `{what}` at random"
     return beside(title, "syrah", loop, _items, syrah_in_python)
 
 
@@ -220,7 +220,7 @@ def of_item_batches(data: Data) -> Work:
         generator = torch.Generator().manual_seed(1)
         return iter(_dataloader()(names.SyrahDataset(str(path), ["x", "label"]), 32, True, generator=generator))
 
-    title = f"compat.syrah: {n:,} × {syrah.WIDTH:,} float64 and label, a shuffled epoch of a `DataLoader`"
+    title = f"drop-in syrah: {n:,} × {syrah.WIDTH:,} float64 and label, a shuffled epoch of a `DataLoader`"
     return beside(title, "syrah", loop, _tensors, syrah_in_python)
 
 

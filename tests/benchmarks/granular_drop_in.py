@@ -1,4 +1,4 @@
-"""`compat.granular` beside granular: the loops of its README."""
+"""`dataformats_compat.granular` beside granular: the loops of its README."""
 
 from __future__ import annotations
 
@@ -86,25 +86,25 @@ def of_granular(data: Data, what: str, loop: Loop) -> Work:
 CASES = (
     Case(
         "drop-in-granular",
-        lambda data: of_granular(data, "compat.granular: {n:,} rows of its README, `reader[i]` at random", read_rows),
+        lambda data: of_granular(data, "drop-in granular: {n:,} rows of its README, `reader[i]` at random", read_rows),
         (Target("granular", 1),),
         one_thread=True,
     ),
     Case(
         "drop-in-granular-slices",
-        lambda data: of_granular(data, f"compat.granular: {{n:,}} rows, `reader[i : i + {SLICE}]`", read_slices),
+        lambda data: of_granular(data, f"drop-in granular: {{n:,}} rows, `reader[i : i + {SLICE}]`", read_slices),
         (Target("granular", 2),),
         one_thread=True,
     ),
     Case(
         "drop-in-granular-writing",
-        lambda data: of_granular(data, f"compat.granular: {STEP:,} rows, `DatasetWriter`", write_rows),
+        lambda data: of_granular(data, f"drop-in granular: {STEP:,} rows, `DatasetWriter`", write_rows),
         (Target("granular", 1),),
         one_thread=True,
     ),
     Case(
         "drop-in-granular-loader",
-        lambda data: of_granular(data, f"compat.granular: {{n:,}} rows, `Loader`, {WORKERS} processes", load_batches),
+        lambda data: of_granular(data, f"drop-in granular: {{n:,}} rows, `Loader`, {WORKERS} processes", load_batches),
         (Target("granular", 1),),
     ),
 )

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import dataformats
-from dataformats.compat import granular
 from tests.cases import GOLDEN
 
 
@@ -32,18 +31,6 @@ def test_findings_of_unopenable_datasets_are_listed_once(tmp_path: Path) -> None
         (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:10])
     messages = [finding.message for finding in dataformats.verify(str(tmp_path / "*.ffr")).findings]
     assert len(messages) == len(set(messages)) == 4
-
-
-def test_verify_accepts_rows_of_another_program(tmp_path: Path) -> None:
-    """It appends to bags, and leaves the sidecar as it is."""
-    path = tmp_path / "x"
-    with dataformats.create(path, "granular", spec={"n": "int64", "text": "utf8"}) as writer:
-        writer.append({"n": 1, "text": "a"})
-    assert path.with_name("x.dataformats.json").exists()
-    with granular.DatasetWriter(path, json.loads((path / "spec.json").read_text()), granular.encoders) as other:
-        other.append({"n": 2, "text": "b"})
-    report = dataformats.verify(path)
-    assert (report.findings, report.records) == ((), 2)
 
 
 def test_unknown_payload_in_sidecar_is_a_finding(tmp_path: Path) -> None:

@@ -104,7 +104,9 @@ def prose(path: Path) -> Iterator[str]:
             yield text if goes_on else text[:1].upper() + text[1:]
 
 
-@pytest.mark.parametrize("folder", ["dataformats", "backends", "codecs", "loaders", "examples", "docs"])
+@pytest.mark.parametrize(
+    "folder", ["dataformats", "backends", "codecs", "compat/dataformats_compat", "loaders", "examples", "docs"]
+)
 def test_modules_use_plain_words(folder: str) -> None:
     paths = [path for path in sorted((CHECKOUT / folder).rglob("*.py")) if path.resolve() == path]
     assert paths

@@ -15,7 +15,6 @@ import pytest
 
 import dataformats
 import dataformats.kernels
-from tests.repository.test_drop_ins import NAMES
 
 # Room (a name directly under `dataformats`) -> level. A module imports its own level or a lower one. A
 # room that has no level yet fails the test: give it one. A level may name rooms that do not exist.
@@ -47,7 +46,6 @@ LEVELS = {
     "loaders": 8,
     "cli": 9,
     "images": 9,
-    "compat": 9,
     "interop": 9,
     "testing": 9,
     "videos": 9,
@@ -102,8 +100,6 @@ def name_of(path: Path) -> str:
 
 
 MODULES = {name_of(path): path for path in source_files(PACKAGE)}
-ORIGINAL = set(" ".join(NAMES.values()).split())
-"""Names that drop-in modules have from their originals."""
 
 
 def targets_of(node: ast.Import | ast.ImportFrom, module: str) -> list[str]:
@@ -214,9 +210,7 @@ def test_class_names_are_unique() -> None:
     modules: dict[str, list[str]] = {}
     for module, path in MODULES.items():
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.ClassDef) and not (
-                module.startswith("dataformats.compat.") and node.name in ORIGINAL
-            ):
+            if isinstance(node, ast.ClassDef):
                 modules.setdefault(node.name, []).append(module)
     assert {name: found for name, found in modules.items() if len(found) > 1} == {}
 

@@ -67,7 +67,6 @@ def test_modules_and_public_names_have_docstrings() -> None:
                 assert inspect.getdoc(thing), f"{name}.{public} has no docstring"
 
 
-@pytest.mark.usefixtures("without_originals")
 @pytest.mark.parametrize("name", [name for name in MODULES if has_examples(name)])
 def test_examples_run(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Examples read tests/golden, so they run where `tests` lies: also beside an installed package."""

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import dataformats.testing
 
-FOLDERS = (Path(__file__).parents[1], Path(dataformats.testing.__file__).parent)
+TESTS = Path(__file__).parents[1]
+FOLDERS = (TESTS, TESTS.parent / "compat" / "tests", Path(dataformats.testing.__file__).parent)
 
 
 def test_test_names_use_nouns() -> None:

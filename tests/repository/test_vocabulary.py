@@ -41,7 +41,7 @@ def public_things() -> Iterator[tuple[str, object]]:
     """Yield all names of the API reference but those of drop-in modules, whose words are the originals'."""
     text = "\n".join(page.read_text() for page in sorted(API.glob("*.md")))
     for path in re.findall(r"^\.\. auto(?:class|function|exception):: ([\w.]+)", text, re.MULTILINE):
-        if path.startswith("dataformats.compat"):
+        if path.startswith("dataformats_compat"):
             continue
         module, _, name = path.rpartition(".")
         try:

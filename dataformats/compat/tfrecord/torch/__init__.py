@@ -1,8 +1,0 @@
-"""Datasets for PyTorch."""
-
-from __future__ import annotations
-
-from dataformats.compat.tfrecord.torch import dataset
-from dataformats.compat.tfrecord.torch.dataset import MultiTFRecordDataset, TFRecordDataset
-
-__all__ = ["MultiTFRecordDataset", "TFRecordDataset", "dataset"]
