@@ -2,8 +2,8 @@
 
 PYTHON ?= python3
 KERNELS := $(wildcard dataformats/kernels/*/*.c dataformats/kernels/*/*.h)
-BUILD := pyproject.toml setup.py
-CHECKED := dataformats backends codecs loaders tests setup.py $(wildcard examples)
+BUILD := pyproject.toml setup.py compat/pyproject.toml
+CHECKED := dataformats backends codecs loaders compat tests conftest.py setup.py $(wildcard examples)
 PIP_FLAGS := --quiet --disable-pip-version-check
 
 SECONDS ?= 30
@@ -36,7 +36,8 @@ test: .venv/stamp
 	@$(STAGE) ruff .venv/bin/ruff check $(CHECKED)
 	@$(STAGE) format .venv/bin/ruff format --check $(CHECKED)
 	@$(STAGE) mypy .venv/bin/mypy
-	@$(STAGE) tests env DATAFORMATS_KERNELS=native .venv/bin/python -m pytest -n auto tests --ignore tests/deep \
+	@$(STAGE) tests env DATAFORMATS_KERNELS=native .venv/bin/python -m pytest -n auto tests compat/tests --ignore tests/deep \
+	    --ignore compat/tests/deep \
 	    $(if $(COVERAGE),--cov --cov-report= --cov-fail-under=$(COVERAGE))
 
 # Everything else. Most stages and installations keep one processor busy, so two run at once. Tests are stolen, not dealt
@@ -45,7 +46,8 @@ PAIRED := lowest docs fuzz-short sanitize plain pyright wheel reference
 
 test-deep: .venv/stamp
 	@$(MAKE) $(BESIDE) --keep-going $(PAIRED:%=stage-%) environments
-	@$(STAGE) tests/deep env DATAFORMATS_KERNELS=native .venv/bin/python -m pytest -n auto --dist worksteal tests/deep
+	@$(STAGE) tests/deep env DATAFORMATS_KERNELS=native .venv/bin/python -m pytest -n auto --dist worksteal tests/deep \
+	    compat/tests/deep
 
 # No stage runs while something is added to its environment, or the kernels are built in the checkout, as for .venv-docs.
 $(PAIRED:%=stage-%): .venv-docs/stamp
@@ -84,7 +86,7 @@ test-plain: .venv/stamp
 test-wheel: .venv/deep
 	rm -rf .venv-wheel
 	$(PYTHON) -m venv --without-pip .venv-wheel
-	outside=$$(mktemp -d) && trap 'rm -rf "$$outside"' EXIT && cp -R tests pyproject.toml "$$outside" && \
+	outside=$$(mktemp -d) && trap 'rm -rf "$$outside"' EXIT && cp -R tests conftest.py pyproject.toml "$$outside" && \
 	    DATAFORMATS_REQUIRE_NATIVE=1 .venv/bin/python -m build --wheel --no-isolation --outdir "$$outside" > /dev/null && \
 	    .venv/bin/python -m pip $(PIP_FLAGS) --python .venv-wheel/bin/python install --no-deps "$$outside"/*.whl && \
 	    $(call SITE,.venv/bin/python) > "$$($(call SITE,.venv-wheel/bin/python))/dependencies.pth" && cd "$$outside" && \
@@ -159,7 +161,7 @@ wheel-%: .venv-wheels/stamp
 .venv/stamp: $(BUILD) tests/constraints.txt $(KERNELS)
 	test -x .venv/bin/python || $(PYTHON) -m venv .venv
 	@$(STAGE) environment env DATAFORMATS_REQUIRE_NATIVE=1 .venv/bin/python -m pip $(PIP_FLAGS) install --no-compile \
-	    -e '.[dev,arrow,hdf5,lmdb,torch,video,view,zarr,zstd]' -c tests/constraints.txt
+	    -e '.[dev,arrow,hdf5,lmdb,torch,video,view,zarr,zstd]' -e compat -c tests/constraints.txt
 	touch $@
 
 .venv/deep: .venv/stamp
@@ -198,7 +200,7 @@ programs:
 
 .venv-bench/stamp: $(BUILD) tests/benchmarks/constraints.txt $(KERNELS)
 	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
-	DATAFORMATS_REQUIRE_NATIVE=1 .venv-bench/bin/python -m pip $(PIP_FLAGS) install -e '.[bench]' \
+	DATAFORMATS_REQUIRE_NATIVE=1 .venv-bench/bin/python -m pip $(PIP_FLAGS) install -e '.[bench]' -e compat \
 	    -c tests/benchmarks/constraints.txt
 	touch $@
 
@@ -211,7 +213,7 @@ programs:
 
 .venv-docs/stamp: $(BUILD) docs/constraints.txt
 	test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
-	.venv-docs/bin/python -m pip $(PIP_FLAGS) install -e '.[docs]' -c docs/constraints.txt
+	.venv-docs/bin/python -m pip $(PIP_FLAGS) install -e '.[docs]' -e compat -c docs/constraints.txt
 	touch $@
 
 .venv-wheels/stamp: tests/deep/packaging/constraints.txt
