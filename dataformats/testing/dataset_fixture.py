@@ -34,6 +34,12 @@ class DatasetFixture:
         """The spec of the plain records; `None` for documents."""
         return plain_spec(self.case)
 
+    def in_folder(self, name: str) -> DatasetFixture:
+        """Return a fixture that makes its datasets in a new folder inside this one's."""
+        folder = self.folder / name
+        folder.mkdir()
+        return DatasetFixture(self.case, folder)
+
     def record(self, index: int) -> dict[str, Any]:
         """Return plain record `index`."""
         return plain_record(self.case, index)

@@ -258,10 +258,8 @@ def test_corrupt_records_raise_their_cause(name: str, message: str) -> None:
 
 
 def nested(depth: int) -> bytes:
-    inner = bson.encode({})
-    for _ in range(depth):
-        inner = pack("<i", len(inner) + 8) + b"\x03a\0" + inner + b"\0"
-    return bytes(inner)
+    begins = [pack("<i", 8 * level + 5) + b"\x03a\0" for level in range(depth, 0, -1)]
+    return b"".join(begins) + bytes(bson.encode({})) + bytes(depth)
 
 
 GOOD_DOCUMENT = document({"x": ("int32", [22], [4])})

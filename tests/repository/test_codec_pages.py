@@ -9,6 +9,7 @@ import pytest
 
 from dataformats.registry import codecs as registered
 from dataformats.spec import NUMBER_TYPES
+from dataformats.testing.for_each import for_each
 
 PAGES = Path(__file__).parents[2] / "docs" / "codecs"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -29,7 +30,7 @@ def rows() -> dict[str, tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("name", CODECS)
+@for_each("name", CODECS)
 def test_every_codec_has_its_row_and_page(name: str) -> None:
     page, rest = rows()[name]
     text = (PAGES / page).read_text("utf-8")

@@ -9,6 +9,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -115,8 +116,21 @@ def targets_of(node: ast.Import | ast.ImportFrom, module: str) -> list[str]:
     return [name if name in MODULES else base for name in whole]
 
 
+def parsed(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text("utf-8"))
+
+
+def statements(node: ast.AST) -> list[ast.AST]:
+    """Return the statements directly inside a node: expressions import nothing."""
+    return [one for one in ast.iter_child_nodes(node) if isinstance(one, ast.stmt | ast.ExceptHandler | ast.match_case)]
+
+
+def is_type_checking(test: ast.expr) -> bool:
+    return isinstance(test, ast.Name | ast.Attribute) and "TYPE_CHECKING" in ast.unparse(test)
+
+
 def imports_of(module: str) -> Iterator[Import]:
-    waiting: list[tuple[ast.AST, bool]] = [(ast.parse(MODULES[module].read_text("utf-8")), True)]
+    waiting: list[tuple[ast.AST, bool]] = [(parsed(module), True)]
     while waiting:
         node, runs = waiting.pop()
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -124,20 +138,22 @@ def imports_of(module: str) -> Iterator[Import]:
                 if target.split(".")[0] == "dataformats":
                     yield Import(module, target, node.lineno, runs)
             continue
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        if isinstance(node, ast.If) and is_type_checking(node.test):
             waiting += [(child, False) for child in node.body]
             waiting += [(child, runs) for child in node.orelse]
             continue
-        inside = runs and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        waiting += [(child, inside) for child in ast.iter_child_nodes(node)]
+        inside = runs and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        waiting += [(child, inside) for child in statements(node)]
 
 
-IMPORTS = [found for module in MODULES for found in imports_of(module)]
+@cache
+def imports() -> list[Import]:
+    return [found for module in MODULES for found in imports_of(module)]
 
 
 def test_something_was_read() -> None:
     assert "dataformats.kernels.reference" in MODULES
-    assert any(found.target == "dataformats.kernels.reference" for found in IMPORTS)
+    assert any(found.target == "dataformats.kernels.reference" for found in imports())
 
 
 def test_every_room_has_a_level() -> None:
@@ -151,7 +167,7 @@ def test_nothing_imports_a_higher_level() -> None:
             return False
         return LEVELS.get(imported, -1) > LEVELS.get(importer, 99)
 
-    assert [str(found) for found in IMPORTS if climbs(found)] == []
+    assert [str(found) for found in imports() if climbs(found)] == []
 
 
 def test_a_wing_never_imports_another() -> None:
@@ -159,7 +175,7 @@ def test_a_wing_never_imports_another() -> None:
         importer, imported = found.rooms
         return importer != imported and {importer, imported} <= WINGS
 
-    assert [str(found) for found in IMPORTS if crosses(found)] == []
+    assert [str(found) for found in imports() if crosses(found)] == []
 
 
 def private_names(cls: type) -> Iterator[str]:
@@ -195,8 +211,8 @@ def test_no_module_uses_private_members_of_sources() -> None:
     assert {"_parent", "_read_stored", "_reader"} <= owners.keys()
     found = [
         f"{module}, line {node.lineno}: {ast.unparse(node)}"
-        for module, path in MODULES.items()
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for module in MODULES
+        for node in ast.walk(parsed(module))
         if isinstance(node, ast.Attribute)
         and node.attr in owners
         and module not in owners[node.attr]
@@ -208,8 +224,8 @@ def test_no_module_uses_private_members_of_sources() -> None:
 
 def test_class_names_are_unique() -> None:
     modules: dict[str, list[str]] = {}
-    for module, path in MODULES.items():
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for module in MODULES:
+        for node in ast.walk(parsed(module)):
             if isinstance(node, ast.ClassDef):
                 modules.setdefault(node.name, []).append(module)
     assert {name: found for name, found in modules.items() if len(found) > 1} == {}
@@ -217,7 +233,7 @@ def test_class_names_are_unique() -> None:
 
 def test_no_circles() -> None:
     graph: dict[str, set[str]] = {module: set() for module in MODULES}
-    for found in IMPORTS:
+    for found in imports():
         if found.runs_on_import and found.target in MODULES and found.target != found.module:
             graph[found.module].add(found.target)
     while free := {module for module, targets in graph.items() if not targets}:
@@ -257,8 +273,8 @@ NAMED = (ast.FunctionDef, ast.ClassDef)
 def code_names() -> set[str]:
     """Return the functions of all modules as `module.function`, and all classes with their methods."""
     names = set()
-    for module, path in MODULES.items():
-        tree = ast.parse(path.read_text("utf-8"))
+    for module in MODULES:
+        tree = parsed(module)
         scopes: list[tuple[str, ast.Module | ast.ClassDef]] = [(module.rpartition(".")[2], tree)]
         scopes += [(node.name, node) for node in tree.body if isinstance(node, ast.ClassDef)]
         names |= {scope for scope, _ in scopes}

@@ -7,12 +7,12 @@ import inspect
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 import dataformats
 from dataformats.errors import MissingExtraError
+from dataformats.testing.for_each import for_each
 
 API = Path(__file__).parents[2] / "docs" / "api"
 # A word that left -> the word that replaced it. The error classes `TargetExistsError` and `TargetInUseError` stay.
@@ -54,41 +54,41 @@ def public_things() -> Iterator[tuple[str, object]]:
             yield from ((f"{path}.{name}", member) for name, member in members.items())
 
 
-def parameters() -> Iterator[tuple[str, inspect.Parameter]]:
+@cache
+def parameters() -> list[tuple[str, inspect.Parameter]]:
+    found = []
     for path, thing in public_things():
         try:
             signature = inspect.signature(thing)  # type: ignore[arg-type]  # it is a class or a function
         except ValueError:  # an exception without its own arguments
             continue
-        yield from ((path, parameter) for parameter in signature.parameters.values())
-
-
-PARAMETERS = [*parameters()]
+        found += [(path, parameter) for parameter in signature.parameters.values()]
+    return found
 
 
 def test_reference_is_read() -> None:
-    assert {path for path, _ in PARAMETERS} >= {
+    assert {path for path, _ in parameters()} >= {
         f"dataformats.{name}" for name in ("open", "convert", "split", "Loader")
     }
 
 
 def test_public_names_avoid_replaced_words() -> None:
-    names = {f"{path}({parameter.name})": parameter.name for path, parameter in PARAMETERS}
+    names = {f"{path}({parameter.name})": parameter.name for path, parameter in parameters()}
     names |= {path: path.rpartition(".")[2] for path, _ in public_things()}
     found = {where: new for where, name in names.items() for old, new in REPLACED.items() if old in name.split("_")}
     assert not found
 
 
-@pytest.mark.parametrize("name", MEANINGS)
-def test_parameters_of_a_name_mean_the_same(name: str) -> None:
-    meant = {path: str(parameter.annotation) for path, parameter in PARAMETERS if parameter.name == name}
+@for_each("name, meaning", MEANINGS.items())
+def test_parameters_of_a_name_mean_the_same(name: str, meaning: str) -> None:
+    meant = {path: str(parameter.annotation) for path, parameter in parameters() if parameter.name == name}
     assert meant, "no public parameter has this name: delete the row"
-    assert not {path: kind for path, kind in meant.items() if not re.search(MEANINGS[name], kind)}
+    assert not {path: kind for path, kind in meant.items() if not re.search(meaning, kind)}
 
 
 def test_reading_and_writing_calls_have_options_of_both_sides() -> None:
     names = defaultdict[str, set[str]](set)
-    for path, parameter in PARAMETERS:
+    for path, parameter in parameters():
         names[path].add(parameter.name)
     assert {path for path, own in names.items() if "source_options" in own and "overwrite" in own} == {
         f"dataformats.{name}" for name in ("convert", "merge", "repair", "split")
