@@ -28,8 +28,6 @@ from dataformats.spec import Type
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ARRAY", "MAX_DIMS", "NPY", "FixedArray", "array_of", "parts_of"]
-
 MAX_DIMS = 32
 """The most dimensions: the limit of numpy before 2.0."""
 

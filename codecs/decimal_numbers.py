@@ -14,8 +14,6 @@ from dataformats.errors import SpecError
 from dataformats.interfaces import Codec
 from dataformats.spec import Type
 
-__all__ = ["DECIMAL"]
-
 _WORDS = {"nan": b"NaN", "inf": b"Infinity", "-inf": b"-Infinity"}  # as JavaScript and Python's json write them
 _MOST_BYTES = 64  # a longer text is decoded by itself
 _REFUSED = "float128"

@@ -14,18 +14,6 @@ import numpy as np
 
 from dataformats.interfaces import Codec
 
-__all__ = [
-    "JSON",
-    "MAX_BYTES",
-    "MAX_DEPTH",
-    "MSGPACK",
-    "PICKLE",
-    "check_document",
-    "check_nesting",
-    "check_size",
-    "unpack",
-]
-
 MAX_BYTES = 2**30
 """The largest document, encoded."""
 

@@ -10,8 +10,6 @@ from dataformats.codecs.features.protobuf_messages import EXAMPLE_MESSAGE
 from dataformats.codecs.features.validation import looks_like
 from dataformats.kernels.wire import Shape
 
-__all__ = ["EXAMPLE"]
-
 
 class _Example(FeatureMap):
     """A map of names to lists of bytes, floats or integers."""

@@ -19,8 +19,6 @@ from dataformats.errors import SpecError
 from dataformats.interfaces import Codec
 from dataformats.spec import Type
 
-__all__ = ["I64", "INT", "MAX_BYTES", "MAX_SIZE", "U64", "Int", "SizedInt"]
-
 MAX_BYTES = 16
 """The most bytes of an `int` without a size: Granular's limit."""
 

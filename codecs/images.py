@@ -33,7 +33,7 @@ from dataformats.kernels.buffers import empty
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["JPEG", "JPG", "MAX_PIXELS", "MAX_SCANS", "MAX_WEBP_PIXELS", "PNG", "WEBP", "Jpg", "Png", "Webp"]
+__all__ = ["Jpg", "Png", "Webp"]
 
 MAX_PIXELS = 2**27
 """The default limit of decoded pixels: 400 MB of RGB."""

@@ -23,8 +23,6 @@ from dataformats.errors import Remedy, SpecError
 from dataformats.interfaces import FieldCodecs
 from dataformats.spec import Spec, Type
 
-__all__ = ["FieldColumn", "check_spec", "encodable"]
-
 _ABSENT = object()
 _MOST_WIDTH = 8  # bytes of a number that Python's float holds
 _SCALARS: dict[str, set[type]] = {"b": {bool}, "i": {int}, "u": {int}, "f": {float}}

@@ -6,8 +6,6 @@ from typing import Any
 
 from dataformats.spec import Type
 
-__all__ = ["JsonSamples"]
-
 _NAMES = {bool: "bool", int: "int64", float: "float64", str: "utf8"}
 _KINDS = {"b": "bool", "i": "int64", "u": "int64", "f": "float64"}
 _EXACT = 2**53  # float64 holds these integers

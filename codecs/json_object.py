@@ -15,8 +15,6 @@ from dataformats.errors import CodecError, CorruptRecordError, Remedy, SpecError
 from dataformats.interfaces import FieldCodecs, RecordCodec, RecordCoder
 from dataformats.spec import Spec
 
-__all__ = ["JSON_OBJECT"]
-
 _SCAN: Any = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # the C function behind `raw_decode`
 _NEEDS_SPEC = Remedy("Pass {spec} with a type for each field.", spec=...)
 _SPACE = " \t\r\n"

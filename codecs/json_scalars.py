@@ -22,8 +22,6 @@ from dataformats.kernels import (
 )
 from dataformats.spec import Spec, Type
 
-__all__ = ["ScalarColumns"]
-
 
 def _flags(*kinds: JsonKind) -> NDArray[np.bool_]:
     """Return bool[n_kinds], True for these: a lookup takes a tenth of the time of `np.isin`."""

@@ -18,8 +18,6 @@ from dataformats.interfaces import Codec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["LITDATA"]
-
 _NUMPY = {
     0: "int8",
     1: "int16",

@@ -22,8 +22,6 @@ from dataformats.interfaces import Codec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["MDS", "NDARRAY_DTYPES"]
-
 NDARRAY_DTYPES = {
     8: "uint8",
     9: "int8",

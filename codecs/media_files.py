@@ -12,8 +12,6 @@ from typing import Any, NoReturn
 
 from dataformats.errors import MissingExtraError
 
-__all__ = ["STRICT", "open_media", "pyav"]
-
 STRICT = {"err_detect": "explode"}
 """Options of decoders: damage is an error."""
 

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from dataformats.codecs.video_packets import DoubtError, StoredPackets, Tracks, listed
 
-__all__ = ["mp4_boxes", "mp4_tracks"]
-
 Boxes = dict[bytes, tuple[int, int]]
 
 _BOX = struct.Struct(">I4s")  # size with this header, type: ISO/IEC 14496-12, 4.2; size 1: 64 bits follow; 0: the rest

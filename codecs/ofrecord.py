@@ -10,8 +10,6 @@ from dataformats.codecs.features.protobuf_messages import OFRECORD_MESSAGE, pars
 from dataformats.errors import CorruptRecordError
 from dataformats.kernels.wire import Shape
 
-__all__ = ["OFRECORD"]
-
 
 class _OFRecord(FeatureMap):
     """A map of names to lists of bytes, floats, doubles, int32 or int64."""

@@ -44,8 +44,6 @@ from dataformats.interfaces import FieldCodecs, RecordCodec, RecordCoder
 from dataformats.kernels.wire import ABSENT, Shape
 from dataformats.spec import Spec, Type
 
-__all__ = ["SEQUENCE_EXAMPLE"]
-
 _CONTEXT, _LISTS = "context/", "feature_lists/"
 _PARTS = {_CONTEXT: (0,), _LISTS: (1,), "": (0, 1)}
 """Prefix of a field's name to the parts of the message to search: 0 is the context, 1 the feature lists."""

@@ -21,7 +21,7 @@ from dataformats.interfaces import SequenceCodec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["AUDIO", "MAX_SAMPLES", "Audio"]
+__all__ = ["Audio"]
 
 MAX_SAMPLES = 2**28
 """The default limit of decoded samples, over all channels: 1 GB."""

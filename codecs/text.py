@@ -9,8 +9,6 @@ import numpy as np
 from dataformats.batch import Blobs, Column, Ragged
 from dataformats.interfaces import Codec
 
-__all__ = ["BYTES", "UTF8"]
-
 
 class _Bytes(Codec):
     name = "bytes"

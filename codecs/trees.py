@@ -17,8 +17,6 @@ from dataformats.codecs.arrays import array_of, parts_of
 from dataformats.codecs.documents import check_document, check_size, unpack
 from dataformats.interfaces import Codec
 
-__all__ = ["TREE"]
-
 _MARK = "_"
 _PARTS = 4  # the mark, dtype, shape, bytes
 

@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 
 from dataformats.codecs.media_files import pyav
 
-__all__ = ["DoubtError", "StoredPackets", "Tracks", "VideoPackets", "listed"]
-
 _IN_ORDER = ("vp8", "vp9", "av1")  # frames are shown in the order of their packets
 _KNOWN = (*_IN_ORDER, "h264", "hevc", "mpeg4")
 _SKIPPING = ("h264", "hevc", "mpeg4")  # the decoders that can be asked at each packet to leave out a frame

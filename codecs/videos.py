@@ -28,7 +28,7 @@ from dataformats.interfaces import Codec, SequenceCodec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FPS", "MAX_FRAMES", "MAX_FRAME_PIXELS", "MAX_PIXELS", "MP4", "WEBM", "Container", "Video", "video_of"]
+__all__ = ["Container", "Video"]
 
 FPS = Fraction(20)
 """Frames a second unless a type says otherwise: Granular's default."""

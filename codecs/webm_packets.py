@@ -13,8 +13,6 @@ import numpy as np
 
 from dataformats.codecs.video_packets import DoubtError, StoredPackets, Tracks, listed
 
-__all__ = ["element_size", "webm_tracks"]
-
 _SEGMENT, _TRACKS, _CLUSTER = bytes.fromhex("18538067"), bytes.fromhex("1654ae6b"), bytes.fromhex("1f43b675")
 _ATTACHMENTS = bytes.fromhex("1941a469")  # FFmpeg counts them as streams, but not all tracks
 _TRACK, _NUMBER, _ENCODINGS = b"\xae", b"\xd7", b"\x6d\x80"

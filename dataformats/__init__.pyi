@@ -4,8 +4,8 @@ from dataformats.batch import Nullable as Nullable
 from dataformats.batch import Ragged as Ragged
 from dataformats.batch import RecordBatch as RecordBatch
 from dataformats.columns.codec_resolver import register_codec as register_codec
-from dataformats.converting import ConvertReport as ConvertReport
 from dataformats.converting import convert as convert
+from dataformats.converting.report import ConvertReport as ConvertReport
 from dataformats.errors import ChecksumError as ChecksumError
 from dataformats.errors import CodecError as CodecError
 from dataformats.errors import CorruptRecordError as CorruptRecordError

@@ -6,19 +6,6 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import ParamSpec, TypeVar
 
-__all__ = [
-    "BATCH",
-    "LOADER",
-    "MODULE",
-    "RAGGED",
-    "SOURCE",
-    "TYPES",
-    "WRITER",
-    "describe_replacements",
-    "no_attribute",
-    "suggest_arguments",
-]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -17,8 +17,6 @@ from typing import Any, TypeVar
 
 from dataformats.errors import MissingExtraError
 
-__all__ = ["after_fork", "cached_property", "import_unforked", "no_fork"]
-
 T = TypeVar("T")
 
 _ACTIONS: weakref.WeakKeyDictionary[object, str] = weakref.WeakKeyDictionary()

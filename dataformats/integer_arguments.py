@@ -5,8 +5,6 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-__all__ = ["as_int", "checked_int"]
-
 
 def as_int(value: Any) -> int:
     """Return an integer of any type as an `int`.

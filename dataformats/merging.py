@@ -23,8 +23,6 @@ from dataformats.writing.creating import writer
 from dataformats.writing.encoding import refuse_record
 from dataformats.writing.output_schema import OutputSchema, check_copy_name
 
-__all__ = ["merge", "split"]
-
 _REMEDY = "Convert one of them first"
 _Progress = Callable[[int, int], None] | None
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-__all__ = ["DELIMITED", "FIXED32", "FIXED64", "VARINT", "fields"]
-
 VARINT, FIXED64, DELIMITED, FIXED32 = 0, 1, 2, 5
 """The wire types; groups are not read."""
 

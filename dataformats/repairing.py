@@ -21,8 +21,6 @@ from dataformats.writing.dataset_writer import DatasetWriter
 from dataformats.writing.encoding import refuse_record
 from dataformats.writing.output_schema import OutputSchema, check_copy_name
 
-__all__ = ["RepairReport", "repair"]
-
 _PARTIAL = ".partial"
 _MOST_LOSSES = 1000
 _EACH_SHARD = 2**62  # records of a shard: only `next_shard` begins another one

@@ -17,8 +17,6 @@ from dataformats.errors import SpecError, UnknownNameError
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["NUMBER_TYPES", "VALUE", "Spec", "SpecLike", "Type"]
-
 NUMBER_TYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "float128"),

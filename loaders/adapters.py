@@ -15,8 +15,6 @@ from dataformats.reading.scan import as_indices
 from dataformats.reading.views import batch_of
 from dataformats.spec import VALUE
 
-__all__ = ["Readable", "as_readable"]
-
 _FIXED_RECORDS = 64
 
 

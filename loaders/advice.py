@@ -13,8 +13,6 @@ from dataformats.reading.file_source import FileSource
 from dataformats.storage import threads
 from dataformats.storage.remote.systems import is_url
 
-__all__ = ["IN_MEMORY", "IN_WINDOWS", "LIMITS", "ON_DISK", "LoaderSetup", "fits_in_memory"]
-
 LIMITS = {
     "read": "reading (with checksums and decompression)",
     "decode": "decoding",

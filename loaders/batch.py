@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from dataformats.batch import describe_value
 from dataformats.errors import MissingExtraError, UnknownNameError
 
-__all__ = ["Batch", "Conversion", "conversions"]
-
 Conversion = Callable[[Any], Any]
 
 

@@ -31,8 +31,6 @@ from dataformats.spec import VALUE
 from dataformats.storage.remote.block_cache import reading_through
 from dataformats.storage.threads import IO_WAIT
 
-__all__ = ["BatchBuilder", "DamagePolicy"]
-
 DamagePolicy = Literal["raise", "omit", "quarantine"]
 """How a damaged record is treated: raise its error, leave it out, or leave it out and remember it."""
 

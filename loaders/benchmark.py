@@ -25,8 +25,6 @@ from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import open as open_source
 from dataformats.storage.remote.systems import is_url
 
-__all__ = ["Advice", "Benchmark", "Rate", "benchmark"]
-
 _WORKERS = (0, 1, 2, 4)
 _RANDOM = 256  # records of a random batch
 _BLOCK = 2**20

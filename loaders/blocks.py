@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.kernels import permute
 
-__all__ = ["Blocks", "Line", "line_of"]
-
 _Numbers = NDArray[np.int64]
 
 

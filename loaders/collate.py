@@ -18,8 +18,6 @@ from dataformats.errors import SpecError
 from dataformats.loaders.typed_columns import is_optional, typed_column
 from dataformats.spec import VALUE
 
-__all__ = ["as_array", "row_name", "rows_of", "stack_columns", "stack_records"]
-
 _REMEDY = "Declare a shape in the spec, crop images by decode=, pass collate=, or make them alike in transform="
 
 

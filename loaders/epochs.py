@@ -16,8 +16,6 @@ from dataformats.fork_hooks import cached_property
 from dataformats.integer_arguments import as_int
 from dataformats.loaders.skips import MAX_POSITION
 
-__all__ = ["Epochs", "Grown", "Part", "Run"]
-
 _Numbers = NDArray[np.int64]
 
 Grown = Literal["now", "next_epoch"]

@@ -11,8 +11,6 @@ from dataformats.kernels import permute
 from dataformats.loaders.epochs import Part
 from dataformats.loaders.shuffle import Shuffle, key_of
 
-__all__ = ["split_places"]
-
 _Numbers = NDArray[np.int64]
 
 

@@ -14,8 +14,6 @@ from dataformats.loaders.mixture import Mixture
 from dataformats.loaders.mixture_schedule import Schedule, checked_weights, epoch_length
 from dataformats.loaders.state import State, state_mismatch
 
-__all__ = ["begins_with", "n_stored_of", "with_growth"]
-
 Data = Readable | Mixture
 
 _REMEDY = (

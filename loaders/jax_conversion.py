@@ -12,8 +12,6 @@ from dataformats.batch import Ragged
 from dataformats.batch.tensors import NUMBERS, apply_to_leaves
 from dataformats.errors import MissingExtraError
 
-__all__ = ["jax_conversion"]
-
 
 def jax_conversion(device: Any) -> Callable[[Any], Any]:
     """Return the conversion of a batch to JAX arrays on a device or sharding; `None`: on JAX's default device.

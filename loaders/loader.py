@@ -29,7 +29,7 @@ from dataformats.loaders.growth import begins_with, n_stored_of, with_growth
 from dataformats.loaders.mixture import Mixture
 from dataformats.loaders.next_use import PlannedUse
 from dataformats.loaders.pack import Pack
-from dataformats.loaders.plan import Place, Plan, Shuffle
+from dataformats.loaders.plan import Place, Plan
 from dataformats.loaders.prefetch_session import PrefetchSession, StartMethod
 from dataformats.loaders.prefetcher import BatchTask, BuiltBatch
 from dataformats.loaders.quarantine import Quarantined, quarantine_entry
@@ -37,6 +37,7 @@ from dataformats.loaders.ranks import nodes_of, resolve, streams_of_node
 from dataformats.loaders.read_ahead import ReadAhead
 from dataformats.loaders.record_read import block_cache_for, decodes_neighbors, shuffle_for
 from dataformats.loaders.rng import Randomness
+from dataformats.loaders.shuffle import Shuffle
 from dataformats.loaders.skip_list import SkipEntry, SkipList
 from dataformats.loaders.skips import MAX_POSITION, Skips
 from dataformats.loaders.state import State, state_mismatch, validate
@@ -46,8 +47,6 @@ from dataformats.loaders.steps import Steps
 from dataformats.loaders.trace import TracedRecord, trace
 from dataformats.loaders.user_functions import UserFunctions
 from dataformats.reading.field_operations import with_stored_bytes
-
-__all__ = ["Loader"]
 
 _OF_DATALOADERS = {"collate_fn", "dataset", "num_workers", "sampler"}
 _FOR_DATALOADERS = (

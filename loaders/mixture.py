@@ -15,12 +15,11 @@ from dataformats.loaders.adapters import as_readable
 from dataformats.loaders.blocks import Blocks
 from dataformats.loaders.epochs import Epochs
 from dataformats.loaders.mixture_schedule import History, Until, changed_history, checked_weights, epoch_length
-from dataformats.loaders.plan import Plan, Shuffle
+from dataformats.loaders.plan import Plan
+from dataformats.loaders.shuffle import Shuffle
 from dataformats.reading.concat import check_alike
 from dataformats.reading.scan import digest_of
 from dataformats.spec import VALUE, Spec
-
-__all__ = ["Mixture", "mix"]
 
 
 class Mixture:

@@ -14,8 +14,6 @@ from dataformats.integer_arguments import as_int
 from dataformats.loaders.shuffle import group_rows
 from dataformats.loaders.skips import MAX_POSITION
 
-__all__ = ["History", "Schedule", "Until", "changed_history", "checked_weights", "epoch_length"]
-
 History = tuple[tuple[int, tuple[int, ...]], ...]
 """Weights over time: (first position, weights), the first entry at position 0."""
 

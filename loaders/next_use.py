@@ -16,8 +16,6 @@ from dataformats.loaders.plan import Plan
 from dataformats.storage.remote.disk_blocks import FILE_BYTES, PAGE_BYTES, PageUses, digest_of_key
 from dataformats.storage.remote.files import FsspecFile
 
-__all__ = ["PlannedUse"]
-
 _ORDERED_BLOCK_BYTES = 2**20
 _MOST_EPOCHS = 32  # that are looked at: a block of one of many nodes may return to it later
 

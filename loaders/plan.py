@@ -17,7 +17,7 @@ from dataformats.loaders.mixture_schedule import History, Schedule, checked_weig
 from dataformats.loaders.shuffle import Epoch, Shuffle, group_rows
 from dataformats.loaders.skips import MAX_POSITION
 
-__all__ = ["PLAN_VERSION", "Place", "Plan", "Shuffle"]
+__all__ = ["Place"]
 
 PLAN_VERSION = 1
 """Version of the order. A new algorithm gets a new version beside the old ones: a run keeps the order it began with."""

@@ -14,8 +14,6 @@ from dataformats.loaders.prefetch_threads import InlinePrefetcher, ThreadPrefetc
 from dataformats.loaders.prefetcher import BatchTask, BuildBatch, BuiltBatch, Prefetcher
 from dataformats.loaders.processes.prefetcher import ProcessPrefetcher
 
-__all__ = ["PrefetchSession", "StartMethod"]
-
 StartMethod = Literal["spawn", "forkserver", "fork"]
 
 

@@ -13,8 +13,6 @@ from dataformats.loaders.prefetcher import BatchTask, BuildBatch, BuiltBatch
 from dataformats.loaders.watchdog import Watchdog, WorkerProgress
 from dataformats.storage.threads import declare_readers
 
-__all__ = ["InlinePrefetcher", "ThreadPrefetcher"]
-
 _JOIN_TIMEOUT_S = 1.0
 
 

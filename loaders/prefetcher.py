@@ -9,8 +9,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BatchTask", "BuildBatch", "BuiltBatch", "FixedTask", "Prefetcher", "Progress", "Timings"]
-
 
 class BatchTask(Protocol):
     """The positions of one batch on one rank. Pickles small."""

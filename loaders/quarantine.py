@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from dataformats.loaders.adapters import Readable
 
-__all__ = ["Quarantined", "quarantine_entry"]
+__all__ = ["Quarantined"]
 
 
 class Quarantined(NamedTuple):

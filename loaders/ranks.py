@@ -13,8 +13,6 @@ from typing import Any, Literal
 from dataformats.integer_arguments import as_int
 from dataformats.storage.remote.node_folder import LOCAL_SIZES
 
-__all__ = ["nodes_of", "processes_of_accelerate", "resolve", "streams_of_node"]
-
 _LOG = logging.getLogger("dataformats")
 _WARNED = threading.Event()  # once a process
 

@@ -23,8 +23,6 @@ from dataformats.storage.remote.block_cache import BlockCache, reading_through
 from dataformats.storage.remote.systems import is_url
 from dataformats.storage.threads import N_THREADS
 
-__all__ = ["ReadAhead"]
-
 _ORDERED_BYTES = 16 * 2**20  # a window of records in order: two of them fit into their cache
 _PART_BYTES = 4 * 2**20  # that a thread fetches at once; a read that needs some of them waits for all
 _BYTES_OF_REQUEST = 2**19  # arrive in the time of one request, or later

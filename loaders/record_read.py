@@ -23,8 +23,6 @@ from dataformats.storage.remote.disk_blocks import PAGE_BYTES
 from dataformats.storage.remote.node_folder import local_job
 from dataformats.storage.remote.systems import is_url
 
-__all__ = ["DecodeFields", "block_cache_for", "read_records", "shuffle_for"]
-
 _LOG = logging.getLogger("dataformats")
 
 _MOST_BYTES = 2**31

@@ -15,8 +15,6 @@ import numpy as np
 if TYPE_CHECKING:
     from dataformats.loaders.pytorch.rng import TorchDraws
 
-__all__ = ["Randomness"]
-
 _LOG = logging.getLogger("dataformats")
 _OF_RECORDS, _OF_BATCHES, _OF_COLLATES, _OF_OPERATIONS = 0, 1, 2, 3
 

@@ -11,8 +11,6 @@ from dataformats.loaders.loader import Loader
 from dataformats.loaders.state import State
 from dataformats.loaders.step_sizes import StepSize
 
-__all__ = ["loader_at"]
-
 _COMPONENTS = "Trace a mixture in Python: Loader.trace(step) after load_state_dict(state)"
 
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from dataformats.kernels import best_fit
 
-__all__ = ["Segments", "place_documents", "stable_order"]
-
 _Numbers = NDArray[np.int64]
 
 

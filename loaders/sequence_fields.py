@@ -13,8 +13,6 @@ from dataformats.batch import Ragged
 from dataformats.errors import SpecError
 from dataformats.loaders.collate import as_array, row_name, stack_columns, stack_records
 
-__all__ = ["Indices", "SequenceFields", "Split", "check_text", "field_names", "fill_value"]
-
 Indices = NDArray[np.int64] | None
 
 

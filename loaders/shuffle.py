@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from dataformats.kernels import permute, permute_back
 from dataformats.loaders.blocks import Blocks, Line, line_of
 
-__all__ = ["WINDOW_SIZES", "Epoch", "Shuffle", "group_rows", "key_of"]
-
 _Numbers = NDArray[np.int64]
 _PERSON = b"dataformats plan"
 _RUN = 2**14  # places whose records are computed at once

@@ -23,7 +23,7 @@ from dataformats.loaders.skips import MAX_POSITION, Skips
 from dataformats.loaders.trace import TracedRecord
 from dataformats.storage.atomic import write_bytes
 
-__all__ = ["SkipEntry", "SkipList"]
+__all__ = ["SkipList"]
 
 SkipEntry = int | tuple[int, int] | TracedRecord | Quarantined
 """The index of a record, a pair (start, stop) of positions, or a record that a loader traced or quarantined."""

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from dataformats.fork_hooks import cached_property
 
-__all__ = ["MAX_POSITION", "Skips"]
-
 MAX_POSITION = 2**62
 """Positions are below this, so that no sum of two overflows int64."""
 

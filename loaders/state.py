@@ -16,8 +16,6 @@ from dataformats.loaders.shuffle import WINDOW_SIZES, Shuffle
 from dataformats.loaders.skips import MAX_POSITION, Skips
 from dataformats.loaders.step_sizes import StepSizes
 
-__all__ = ["STATE_VERSION", "State", "state_mismatch", "validate"]
-
 STATE_VERSION = 1
 """Version of the dict; a release reads all versions up to its own."""
 

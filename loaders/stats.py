@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from dataformats.loaders.advice import LIMITS, LoaderSetup
 from dataformats.loaders.prefetcher import BuiltBatch, Timings
 
-__all__ = ["LoaderStats", "MinuteReport", "Totals"]
+__all__ = ["LoaderStats"]
 
 _MIN_S = 1.0  # shorter measurements give no hint
 _MIN_WAITING = 0.1  # share of the time; below, training limits the speed and not the loader

@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from dataformats.integer_arguments import as_int
 
-__all__ = ["StepSize", "StepSizes"]
-
 
 class StepSize(NamedTuple):
     """The size of the steps from a position on.

@@ -14,8 +14,6 @@ from dataformats.loaders.epochs import Epochs
 from dataformats.loaders.prefetcher import FixedTask
 from dataformats.loaders.skips import MAX_POSITION, Skips
 
-__all__ = ["RankTask", "Step", "Steps"]
-
 Streams = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 
 _SPARE = 32  # positions of the step, and of the first epoch, that an empty batch may borrow a record from

@@ -12,7 +12,7 @@ from dataformats.loaders.adapters import Readable
 from dataformats.loaders.plan import Plan
 from dataformats.loaders.steps import Step
 
-__all__ = ["TracedRecord", "trace"]
+__all__ = ["TracedRecord"]
 
 
 class TracedRecord(NamedTuple):

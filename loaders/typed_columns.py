@@ -12,8 +12,6 @@ from dataformats.batch import Nullable, Ragged, take_column
 from dataformats.columns.numbers import offsets_of
 from dataformats.errors import SpecError
 
-__all__ = ["is_optional", "typed_column"]
-
 
 def typed_column(name: str, values: list[Any], column: Any) -> Any:
     """Return values as a column of the type of another one; `None` if they are of another type.

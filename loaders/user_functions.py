@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from dataformats.fork_hooks import cached_property
 
-__all__ = ["ColumnCollate", "UserFunctions", "check_returned"]
-
 
 @runtime_checkable
 class ColumnCollate(Protocol):

@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from dataformats.errors import WorkerError
 
-__all__ = ["Watchdog", "WorkerProgress"]
-
 _LOG = logging.getLogger("dataformats")
 _WARN_AFTER_S = 5.0
 

@@ -2,6 +2,4 @@
 
 from dataformats.backends.array_record.backend import ArrayRecordBackend
 
-__all__ = ["BACKEND", "ArrayRecordBackend"]
-
 BACKEND = ArrayRecordBackend()

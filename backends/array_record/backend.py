@@ -14,8 +14,6 @@ from dataformats.backends.tfrecord.payload import payload_of
 from dataformats.errors import SpecError
 from dataformats.interfaces import BlobBackend, Reader, ReaderOptions, SniffResult, StoredFile
 
-__all__ = ["ArrayRecordBackend"]
-
 _SHARD = re.compile(r"\.array_?record-\d+-of-\d+$")  # the names that tensorflow_datasets gives
 _SIGNATURE = bytes.fromhex("83af70d10d884a3f 0000000000000000 4000000000000000 91bac23c9287e1a9")
 _MAGIC = bytes.fromhex("10 de c0 eb fe 84 ce c3 c9 71")  # field 2 of RiegeliPostscript: layout.proto of array_record

@@ -18,8 +18,6 @@ from dataformats.interfaces import StoredFile
 from dataformats.storage.descriptors import max_open_files, open_patiently
 from dataformats.storage.files import LocalFile
 
-__all__ = ["BLOCK_BYTES", "LibraryFiles", "array_record"]
-
 BLOCK_BYTES = 2**16
 _RANDOM = "readahead_buffer_size:0,max_parallelism:0"  # no thread reads ahead
 _COPY_BYTES = 8 * 2**20

@@ -16,8 +16,6 @@ from dataformats.sidecars.file_digest import file_digest
 from dataformats.spec import VALUE
 from dataformats.storage.threads import concurrent_map
 
-__all__ = ["ArrayRecordReader"]
-
 _DAMAGE = (RuntimeError, IndexError, MemoryError, ValueError)  # that the library raises
 _THREADS_BYTES = 4 * 2**20
 

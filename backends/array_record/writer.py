@@ -11,8 +11,6 @@ from pathlib import Path
 from dataformats.backends.array_record.library import array_record
 from dataformats.interfaces import BlobWriter
 
-__all__ = ["ArrayRecordWriter"]
-
 _COMPRESSION = re.compile(r"(zstd|brotli)(:-?\d+)?|snappy|none")
 
 

@@ -3,6 +3,6 @@
 from dataformats.backends.ffrecord.backend import FFRecordBackend
 from dataformats.backends.ffrecord.packed import PackedFolder, pack_folder
 
-__all__ = ["BACKEND", "FFRecordBackend", "PackedFolder", "pack_folder"]
+__all__ = ["PackedFolder", "pack_folder"]
 
 BACKEND = FFRecordBackend()

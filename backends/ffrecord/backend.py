@@ -13,8 +13,6 @@ from dataformats.backends.ffrecord.writer import FFRecordWriter
 from dataformats.interfaces import BlobBackend, ReaderOptions, ShardSalvage, SniffResult, SupportsRepair
 from dataformats.interfaces.stored_file import StoredFile
 
-__all__ = ["FFRecordBackend"]
-
 
 class FFRecordBackend(BlobBackend, SupportsRepair):
     """FFRecord 1.4: files, or a folder of `*.ffr` in the order of their names as strings."""

@@ -18,19 +18,6 @@ from dataformats.errors import ChecksumError, FormatError, TruncatedError
 from dataformats.interfaces import Extents, KernelCheck
 from dataformats.kernels import FrameCheck, crc32, crc32_extents
 
-__all__ = [
-    "ENTRY_BYTES",
-    "PREFIX",
-    "Prefix",
-    "RecordCheck",
-    "RecordTable",
-    "build_header",
-    "header_bytes",
-    "header_pieces",
-    "parse_entries",
-    "parse_prefix",
-]
-
 PREFIX = Struct("<Iq")  # CRC-32 of all that follows in the header, number of records N
 ENTRY_BYTES = 12  # header bytes for each record: uint32 CRC-32, int64 offset
 

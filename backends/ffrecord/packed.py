@@ -19,8 +19,6 @@ from dataformats.storage.paths import resolve
 from dataformats.storage.reference_read import read_blobs
 from dataformats.writing.creating import create
 
-__all__ = ["PackedFolder", "pack_folder", "scan_folder", "walk"]
-
 _MAX_STRUCTURE_BYTES = 2**30
 
 

@@ -17,8 +17,6 @@ from typing import TypeAlias
 
 from dataformats.errors import FormatError
 
-__all__ = ["MAGIC", "MAX_DEPTH", "Tree", "build_structure", "parse_structure", "to_ordered_dict"]
-
 MAGIC = b"piouhjgbr"
 MAX_DEPTH = 64
 MAX_FOLDERS = 2**20

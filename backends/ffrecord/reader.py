@@ -14,8 +14,6 @@ from dataformats.indexing.indexed_reader import IndexedReader
 from dataformats.interfaces import Check
 from dataformats.interfaces.stored_file import StoredFile
 
-__all__ = ["FFRecordReader"]
-
 _VERIFIED_AT_OPEN = 5_000_000  # records: their headers take 60 MB
 
 

@@ -15,8 +15,6 @@ from dataformats.errors import FormatError
 from dataformats.kernels import crc32
 from dataformats.storage.files import LocalFile
 
-__all__ = ["JOURNAL_MAGIC", "recover", "stored_journal"]
-
 JOURNAL_MAGIC = b"FFRJRNL2"
 _MAX_BASE = 2**48  # tables of 2^44 records
 _BLOCK_RECORDS = 2**16

@@ -30,8 +30,6 @@ from dataformats.kernels import crc32
 from dataformats.reading.salvage_rows import salvage_blobs
 from dataformats.storage.spliced_file import SplicedFile
 
-__all__ = ["salvage"]
-
 _STEP = 4 * 2**20
 _BUFFER = 2**16
 _PICKLE = b"\x80"  # how pickles begin, from protocol 2 on

@@ -9,8 +9,6 @@ from dataformats.interfaces import SniffResult
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import crc32
 
-__all__ = ["sniff_header"]
-
 _WINDOW_BYTES = 64 * 1024
 _MAX_HEADER_BYTES = 2**20  # only the first offset of a longer header is checked, 8 bytes that must fit
 

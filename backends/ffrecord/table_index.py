@@ -19,8 +19,6 @@ from dataformats.indexing.file_index import FileIndex, LazyProblems, PackedRows
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import crc32, hold_table
 
-__all__ = ["TableIndex"]
-
 _STEP = 2**20
 
 

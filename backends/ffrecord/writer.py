@@ -17,8 +17,6 @@ from dataformats.interfaces import BlobWriter
 from dataformats.kernels import crc32, crc32_extents
 from dataformats.storage.atomic import copy_range, publish, remove, write_all
 
-__all__ = ["FFRecordWriter"]
-
 
 class FFRecordWriter(JournaledFileWriter, BlobWriter):
     """Appends records to one file.

@@ -17,8 +17,6 @@ from dataformats.storage.compressed.zstd_frames import ZstdCompressor
 from dataformats.storage.files import LocalFile
 from dataformats.writing.appending_writer import LARGE_BYTES
 
-__all__ = ["CompressedWriter", "options_of_reader"]
-
 _LEVEL = 6
 _HELD_BACK_BYTES = 8 * 2**20  # zlib holds back at most 16,384 copies of 258 bytes and 64 KB; our zstd frames 1 MiB
 

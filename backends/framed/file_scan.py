@@ -14,8 +14,6 @@ from dataformats.backends.framed.parallel_scan import extend_in_pieces
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces.stored_file import StoredFile
 
-__all__ = ["Frames", "damage_at", "scan"]
-
 _FIRST_SCAN = 2**20  # enough to estimate the size of records
 
 

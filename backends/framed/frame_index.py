@@ -25,8 +25,6 @@ from dataformats.kernels import hold_blocks
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 from dataformats.storage.reference_read import read_blobs
 
-__all__ = ["FrameIndex", "FrameIndexStore", "Hint", "Tiling", "error_from_json", "error_to_json"]
-
 _LOG = logging.getLogger("dataformats")
 _BATCH = 4096  # headers read at once; the data between the headers of short records is read as well
 _PART = 16 * _BATCH  # rows of a hint that are read at once

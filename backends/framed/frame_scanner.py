@@ -15,8 +15,6 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import UNSOUND
 from dataformats.storage.remote.systems import is_url
 
-__all__ = ["END", "FrameScanner", "only_headers", "read_window"]
-
 END = 2**63
 """An offset past the end of every file."""
 

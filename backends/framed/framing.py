@@ -14,17 +14,6 @@ from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces import Check, OutdatedIndexError
 from dataformats.kernels import gather
 
-__all__ = [
-    "MAX_LENGTH",
-    "FramedBlobs",
-    "Framing",
-    "Octets",
-    "Positions",
-    "gather_integers",
-    "length_problems",
-    "too_long",
-]
-
 _LONG_BYTES = 2048  # copying longer records takes longer than a call of the checksum for each
 MAX_LENGTH = 2**62  # no file is longer, and offsets behind such a record still fit int64
 

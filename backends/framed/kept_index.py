@@ -12,13 +12,12 @@ from dataformats.backends.framed.frame_index import FrameIndex
 from dataformats.backends.framed.progress import ScanProgress
 from dataformats.errors import FormatError
 from dataformats.indexing.block_file import BrokenBlockError
+from dataformats.indexing.file_index import FileIndex, RecordIndex
 from dataformats.indexing.index_cache import IndexCache
-from dataformats.indexing.indexed_reader import FileIndex, IndexedReader, RecordIndex
+from dataformats.indexing.indexed_reader import IndexedReader
 from dataformats.interfaces import CachesIndexes, OutdatedIndexError, Reader, ReaderOptions
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.spliced_file import SplicedFile
-
-__all__ = ["KeptIndexReader"]
 
 _MOST_KEPT = 2**24  # bytes of new indexes; more are read from where they were saved
 

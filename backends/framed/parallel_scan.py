@@ -19,8 +19,6 @@ from dataformats.backends.framed.framing import Framing
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.threads import processors, submit
 
-__all__ = ["extend_in_pieces"]
-
 _PIECE = 16 * 2**20
 _MEAN_FRAMES = 64  # the fewest frames of a piece: finding the first costs half of one on average
 _SEARCH = 2**18  # bytes searched at once for a header

@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.stored_file import StoredFile
 
-__all__ = ["FileProgress", "ScanProgress"]
-
 
 class ScanProgress:
     """Adds up the bytes scanned, as stored on disk, over all files. Thread-safe.

@@ -13,8 +13,6 @@ from dataformats.interfaces import Check, ReaderOptions, RecordChunk
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 
-__all__ = ["FramedReader"]
-
 
 class FramedReader(KeptIndexReader):
     """The records of files of frames.

@@ -15,8 +15,6 @@ from dataformats.errors import FormatError
 from dataformats.interfaces import Loss, StoredRecord
 from dataformats.interfaces.stored_file import StoredFile
 
-__all__ = ["FrameEvidence", "FrameSalvage"]
-
 _WINDOW = 2 * 2**20
 _CHECKED_PER_BYTE = 16  # bytes that a search may check for each byte of the file: only a crafted file needs more
 _CHECKED_LEAST = 2**26

@@ -17,8 +17,6 @@ from dataformats.interfaces import ReaderOptions, RecordChunk
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.reference_read import too_long
 
-__all__ = ["iter_chunks"]
-
 _WINDOW = 2 * 2**20
 _FIRST_WINDOW = 2**17  # a caller that wants a few records does not wait for many
 

@@ -10,8 +10,6 @@ from dataformats.backends.framed.framing import Framing, Octets, Positions, gath
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.kernels import UNSOUND
 
-__all__ = ["WindowFrames", "cut_short", "find_frames", "header_problem", "headers_are_sound", "no_frame"]
-
 
 @dataclass(frozen=True, slots=True)
 class WindowFrames:

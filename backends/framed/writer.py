@@ -18,8 +18,6 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import gather
 from dataformats.writing.appending_writer import AppendingWriter
 
-__all__ = ["FramedWriter"]
-
 _HEAD_BYTES = 64
 
 

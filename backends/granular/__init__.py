@@ -2,6 +2,4 @@
 
 from dataformats.backends.granular.backend import GranularBackend
 
-__all__ = ["BACKEND", "GranularBackend"]
-
 BACKEND = GranularBackend()

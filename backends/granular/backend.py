@@ -31,8 +31,6 @@ from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.spec import Spec
 from dataformats.storage.threads import concurrent_map
 
-__all__ = ["GranularBackend"]
-
 
 class GranularBackend(FieldsBackend, AppendsInPlace, KeepsFieldTypes, SupportsRepair, WritesSingleValues):
     """Granular and its predecessor `bags`: datasets in folders, sharded ones in numbered folders, single bags."""

@@ -13,8 +13,6 @@ from dataformats.batch import Blobs
 from dataformats.storage.atomic import open_unbuffered, write_all
 from dataformats.storage.flush_journal import FlushJournal
 
-__all__ = ["BagAppender", "ResumePoint"]
-
 _COPY_BYTES = 2**20
 
 

@@ -13,8 +13,6 @@ from dataformats.backends.granular.layout import (
 from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import StoredFile
 
-__all__ = ["BAG", "IDX", "index_of", "layout_of", "limits_of"]
-
 BAG = ".bag"
 IDX = ".idx"
 

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from dataformats.backends.granular.bag_limits import index_of, layout_of, limits_of
-from dataformats.indexing.indexed_reader import FileIndex, IndexedReader, LazyProblems
+from dataformats.indexing.file_index import FileIndex, LazyProblems
+from dataformats.indexing.indexed_reader import IndexedReader
 from dataformats.interfaces.stored_file import StoredFile
-
-__all__ = ["BagReader"]
 
 
 class BagReader(IndexedReader):

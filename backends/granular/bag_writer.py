@@ -15,8 +15,6 @@ from dataformats.interfaces import BlobWriter, HasSidecars
 from dataformats.storage import atomic
 from dataformats.storage.flush_journal import FlushJournal
 
-__all__ = ["BagWriter"]
-
 _PARTIAL = ".partial"
 _PENDING_BYTES = 4 * 2**20
 _PENDING_RECORDS = 4096

@@ -17,18 +17,6 @@ from dataformats.spec import Spec
 from dataformats.storage.remote.systems import is_url
 from dataformats.storage.threads import concurrent_map
 
-__all__ = [
-    "REFS",
-    "SPEC",
-    "ColumnFiles",
-    "DatasetFiles",
-    "bags_of",
-    "dataset_files",
-    "find_files",
-    "group_files",
-    "spec_types",
-]
-
 SPEC = "spec.json"
 REFS = "refs"  # the one bag that is not a field
 _MAX_SPEC_BYTES = 16 * 2**20

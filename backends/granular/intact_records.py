@@ -27,8 +27,6 @@ from dataformats.errors import FormatError
 from dataformats.storage.atomic import write_chunks
 from dataformats.storage.files import LocalFile
 
-__all__ = ["ANEW", "intact_records", "missing_file", "read_ends", "restore_index", "resume_point"]
-
 ANEW = "write it again, without resume"
 _BLOCK_ENTRIES = 2**14
 

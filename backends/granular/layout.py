@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 
 from dataformats.errors import FormatError, TruncatedError
 
-__all__ = ["ENTRY_BYTES", "BagLayout", "BagLimits", "indexed_layout", "parse_limits", "table_layout"]
-
 ENTRY_BYTES = 8  # uint64, little-endian
 
 

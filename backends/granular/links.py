@@ -9,8 +9,6 @@ from pathlib import Path
 from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import StoredFile
 
-__all__ = ["check_links"]
-
 
 def check_links(dataset: str, files: Sequence[StoredFile]) -> None:
     """Refuse links that lead out of a dataset.

@@ -22,8 +22,6 @@ from dataformats.interfaces import Extents, FilesPerField, Located, Reader, Stor
 from dataformats.spec import Spec, Type
 from dataformats.storage.threads import concurrent_map, threads_for
 
-__all__ = ["GranularReader"]
-
 
 @dataclass(frozen=True, slots=True)
 class _PlainField:

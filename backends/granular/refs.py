@@ -13,8 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Refs", "parse_refs"]
-
 _PAD = 16  # bytes read behind the last one: a code and 8 bytes, from one byte past the end
 
 

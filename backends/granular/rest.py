@@ -11,8 +11,6 @@ from dataformats.backends.granular.stored_types import is_sequence
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.storage.threads import concurrent_map
 
-__all__ = ["held_records", "index_layout", "rest_of"]
-
 _SHOWN = 8  # fields that a message names
 _RESUME = "Append the missing rows with create(..., resume=True)"
 

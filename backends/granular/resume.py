@@ -25,8 +25,6 @@ from dataformats.backends.granular.stored_types import is_sequence, may_be_empty
 from dataformats.errors import FormatError, SpecError
 from dataformats.spec import Spec
 
-__all__ = ["AHEAD_ROWS", "check_spec", "column_resume_points", "is_partial", "refs_resume_points"]
-
 AHEAD_ROWS = 4096
 """How far one field may be ahead of another if a process is killed: the most rows that a writer writes at once."""
 

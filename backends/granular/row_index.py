@@ -19,8 +19,6 @@ from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.spliced_file import SplicedFile
 
-__all__ = ["RowIndex", "RowRecords"]
-
 _PARSED_ROWS = 65_536  # parsed at once
 _MOST_RECORDS = 2**63 - 1
 

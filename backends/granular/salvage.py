@@ -25,8 +25,6 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading.salvage_rows import salvage_blobs, salvage_rows
 from dataformats.storage.spliced_file import SplicedFile
 
-__all__ = ["salvage"]
-
 Part = list[StoredRecord] | Loss
 
 

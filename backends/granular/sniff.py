@@ -9,8 +9,6 @@ from dataformats.errors import FormatError
 from dataformats.interfaces import SniffResult
 from dataformats.interfaces.stored_file import StoredFile
 
-__all__ = ["sniff_file"]
-
 _WINDOW_BYTES = 4096
 _CHECKED_ENTRIES = 4096
 

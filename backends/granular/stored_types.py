@@ -10,16 +10,6 @@ from dataformats.errors import Remedy, SpecError
 from dataformats.registry import codecs
 from dataformats.spec import NUMBER_TYPES, Spec, Type
 
-__all__ = [
-    "check_generation",
-    "decoded_type",
-    "is_sequence",
-    "may_be_empty",
-    "record_bytes",
-    "store_spec",
-    "stored_type",
-]
-
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 _SCALARS = {"int64": "i64", "uint64": "u64"}
 _MOST_NAME_BYTES = 255 - len(".bag")  # the longest file name on every common file system

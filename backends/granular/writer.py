@@ -28,8 +28,6 @@ from dataformats.spec import Spec
 from dataformats.storage import atomic
 from dataformats.storage.flush_journal import FlushJournal
 
-__all__ = ["GranularWriter"]
-
 _PENDING_BYTES = 2**20  # written while they are in the processor's cache
 
 

@@ -2,6 +2,4 @@
 
 from dataformats.backends.images.backend import ImagesBackend
 
-__all__ = ["BACKEND"]
-
 BACKEND = ImagesBackend()

@@ -15,8 +15,6 @@ from dataformats.interfaces import FieldsBackend, FilePlace, ReaderOptions, Snif
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.spec import Spec, Type
 
-__all__ = ["ImagesBackend"]
-
 _STARTS = (b"\xff\xd8\xff", b"\x89PNG\r\n", b"RIFF", b"BM", b"II*\0", b"MM\0*", b"P2", b"P3", b"P5", b"P6")
 _KINDS = {"path": ("utf8",), "label": ("int64", "int32", "uint8"), "label_name": ("utf8",)}
 _IMAGES = ("jpg", "jpeg", "png", "webp")

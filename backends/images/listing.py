@@ -14,8 +14,6 @@ from dataformats.storage.given_files import BytesFile
 from dataformats.storage.paths import is_local
 from dataformats.storage.threads import concurrent_map
 
-__all__ = ["SUFFIXES", "ImageNames", "find_images"]
-
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".ppm", ".bmp", ".pgm", ".tif", ".tiff")
 """The endings of image files, in small letters."""
 

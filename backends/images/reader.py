@@ -13,8 +13,6 @@ from dataformats.errors import FormatError
 from dataformats.interfaces import Extents, Located, Reader, StoredFile
 from dataformats.spec import Spec, Type
 
-__all__ = ["ImagesReader"]
-
 _CODECS = {"jpg": "jpg", "jpeg": "jpg", "png": "png", "webp": "webp"}
 
 

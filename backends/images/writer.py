@@ -12,8 +12,6 @@ from dataformats.errors import SpecError
 from dataformats.interfaces import FieldsWriter
 from dataformats.storage import atomic
 
-__all__ = ["ImagesWriter"]
-
 _ENDINGS = {b"\xff\xd8": ".jpg", b"\x89PNG": ".png", b"RIFF": ".webp"}
 
 

@@ -24,8 +24,6 @@ from dataformats.errors import FormatError
 from dataformats.kernels import crc32, crc32_extents
 from dataformats.storage.atomic import open_unbuffered, sync, write_all, write_chunks
 
-__all__ = ["Entries", "Journal", "StoredJournal", "read_checksums", "sound_entries"]
-
 _HEAD = Struct("<8sII")  # magic, sizes per entry, length of the JSON that follows; then the CRC-32 of all these bytes
 _MAX_SIZES = 2**24  # sizes of a record: more would not fit in a dtype of NumPy
 _BLOCK_BYTES = 2**20  # bytes of the journal read at once: arrays of that size stay in the processor's cache

@@ -17,8 +17,6 @@ from dataformats.kernels import crc32, crc32_extents
 from dataformats.storage import atomic
 from dataformats.storage.atomic import open_unbuffered, write_parts
 
-__all__ = ["JournaledFileWriter", "journal_path", "new_journal"]
-
 _PENDING_BYTES = 2**20  # written while they are in the processor's cache
 _PENDING_RECORDS = 4096
 _LONG_BYTES = 2048  # copying longer blobs takes longer than a call of the checksum for each

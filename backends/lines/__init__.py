@@ -2,7 +2,5 @@
 
 from dataformats.backends.lines.backend import JsonLinesBackend, TextLinesBackend
 
-__all__ = ["JSONL", "TEXT", "JsonLinesBackend", "TextLinesBackend"]
-
 JSONL = JsonLinesBackend()
 TEXT = TextLinesBackend()

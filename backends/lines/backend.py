@@ -29,8 +29,6 @@ from dataformats.spec import Spec
 from dataformats.storage.compressed.chunked_file import ChunkCache
 from dataformats.storage.threads import concurrent_map
 
-__all__ = ["JsonLinesBackend", "TextLinesBackend"]
-
 _COMPRESSED = (".gz", ".zst")
 _SNIFFED = 16  # lines; one that parses shows that others are damaged
 _SUFFIX_OF: dict[str, str] = {"gzip": ".gz", "zstd": ".zst", "none": ""}

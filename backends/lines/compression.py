@@ -14,8 +14,6 @@ from dataformats.storage.compressed.decompressor import WBITS
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 from dataformats.storage.compressed.zstd_frames import decode_zstd, first_frame, list_frames, zstd_library
 
-__all__ = ["Compression", "compression_of_name", "decompressed", "head_of"]
-
 Compression = Literal["gzip", "zstd", "none"]
 GZIP = b"\x1f\x8b\x08"  # RFC 1952
 _HEAD = 2**16

@@ -16,8 +16,6 @@ from dataformats.indexing.index_cache import Index, IndexCache
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 
-__all__ = ["LineIndexStore", "LineTiling"]
-
 
 @dataclass(frozen=True, slots=True)
 class LineTiling:

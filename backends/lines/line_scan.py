@@ -16,8 +16,6 @@ from dataformats.kernels import scan_lines
 from dataformats.storage.remote.systems import is_url
 from dataformats.storage.threads import processors, submit
 
-__all__ = ["BOM", "Lines", "find_lines"]
-
 BOM = b"\xef\xbb\xbf"
 _WINDOW = 2**20
 _REMOTE_WINDOW = 4 * 2**20  # each is a request

@@ -10,8 +10,6 @@ from dataformats.backends.lines.line_index import LineIndexStore
 from dataformats.interfaces import ReaderOptions
 from dataformats.interfaces.stored_file import StoredFile
 
-__all__ = ["LinesReader"]
-
 
 class LinesReader(KeptIndexReader):
     """The lines of files.

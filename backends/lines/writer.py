@@ -19,8 +19,6 @@ from dataformats.errors import FormatError, Remedy, SpecError
 from dataformats.interfaces import BlobWriter, FilePlace, RecordChunk
 from dataformats.interfaces.stored_file import StoredFile
 
-__all__ = ["JsonLinesWriter", "LinesWriter"]
-
 _WINDOW = 2**20
 _JSON = re.compile(rb'[ \t\r]*+(?:[{\["\d-]|true|false|null|NaN|Infinity)[^\n]*+(?:\n[ \t\r]*+)*+\Z')
 

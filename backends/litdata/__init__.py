@@ -2,7 +2,5 @@
 
 from dataformats.backends.litdata.backend import LitdataBackend
 
-__all__ = ["BACKEND", "LitdataBackend"]
-
 BACKEND = LitdataBackend()
 """The backend of litdata."""

@@ -15,8 +15,6 @@ from dataformats.interfaces import Backend, Folder, Reader, ReaderOptions, Sniff
 from dataformats.storage.compressed.chunked_file import ChunkCache
 from dataformats.storage.spliced_file import SplicedFile
 
-__all__ = ["LitdataBackend"]
-
 _CHUNK = re.compile(r"chunk-\d+-\d+(\.[\w:]+)?\.bin")
 _BEGIN = re.compile(rb'\{\s*"(chunks"\s*:\s*\[|config"\s*:\s*\{)')
 _FOOTER = b"LDARW01\0"  # ends a chunk whose items are rows of an Arrow IPC file in front of it and of its uint32 length

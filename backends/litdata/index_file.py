@@ -12,8 +12,6 @@ from dataformats.errors import FormatError
 from dataformats.interfaces import StoredFile
 from dataformats.spec import VALUE, Spec, Type
 
-__all__ = ["LitdataIndex", "read_index"]
-
 _MAX_BYTES = 2**28
 _TYPES = {"int": "int64", "float": "float64", "bool": "bool", "str": "utf8", "text": "utf8",
           "jpeg": "jpg", "pil": "mds(pil)", "jpeg_array": "mds(jpegarray)", "numpy": "litdata(numpy)",

@@ -2,7 +2,5 @@
 
 from dataformats.backends.mds.backend import MdsBackend
 
-__all__ = ["BACKEND", "MdsBackend"]
-
 BACKEND = MdsBackend()
 """The MDS backend."""

@@ -31,8 +31,6 @@ from dataformats.interfaces import FieldsBackend, Folder, Reader, ReaderOptions,
 from dataformats.spec import NUMBER_TYPES, Spec, Type
 from dataformats.storage.compressed.chunked_file import ChunkCache
 
-__all__ = ["MdsBackend"]
-
 _SHARD = re.compile(r".+\.mds(\.(zstd|gz|bz2|br|snappy))?")
 _BEGIN = re.compile(rb'\{\s*"(version|shards)"\s*:\s*[\[\d]')
 

@@ -14,8 +14,6 @@ from dataformats.interfaces import Backend, Folder, SniffResult, StoredFile
 from dataformats.storage.compressed.chunked_file import ChunkCache, ChunkedFile, ChunkTable
 from dataformats.storage.compressed.zstd_frames import decode_gzip, decode_zstd
 
-__all__ = ["INDEX", "FoldersBelow", "basenames", "file_of_shard", "plain_file", "shard_files", "sniff_listed"]
-
 INDEX = "index.json"
 """The name of an index."""
 

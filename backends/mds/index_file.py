@@ -13,8 +13,6 @@ from dataformats.errors import FormatError
 from dataformats.interfaces import StoredFile
 from dataformats.spec import NUMBER_TYPES, Type
 
-__all__ = ["Columns", "Shard", "bytes_of_encoding", "encoding_of_type", "path_below", "read_index", "type_of_encoding"]
-
 _MAX_BYTES = 2**28
 _BYTES_OF = {"int": 8, "uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8, "int8": 1, "int16": 2, "int32": 4, "int64": 8,
              "float16": 2, "float32": 4, "float64": 8}  # fmt: skip

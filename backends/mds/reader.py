@@ -20,8 +20,6 @@ from dataformats.storage.native.file_set import FileSet, open_files
 from dataformats.storage.reference_read import read_blobs
 from dataformats.storage.threads import concurrent_map
 
-__all__ = ["MdsReader"]
-
 _WORD = 4  # bytes of the counts, offsets and sizes, which are uint32
 _READ_AS = ("bytes", "utf8")  # stored values that a declared codec may decode otherwise
 

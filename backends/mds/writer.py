@@ -17,8 +17,6 @@ from dataformats.interfaces import FieldsWriter
 from dataformats.storage import atomic
 from dataformats.storage.compressed.zstd_frames import decode_zstd, encode_zstd
 
-__all__ = ["MdsWriter"]
-
 _MOST = 2**32 - 1  # offsets are uint32
 
 

@@ -2,6 +2,4 @@
 
 from dataformats.backends.megatron.backend import MegatronBackend
 
-__all__ = ["BACKEND", "MegatronBackend"]
-
 BACKEND = MegatronBackend()

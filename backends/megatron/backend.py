@@ -23,8 +23,6 @@ from dataformats.interfaces import (
 )
 from dataformats.spec import Spec, Type
 
-__all__ = ["MegatronBackend"]
-
 
 class MegatronBackend(FieldsBackend, NamedByPrefix):
     """Indexed datasets of Megatron-LM and GPT-NeoX: pairs of files."""

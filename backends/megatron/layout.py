@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces import StoredFile
 
-__all__ = ["BIN", "CODES", "HEADER", "IDX", "MAGIC", "TokenTables", "files_of_pair", "read_tables"]
-
 BIN, IDX = ".bin", ".idx"
 HEADER = Struct("<9sQBQQ")  # magic, version, code of the dtype, sequences, entries of the table of documents
 MAGIC = b"MMIDIDX\0\0"

@@ -21,8 +21,6 @@ from dataformats.interfaces import (
 )
 from dataformats.spec import Type
 
-__all__ = ["MegatronReader", "token_stream"]
-
 
 class MegatronReader(IndexedFieldsReader):
     """Documents, or with `sequences` the sequences of `.bin` files, as records of one field.

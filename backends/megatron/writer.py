@@ -17,8 +17,6 @@ from dataformats.interfaces import FieldsWriter, HasSidecars
 from dataformats.kernels import crc32_extents
 from dataformats.storage import atomic
 
-__all__ = ["MegatronWriter"]
-
 _JOURNAL_MAGIC = b"MEGJRNL1"
 _MAX_TOKENS = 2**31 - 1
 _BLOCK = 2**17  # documents in a block of the last table

@@ -2,6 +2,4 @@
 
 from dataformats.backends.npy.backend import NpyBackend
 
-__all__ = ["BACKEND", "NpyBackend"]
-
 BACKEND = NpyBackend()

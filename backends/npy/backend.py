@@ -12,8 +12,6 @@ from dataformats.errors import FormatError
 from dataformats.interfaces import Backend, Reader, ReaderOptions, SniffResult, StoredFile
 from dataformats.spec import VALUE
 
-__all__ = ["NpyBackend"]
-
 
 class NpyBackend(Backend):
     """Arrays of `numpy.save`: a record is a row, or a window over the elements of an array of one dimension."""

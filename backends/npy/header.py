@@ -12,8 +12,6 @@ from numpy.lib import format as npy_format
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces import StoredFile
 
-__all__ = ["MAGIC", "ArrayHeader", "read_header"]
-
 MAGIC = npy_format.MAGIC_PREFIX
 _MAX_BYTES = 12 + 10_000  # NumPy reads no longer header
 _READ = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}

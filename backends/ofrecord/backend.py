@@ -25,8 +25,6 @@ from dataformats.interfaces import (
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.spec import Spec
 
-__all__ = ["OFRecordBackend"]
-
 _PART = re.compile(r"part-(\d+)", re.ASCII)
 
 

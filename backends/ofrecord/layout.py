@@ -16,8 +16,6 @@ from dataformats.errors import FormatError
 from dataformats.interfaces import Check, Extents, KernelCheck
 from dataformats.kernels import FrameCheck, scan_ofrecord
 
-__all__ = ["FRAMING", "HEADER"]
-
 HEADER = Struct("<q")  # length of the data
 
 

@@ -10,8 +10,6 @@ from dataformats.backends.ofrecord.layout import FRAMING
 from dataformats.interfaces import ReaderOptions
 from dataformats.interfaces.stored_file import StoredFile
 
-__all__ = ["OFRecordReader"]
-
 
 class OFRecordReader(FramedReader):
     """The records of OFRecord files. Records do not cross file boundaries.

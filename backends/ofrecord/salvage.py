@@ -18,8 +18,6 @@ from dataformats.interfaces import RecordCodec, ShardSalvage
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.registry import codecs
 
-__all__ = ["salvage"]
-
 _ENTRY = 0x0A  # the first byte of a map's entry
 _HEAD_BYTES = 64 * 1024
 _MOST_BYTES = 2**31  # the longest protobuf message

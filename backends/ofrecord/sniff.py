@@ -14,8 +14,6 @@ from dataformats.interfaces import RecordCodec, SniffResult
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.registry import codecs
 
-__all__ = ["begins_as_message", "sniff_frames"]
-
 _FRAMES = 16
 _DATA_BYTES = 64 * 1024  # read of each record
 _ENTRY = _KEY = 0x0A  # tag of field 1, length-delimited

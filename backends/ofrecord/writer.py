@@ -7,8 +7,6 @@ from dataformats.backends.framed.writer import FramedWriter
 from dataformats.backends.ofrecord.layout import FRAMING
 from dataformats.errors import SpecError
 
-__all__ = ["OFRecordWriter"]
-
 
 class OFRecordWriter(FramedWriter):
     """Appends records, none of them empty, to one file.

@@ -2,6 +2,4 @@
 
 from dataformats.backends.recordio.backend import RecordIOBackend
 
-__all__ = ["BACKEND", "RecordIOBackend"]
-
 BACKEND = RecordIOBackend()

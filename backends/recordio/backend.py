@@ -9,8 +9,6 @@ from dataformats.backends.recordio.frames import FRAME, MAGIC, frame_problem
 from dataformats.backends.recordio.reader import RecordIOReader
 from dataformats.interfaces import Backend, ReaderOptions, SniffResult, StoredFile
 
-__all__ = ["RecordIOBackend"]
-
 
 class RecordIOBackend(Backend):
     """RecordIO of MXNet."""

@@ -17,8 +17,6 @@ from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces import StoredFile
 from dataformats.storage.header_windows import HeaderWindows
 
-__all__ = ["FRAME", "IMAGE_HEADER", "MAGIC", "FrameTable", "frame_problem", "scan"]
-
 MAGIC = 0xCED7230A
 FRAME = Struct("<II")  # magic, flag and length
 IMAGE_HEADER = Struct("<IfQQ")  # number of labels if they are several, the label if it is one, id, id2

@@ -21,8 +21,6 @@ from dataformats.storage.shared_memory_file import CachedFile
 from dataformats.storage.spliced_file import SplicedFile
 from dataformats.storage.threads import threads_for
 
-__all__ = ["RecordIOReader"]
-
 _LOG = logging.getLogger("dataformats")
 _KIND = "recordio-1"
 _MOST_PARTS = 2**12  # parts of records in several frames: the index of a file with more is not kept

@@ -16,8 +16,6 @@ from dataformats.indexing.lookup import split_by_file
 from dataformats.interfaces import Extents, Located, Reader, StoredFile
 from dataformats.spec import NUMBER_TYPES, Spec, Type
 
-__all__ = ["FixedRows", "RowsReader", "number_type_for"]
-
 
 @dataclass(frozen=True, slots=True)
 class FixedRows:

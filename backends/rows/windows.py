@@ -13,8 +13,6 @@ from dataformats.integer_arguments import checked_int
 from dataformats.interfaces import StoredFile
 from dataformats.spec import Type
 
-__all__ = ["TOKENS", "TokenStream", "WindowReader", "check_windows"]
-
 TOKENS = "tokens"
 """The field of records of tokens."""
 

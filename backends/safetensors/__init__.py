@@ -2,6 +2,4 @@
 
 from dataformats.backends.safetensors.backend import SafetensorsBackend
 
-__all__ = ["BACKEND", "SafetensorsBackend"]
-
 BACKEND = SafetensorsBackend()

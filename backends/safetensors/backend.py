@@ -14,8 +14,6 @@ from dataformats.errors import FormatError
 from dataformats.interfaces import Backend, ReaderOptions, SniffResult, StoredFile
 from dataformats.spec import Type
 
-__all__ = ["SafetensorsBackend"]
-
 _NUMBERS = {"BOOL": "bool"} | {
     f"{letter}{bits}": f"{kind}{bits}"
     for letter, kind in (("I", "int"), ("U", "uint"), ("F", "float"))

@@ -10,8 +10,6 @@ from typing import Any
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces import StoredFile
 
-__all__ = ["BITS", "StoredTensor", "read_header"]
-
 BITS = {
     "BOOL": 8,
     "I8": 8,

@@ -2,6 +2,4 @@
 
 from dataformats.backends.syrah.backend import SyrahBackend
 
-__all__ = ["BACKEND", "SyrahBackend"]
-
 BACKEND = SyrahBackend()

@@ -15,8 +15,6 @@ from dataformats.interfaces import FieldsBackend, ReaderOptions, ShardSalvage, S
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import Spec
 
-__all__ = ["SyrahBackend"]
-
 
 class SyrahBackend(FieldsBackend, SupportsRepair):
     """Syrah from 0.1.3 on: files, each complete in itself."""

@@ -12,8 +12,6 @@ from struct import Struct
 
 from dataformats.errors import FormatError
 
-__all__ = ["BINARY", "DOCUMENT", "INT32", "STRING", "Element", "elements"]
-
 INT32 = Struct("<i")
 STRING = 0x02
 DOCUMENT = 0x03

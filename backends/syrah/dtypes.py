@@ -7,8 +7,6 @@ from dataformats.columns.field_decoder import check_dims
 from dataformats.errors import Remedy, SpecError
 from dataformats.spec import NUMBER_TYPES, Spec, Type
 
-__all__ = ["dtypes_of", "stored_types"]
-
 
 def stored_types(spec: Spec) -> Spec:
     """Return the types under which values of a spec are stored.

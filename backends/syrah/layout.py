@@ -10,8 +10,6 @@ from struct import Struct
 
 from dataformats.errors import FormatError, TruncatedError
 
-__all__ = ["HEADER", "MAGIC", "MAX_METADATA_BYTES", "Header", "build_header", "parse_header"]
-
 HEADER = Struct("<2s4Bqq")  # magic, a zero and x, y, z of the version, offset and length of the metadata
 MAGIC = b"GS"
 MAX_METADATA_BYTES = 2**31 - 1  # a BSON document begins with its length, an int32

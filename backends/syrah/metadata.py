@@ -13,17 +13,6 @@ from dataformats.backends.syrah.document import BINARY, DOCUMENT, INT32, STRING,
 from dataformats.backends.syrah.layout import HEADER
 from dataformats.errors import FormatError
 
-__all__ = [
-    "ITEM_BYTES",
-    "ArrayTable",
-    "build_frames",
-    "build_metadata",
-    "find_unsound",
-    "metadata_bytes",
-    "parse_metadata",
-    "table_places",
-]
-
 ITEM_BYTES = {
     **dict.fromkeys(("bool", "int8", "uint8", "str"), 1),
     **dict.fromkeys(("int16", "uint16", "float16"), 2),

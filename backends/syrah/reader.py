@@ -17,8 +17,6 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import NUMBER_TYPES, Spec, Type
 from dataformats.storage.threads import threads_for
 
-__all__ = ["SyrahReader"]
-
 _MAX_SIZE = 2**31  # the largest dimension in the grammar of types
 
 

@@ -14,8 +14,6 @@ from dataformats.backends.syrah.layout import HEADER, Header, parse_header
 from dataformats.backends.syrah.metadata import build_frames, metadata_bytes, parse_metadata, table_places
 from dataformats.errors import FormatError, SpecError
 
-__all__ = ["JOURNAL_MAGIC", "recover", "stored_journal"]
-
 JOURNAL_MAGIC = b"SYRJRNL2"
 _BLOCK_BYTES = 2**20  # bytes of the tables read at once
 

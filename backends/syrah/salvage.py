@@ -23,8 +23,6 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading.salvage_rows import salvage_rows
 from dataformats.storage.spliced_file import SplicedFile
 
-__all__ = ["salvage"]
-
 _STEP = 4 * 2**20
 _LEAST = 5  # bytes of a document
 

@@ -8,8 +8,6 @@ from dataformats.errors import FormatError
 from dataformats.interfaces import SniffResult
 from dataformats.interfaces.stored_file import StoredFile
 
-__all__ = ["sniff_header"]
-
 
 def sniff_header(file: StoredFile, *, has_name: bool) -> SniffResult:
     """Recognize a non-empty file by its header.

@@ -22,8 +22,6 @@ from dataformats.kernels import crc32_extents
 from dataformats.spec import Spec
 from dataformats.storage.atomic import write_all
 
-__all__ = ["SyrahWriter"]
-
 _ENTRY_BYTES = 16  # metadata bytes for each array of each item
 
 

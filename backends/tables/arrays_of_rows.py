@@ -11,8 +11,6 @@ from dataformats.columns.numbers import offsets_of
 from dataformats.errors import FormatError, SpecError
 from dataformats.interfaces import StoredFile
 
-__all__ = ["blob_column", "bytes_of", "check_block", "check_names", "is_in", "names_of", "rows_of_block", "same_length"]
-
 _BLOCK_BYTES = 2**16  # smaller chunks are read together: a call costs as much as copying 64 KiB
 _MOST_BLOCKS = 2**20
 _SMALL_BYTES, _MOST_RATIO = 2**28, 100

@@ -9,8 +9,6 @@ from dataformats.batch.to_arrow import pyarrow
 from dataformats.errors import DataFormatsError, FormatError
 from dataformats.interfaces import StoredFile
 
-__all__ = ["damage_of"]
-
 
 @contextmanager
 def damage_of(file: StoredFile, part: str = "the file") -> Iterator[None]:

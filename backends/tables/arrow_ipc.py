@@ -31,8 +31,6 @@ from dataformats.spec import Spec
 from dataformats.storage.file_object import FileObject
 from dataformats.writing.table_writer import TableWriter
 
-__all__ = ["BACKEND", "ArrowBackend"]
-
 _MAGIC = b"ARROW1"
 _MESSAGE = b"\xff\xff\xff\xff"  # before the length of each message of a stream
 _STATE = "state.json"  # lists the files of a dataset of Hugging Face

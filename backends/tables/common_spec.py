@@ -13,8 +13,6 @@ from dataformats.errors import SpecError
 from dataformats.interfaces import StoredFile
 from dataformats.spec import Spec, Type
 
-__all__ = ["common_spec", "json_columns"]
-
 _DOCUMENT = Type("json")
 
 

@@ -22,8 +22,6 @@ from dataformats.interfaces.table import starts_of
 from dataformats.spec import Spec, Type
 from dataformats.storage.file_object import FileObject
 
-__all__ = ["BACKEND", "CsvBackend"]
-
 _TABS = (".tsv", ".tsv.gz")
 _MAX_NAMES_BYTES = 2**16
 _UNEVEN = re.compile(r"Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)

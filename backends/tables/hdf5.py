@@ -21,8 +21,6 @@ from dataformats.spec import Spec
 from dataformats.storage.file_object import FileObject
 from dataformats.storage.threads import for_each
 
-__all__ = ["BACKEND", "Hdf5Backend"]
-
 _TOGETHER_BYTES = 32 * 2**20  # threads decompress blocks of so many bytes at once
 _MAGIC = b"\x89HDF\r\n\x1a\n"
 _USER_BLOCKS = (0, *(512 << power for power in range(12)))  # places of the magic number: HDF5 File Format, II.A

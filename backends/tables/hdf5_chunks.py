@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from dataformats.storage.compressed.decompressor import WBITS, fast_library
 
-__all__ = ["DeflatedChunks"]
-
 
 @dataclass(frozen=True, slots=True)
 class DeflatedChunks:

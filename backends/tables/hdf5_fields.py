@@ -18,8 +18,6 @@ from dataformats.errors import FormatError, SpecError
 from dataformats.interfaces import StoredFile
 from dataformats.spec import NUMBER_TYPES, Type
 
-__all__ = ["Hdf5Field", "fields_of"]
-
 _MAX_DEPTH = 32
 
 

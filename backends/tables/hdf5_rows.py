@@ -13,8 +13,6 @@ from dataformats.backends.rows.reader import FixedRows, RowsReader
 from dataformats.backends.tables.hdf5_fields import Hdf5Field
 from dataformats.interfaces import Extents, StoredFile
 
-__all__ = ["Hdf5Rows", "stored_rows"]
-
 StoredRows = tuple[FixedRows, int, NDArray[np.int64]]
 """Rows one behind another, the rows of a chunk, and int64[n_chunks], how far behind that the rows of each chunk lie."""
 

@@ -21,8 +21,6 @@ from dataformats.interfaces import Backend, Folder, ReaderOptions, RowTable, Sni
 from dataformats.spec import Spec
 from dataformats.storage.files import LocalFile
 
-__all__ = ["BACKEND", "LanceBackend"]
-
 _MAGIC = b"LANC"  # the end of a manifest: lance's protos/table.proto
 _ERRORS = (OSError, ValueError, RuntimeError)
 _VERSIONS = "_versions"

@@ -21,8 +21,6 @@ from dataformats.fork_hooks import after_fork, cached_property
 from dataformats.interfaces import Backend, ReaderOptions, RowTable, SniffResult, StoredFile
 from dataformats.spec import Spec
 
-__all__ = ["BACKEND", "LmdbBackend"]
-
 _MAGIC = b"\xde\xc0\xef\xbe"  # MDB_MAGIC in lmdb's mdb.c, behind the header of a page
 _MAGIC_OFFSET = 16
 _DATA = "data.mdb"

@@ -24,8 +24,6 @@ from dataformats.storage.file_object import FileObject
 from dataformats.storage.threads import concurrent_map
 from dataformats.writing.table_writer import TableWriter
 
-__all__ = ["BACKEND", "ParquetBackend"]
-
 
 class ParquetTable(BlockTable):
     """The rows of Parquet files whose columns have the same names and types. A field is optional if a row may lack it.

@@ -13,8 +13,6 @@ from typing import Any
 from dataformats.errors import FormatError
 from dataformats.interfaces import StoredFile
 
-__all__ = ["MAGIC", "RowGroup", "read_footer", "row_groups"]
-
 MAGIC = b"PAR1"
 _TAIL = struct.Struct("<I4s")
 _TAIL_BYTES = 2**16  # that the first request reads

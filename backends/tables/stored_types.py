@@ -9,8 +9,6 @@ from dataformats.batch.arrow_types import arrow_schema
 from dataformats.batch.to_arrow import pyarrow
 from dataformats.spec import Spec, Type
 
-__all__ = ["stored_schema", "stored_types"]
-
 
 def stored_types(spec: Spec) -> Spec:
     """Return the types that Arrow has: `json` is one; the blobs of other codecs, such as images, are stored as `bytes`.

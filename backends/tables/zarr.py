@@ -28,8 +28,6 @@ from dataformats.interfaces.table import starts_of
 from dataformats.spec import NUMBER_TYPES, VALUE, Spec, Type
 from dataformats.storage.remote.files import FsspecFile
 
-__all__ = ["BACKEND", "ZarrBackend"]
-
 _ROOTS = ("zarr.json", ".zgroup", ".zarray")
 _MAX_METADATA_BYTES = 2**24
 _CHOOSE = "Choose others with fields=."

@@ -27,8 +27,6 @@ from dataformats.interfaces import (
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.files import LocalFile
 
-__all__ = ["TFRecordBackend"]
-
 _ENDINGS = (".tfrecord", ".tfrecords", ".tfrec")
 _COMPRESSED = (".gz", ".zlib")
 _BY_SUFFIX: dict[str, Compression] = {".gz": "gzip", ".zlib": "zlib"}

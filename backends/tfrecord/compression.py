@@ -12,16 +12,6 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.compressed.decompressor import WBITS
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 
-__all__ = [
-    "PREFIX_BYTES",
-    "Compression",
-    "Inflated",
-    "chosen_compression",
-    "compression_of",
-    "decompress_file",
-    "decompress_start",
-]
-
 Compression = Literal["auto", "gzip", "zlib", "none"]
 PREFIX_BYTES = 16 * 1024
 """Bytes that `compression_of` needs at most: a gzip header may hold a file name and a comment."""

@@ -26,8 +26,6 @@ from dataformats.kernels import (
     scan_tfrecord_header,
 )
 
-__all__ = ["FOOTER_BYTES", "FRAMING", "FRAMING_BYTES", "HEADER", "TFRecordCheck", "frame", "frames", "header_is_sound"]
-
 HEADER = Struct("<QI")  # length, masked CRC-32C of it
 FOOTER_BYTES = 4  # masked CRC-32C of the data
 FRAMING_BYTES = HEADER.size + FOOTER_BYTES

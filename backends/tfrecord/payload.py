@@ -8,8 +8,6 @@ from typing import cast
 from dataformats.interfaces import RecordCodec
 from dataformats.registry import codecs
 
-__all__ = ["payload_of"]
-
 _FIRST_FIELDS = (1, 2)
 """The numbers of all fields of these messages: the low bits of the tag that they begin with."""
 

@@ -13,8 +13,6 @@ from dataformats.interfaces import ReaderOptions
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.threads import concurrent_map
 
-__all__ = ["INDEXES", "TFRecordReader"]
-
 INDEXES = FrameIndexStore(FRAMING, text_hints)
 """The indexes of TFRecord files; text indexes of the `tfrecord` package serve as hints."""
 

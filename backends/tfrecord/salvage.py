@@ -14,8 +14,6 @@ from dataformats.interfaces import ShardSalvage
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import crc32c, mask
 
-__all__ = ["salvage"]
-
 _PIECE = 4 * 2**20
 _TRAILER_DAMAGE = ("incorrect data check)", "incorrect length check)")  # found behind all data
 

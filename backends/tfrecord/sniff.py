@@ -8,8 +8,6 @@ from dataformats.interfaces import SniffResult
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import masked_crc32c, scan_tfrecord_header
 
-__all__ = ["sniff_frames"]
-
 _MAX_PROBED = 2**20
 _WINDOW_BYTES = 2**16
 _HEAD_BYTES = 2 * HEADER.size  # a damaged header may end within these

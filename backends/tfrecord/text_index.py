@@ -18,8 +18,6 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage import atomic
 from dataformats.storage.files import LocalFile
 
-__all__ = ["index_names", "parse_text_index", "text_hints", "write_text_index"]
-
 _DIGITS = 19  # digits of the largest int64
 _LINE_BYTES = 1024  # far more than two numbers need
 _READ = 2**18

@@ -8,8 +8,6 @@ from dataformats.backends.tfrecord.compression import decompress_file
 from dataformats.backends.tfrecord.layout import FRAMING
 from dataformats.interfaces.stored_file import StoredFile
 
-__all__ = ["TFRecordWriter"]
-
 
 class TFRecordWriter(CompressedWriter):
     """Appends records to one file: see `CompressedWriter`."""

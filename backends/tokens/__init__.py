@@ -2,6 +2,4 @@
 
 from dataformats.backends.tokens.backend import TokensBackend
 
-__all__ = ["BACKEND", "TokensBackend"]
-
 BACKEND = TokensBackend()

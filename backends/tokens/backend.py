@@ -14,8 +14,6 @@ from dataformats.backends.rows.windows import TokenStream, WindowReader, check_w
 from dataformats.errors import FormatError, Remedy, SpecError, TruncatedError
 from dataformats.interfaces import Backend, Folder, Reader, ReaderOptions, SniffResult, StoredFile
 
-__all__ = ["TokensBackend"]
-
 _HEADER = Struct("<3i")  # magic, version, number of tokens
 _HEADER_BYTES = 1024
 _DTYPES = {(20240520, 1): "uint16", (20240801, 7): "uint32"}

@@ -2,7 +2,5 @@
 
 from dataformats.backends.webdataset.backend import WebDatasetBackend
 
-__all__ = ["BACKEND", "WebDatasetBackend"]
-
 BACKEND = WebDatasetBackend()
 """The WebDataset format."""

@@ -21,8 +21,6 @@ from dataformats.interfaces import (
 )
 from dataformats.spec import Spec
 
-__all__ = ["WebDatasetBackend"]
-
 
 class WebDatasetBackend(FieldsBackend, OptionalFields):
     """Tar files of samples, plain or compressed by gzip."""

@@ -7,8 +7,6 @@ from dataclasses import replace
 from dataformats.errors import Remedy, SpecError
 from dataformats.spec import NUMBER_TYPES, Spec, Type
 
-__all__ = ["KEY", "declared_type", "extensions", "stored_types", "type_of_extension"]
-
 KEY = "__key__"
 _DECIMAL = "decimal"
 _TYPES = {

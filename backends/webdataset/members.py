@@ -11,8 +11,6 @@ from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces import StoredFile
 from dataformats.storage.header_windows import HeaderWindows
 
-__all__ = ["BLOCK", "Member", "checksum", "header_is_sound", "joined_name", "members", "padded"]
-
 BLOCK = 512
 _ZEROS = bytes(BLOCK)
 _MOST_NAME = 2**20  # bytes of a long name, or of a pax header

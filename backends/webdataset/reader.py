@@ -18,8 +18,6 @@ from dataformats.interfaces import Located, ReaderOptions, StoredFile
 from dataformats.spec import Spec, Type
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 
-__all__ = ["GZIP", "WebDatasetReader", "decompressed"]
-
 GZIP = b"\x1f\x8b\x08"
 
 

@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 from dataformats.backends.webdataset.extensions import KEY, extensions
 from dataformats.backends.webdataset.members import Member, members
 from dataformats.errors import FormatError, TruncatedError
+from dataformats.indexing.file_index import FileIndex
 from dataformats.indexing.indexed_fields_reader import FieldsIndex
-from dataformats.indexing.indexed_reader import FileIndex
 from dataformats.interfaces import StoredFile
 from dataformats.spec import Spec
 from dataformats.storage.checked_json import parse_checked
-
-__all__ = ["EMPTY", "JOINED", "SPEC", "Samples", "split_name"]
 
 SPEC = b"__dataformats__"
 """The first member of files that this package writes: field to stored type. WebDataset skips such names."""

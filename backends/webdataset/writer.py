@@ -19,8 +19,6 @@ from dataformats.spec import Spec
 from dataformats.storage.checked_json import pack_checked
 from dataformats.writing.appending_writer import AppendingWriter
 
-__all__ = ["WebDatasetWriter"]
-
 _HEAD = b"%b0000644\x000000000\x000000000\x00%b00000000000\x00%b%b" + bytes(100) + b"ustar\x0000" + bytes(247)
 _MOST_NAME, _MOST_SIZE = 100, 8**11
 

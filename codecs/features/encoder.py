@@ -40,8 +40,6 @@ from dataformats.spec import Spec, Type
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["RecordEncoder"]
-
 _MAX_WIDTH = 8  # bytes of a number in the kernel; float128 is larger
 
 

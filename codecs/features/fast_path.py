@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["FastPath"]
-
 _FORMS = {DENSE: ValueForm.ROW, RAGGED: ValueForm.ELEMENTS, JOINED: ValueForm.BYTES, TEXT: ValueForm.TEXT}
 _MAX_SIZE, _MAX_WIDTH = 2**31 - 1, 8  # limits of the kernels
 

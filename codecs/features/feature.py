@@ -24,19 +24,6 @@ from dataformats.spec import Type
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "FEATURE",
-    "Facts",
-    "any_feature",
-    "bytes_feature",
-    "check_listable",
-    "encode_blobs",
-    "encode_feature",
-    "feature_value",
-    "number_feature",
-    "stored_as",
-]
-
 # ---- reading
 
 

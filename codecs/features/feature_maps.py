@@ -29,8 +29,6 @@ from dataformats.interfaces import FieldCodecs, RecordCodec, RecordCoder
 from dataformats.kernels.wire import Shape
 from dataformats.spec import Spec
 
-__all__ = ["FeatureMap"]
-
 _MASKS = 32  # masks whose plans are cached; some callers ask for another part each time
 
 

@@ -7,21 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = [
-    "BYTES",
-    "DOUBLES",
-    "EXAMPLE_LISTS",
-    "FLOATS",
-    "INT32S",
-    "INTEGERS",
-    "KINDS",
-    "KIND_DTYPES",
-    "KIND_TYPES",
-    "MISSING",
-    "OFRECORD_LISTS",
-    "Lists",
-]
-
 MISSING, BYTES, FLOATS, INTEGERS, DOUBLES, INT32S = range(6)
 """Kinds of features: no list, and the lists."""
 

@@ -35,8 +35,6 @@ from dataformats.kernels.wire import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["WireColumn", "find_columns"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WireColumn(FeatureColumn):

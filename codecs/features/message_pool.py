@@ -11,8 +11,6 @@ from typing import Any
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 
-__all__ = ["POOL"]
-
 _ONE, _MANY = FieldDescriptorProto.LABEL_OPTIONAL, FieldDescriptorProto.LABEL_REPEATED
 _MESSAGE = FieldDescriptorProto.TYPE_MESSAGE
 

@@ -10,8 +10,6 @@ from dataformats.batch import Blobs
 from dataformats.errors import Remedy, SpecError
 from dataformats.interfaces import RecordCodec
 
-__all__ = ["MissingFieldError", "with_names"]
-
 _NAMES, _CHARACTERS = 10, 80
 
 

@@ -19,8 +19,6 @@ from dataformats.kernels.wire import ABSENT, STEPS, Shape
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["MessageColumn", "find_in_messages", "maps_of"]
-
 _MAPS: dict[Shape, Callable[[Any], tuple[Any, ...]]] = {
     Shape.EXAMPLE: lambda message: (message.features.feature,),
     Shape.SEQUENCE_EXAMPLE: lambda message: (message.context.feature, message.feature_lists.feature_list),

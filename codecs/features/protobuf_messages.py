@@ -11,16 +11,6 @@ from typing import Any
 
 from dataformats.errors import CorruptRecordError, Remedy
 
-__all__ = [
-    "EXAMPLE_MESSAGE",
-    "FEATURE_MESSAGE",
-    "OFRECORD_MESSAGE",
-    "SEQUENCE_MESSAGE",
-    "corrupt_message",
-    "message_class",
-    "parse",
-]
-
 
 @cache
 def message_class(name: str) -> Any:

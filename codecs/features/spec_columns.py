@@ -33,8 +33,6 @@ from dataformats.spec import Type
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Target", "raise_misfit", "to_column"]
-
 _LISTS = {
     MISSING: "no kind of",
     BYTES: "bytes",

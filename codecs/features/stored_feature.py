@@ -13,8 +13,6 @@ from dataformats.kernels.wire import ABSENT
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["NO_KIND", "FeatureColumn"]
-
 NO_KIND = 1 << ABSENT + 1 | 1 << MISSING + 1
 """The bits of `FeatureColumn.held` for features without a kind."""
 

@@ -12,17 +12,6 @@ from dataformats.codecs.features.wire import top_level
 from dataformats.errors import CorruptRecordError, Remedy, SpecError
 from dataformats.spec import Spec, Type
 
-__all__ = [
-    "NEEDS_SPEC",
-    "check_fields",
-    "check_known",
-    "check_missing",
-    "check_types",
-    "looks_like",
-    "may_lack",
-    "range_of",
-]
-
 NEEDS_SPEC = Remedy("Pass {spec} with a type for each field.", spec=...)
 """For records that cannot be encoded without types."""
 

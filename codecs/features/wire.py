@@ -12,16 +12,6 @@ from dataformats.protobuf_wire import DELIMITED, fields
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "delimited",
-    "map_entry",
-    "packed_bytes",
-    "packed_integers",
-    "packed_numbers",
-    "top_level",
-    "varint",
-]
-
 _MAX_VARINT = 10
 _LAST_BITS = np.uint64(0x7F)
 _CONTINUED = np.uint8(0x80)

@@ -15,8 +15,6 @@ from dataformats.storage.threads import for_each
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Opened", "decode_all"]
-
 _MOST_STACKED = 2**30  # bytes: large images need no block together
 
 

@@ -18,8 +18,6 @@ except ImportError:  # no wheel for this platform
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["DIVISORS", "count_marker", "fill", "is_available", "shape_of"]
-
 DIVISORS = (8, 4, 2)
 """The scales of decoding that are faster than decoding the whole image. Pillow has the same."""
 

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL import Image
 
-__all__ = ["PART_PIXELS", "decode_pixels", "plain_mode"]
-
 PART_PIXELS = 2**20
 """As many are converted at once."""
 

@@ -12,8 +12,6 @@ from dataformats.storage.compressed.decompressor import fast_library
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["START", "fill", "plain_pixels"]
-
 START = b"\x89PNG\r\n\x1a\n"
 _CHUNK = struct.Struct(">I4s")  # length, type; then the data, and CRC-32 of type and data: PNG 3rd ed., 5.3
 _HEADER = struct.Struct(">IIBBBBB")  # width, height, bit depth, color type, three methods: 11.2.1

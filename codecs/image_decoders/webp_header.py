@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import struct
 
-__all__ = ["size_of"]
-
 _RIFF = struct.Struct("<4sI4s")  # "RIFF", bytes from here on less 8, "WEBP": RFC 9649, 2.4
 _CHUNK = struct.Struct("<4sI")  # type, length; 2.3
 _ANIMATED = 0x02

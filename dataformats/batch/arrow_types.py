@@ -12,8 +12,6 @@ from dataformats.batch.to_arrow import pyarrow
 from dataformats.errors import SpecError
 from dataformats.spec import NUMBER_TYPES, Type
 
-__all__ = ["MEDIA", "arrow_schema", "arrow_type", "type_for_arrow"]
-
 MEDIA = ("jpg", "jpeg", "png", "webp", "mp4", "webm", "audio")
 """The codecs whose blobs are files of a standard that other programs decode."""
 

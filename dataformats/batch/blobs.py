@@ -13,10 +13,6 @@ from dataformats.kernels import bytes_list, gather, join_bytes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "Blobs",
-]
-
 
 @dataclass(slots=True, eq=False)  # not frozen: construction would take three times as long, several times a batch
 class Blobs:

@@ -15,19 +15,6 @@ from dataformats.kernels import bytes_list, gather
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "Column",
-    "Nullable",
-    "Ragged",
-    "StackedList",
-    "concat_columns",
-    "describe_value",
-    "items_of",
-    "nbytes_of",
-    "take_column",
-    "to_python_number",
-]
-
 
 _LONG = 64  # values in an item, from which on a copy of each item is faster than a mask of all values
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from dataformats.batch.column_types import Nullable, Ragged
 
-__all__ = ["register_with_jax"]
-
 _LOCK = threading.Lock()
 _REGISTERED: set[tuple[Any, type]] = set()
 

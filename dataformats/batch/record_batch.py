@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
     from dataformats.display.record_table import NotebookTable, TableLimits
 
-__all__ = [
-    "RecordBatch",
-]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordBatch:

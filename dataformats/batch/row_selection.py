@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from dataformats.batch.column_types import Nullable, Ragged, concat_columns, take_column
 from dataformats.kernels import gather_from
 
-__all__ = ["take_rows"]
-
 _Rows = NDArray[np.int64]
 
 

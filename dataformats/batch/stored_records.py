@@ -15,8 +15,6 @@ from dataformats.spec import VALUE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["StoredRecords", "join_values"]
-
 
 @dataclass(frozen=True, slots=True)
 class StoredRecords:

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from dataformats.batch.column_types import Nullable, Ragged
 from dataformats.errors import MissingExtraError
 
-__all__ = ["NUMBERS", "apply_to_leaves", "map_tensors", "move_tensors", "to_tensors"]
-
 NUMBERS = "biufc"
 """The kinds of dtypes that tensors and arrays of JAX may have."""
 

@@ -15,8 +15,6 @@ from dataformats.errors import MissingExtraError, SpecError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["pyarrow", "to_arrow"]
-
 
 def to_arrow(column: Any, kind: Any = None) -> Any:
     """Return a column as a pyarrow array, without a copy of its values if Arrow stores them the same way.

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dataformats.batch.blobs import Blobs
 
-__all__ = ["SliceHints", "SplitBlobs", "StoredBlobs", "ValueSlice", "common_slice", "join_blobs", "widest_slice"]
+__all__ = ["SplitBlobs", "ValueSlice"]
 
 _LEAST_BYTES = 4096  # copying less costs no more than finding it
 _LEAST_RECORDS = 8

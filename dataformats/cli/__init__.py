@@ -3,6 +3,4 @@
 Modules that read data are imported when a command runs, so that `--help` and wrong options answer at once.
 """
 
-from dataformats.cli.app import main
-
-__all__ = ["main"]
+from dataformats.cli.app import main as main

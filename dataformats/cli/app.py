@@ -35,8 +35,6 @@ from dataformats.cli.view import view
 from dataformats.cli.warning_lines import warnings_in_one_line
 from dataformats.display.text import escape_text
 
-__all__ = ["COMMANDS", "app", "main"]
-
 DEBUG = "DATAFORMATS_DEBUG"
 
 COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {

@@ -13,8 +13,6 @@ from dataformats.cli.output import format_count, print_fact, print_json
 if TYPE_CHECKING:
     from dataformats.loaders.benchmark import Benchmark
 
-__all__ = ["bench"]
-
 
 @options.paths
 @click.option("--batch-size", type=click.IntRange(1), default=64, metavar="N", help="Records of a loader's batch.")

@@ -10,8 +10,6 @@ from dataformats.cli import options
 from dataformats.cli.functions import condition, report_failures_of
 from dataformats.cli.shown_records import Failures, opened_records, print_records_as_lines
 
-__all__ = ["cat"]
-
 
 @options.paths
 @click.option(

@@ -10,8 +10,6 @@ from click.shell_completion import get_completion_class
 
 from dataformats.cli.output import print_fact
 
-__all__ = ["completion"]
-
 _FILES = {"bash": "~/.bashrc", "zsh": "~/.zshrc", "fish": "~/.config/fish/completions/dataformats.fish"}
 
 

@@ -20,9 +20,7 @@ from dataformats.cli.progress import bar
 from dataformats.registry import backends, codecs
 
 if TYPE_CHECKING:
-    from dataformats.converting import ConvertReport
-
-__all__ = ["convert"]
+    from dataformats.converting.report import ConvertReport
 
 _WORKER_BYTES = 32 * 2**20  # starting a process takes as long as converting some megabytes
 

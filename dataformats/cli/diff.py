@@ -12,8 +12,6 @@ from dataformats.cli.progress import bar
 if TYPE_CHECKING:
     from dataformats.inspecting.diff_report import DiffReport
 
-__all__ = ["diff"]
-
 
 @options.path_argument("first", "A", "A file, a folder, a URL or a quoted glob.")
 @options.path_argument("second", "B", "Another one, of any format.")

@@ -16,8 +16,6 @@ from dataformats.cli.output import format_count, print_fact, print_json
 from dataformats.errors import UnknownNameError
 from dataformats.registry import backends, codecs
 
-__all__ = ["EXTRAS", "doctor", "version"]
-
 EXTRAS = {
     "torch": "torch",
     "arrow": "pyarrow",

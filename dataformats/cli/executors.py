@@ -9,8 +9,6 @@ import click
 
 from dataformats.cli import options
 
-__all__ = ["in_workers", "worker_options"]
-
 
 def worker_options(default: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that adds these options; `default` says how many processes there are without them."""

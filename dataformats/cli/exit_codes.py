@@ -10,8 +10,6 @@ from dataformats.display.text import escape_text
 from dataformats.errors import CodecError, DataFormatsError, FormatError, Remedy, SpecError
 from dataformats.storage.descriptors import is_shortage
 
-__all__ = ["BROKEN_PIPE", "CRASH", "FINDING", "INTERRUPTED", "USAGE", "exit_code", "in_lines", "in_options"]
-
 FINDING, USAGE, CRASH = 1, 2, 3
 INTERRUPTED, BROKEN_PIPE = 130, 141  # the shells' codes for SIGINT and SIGPIPE
 _IN_PYTHON = {"codecs": "a codec", "append": "append=True", "on": "on=", "shard_start": "shard_start="}

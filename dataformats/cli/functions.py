@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from dataformats.interfaces.record_source import RecordSource
     from dataformats.reading.conditions import Condition
 
-__all__ = ["condition", "matches", "named_function", "report_failures_of"]
-
 _FUNCTION = re.compile(r"[\w.]+:[\w.]+")
 
 

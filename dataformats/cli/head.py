@@ -8,8 +8,6 @@ from dataformats.cli import options
 from dataformats.cli.functions import condition, report_failures_of
 from dataformats.cli.shown_records import opened_records, output_kind, print_batches
 
-__all__ = ["head"]
-
 
 @options.paths
 @options.count

@@ -15,8 +15,6 @@ from dataformats.cli.progress import bar
 if TYPE_CHECKING:
     from dataformats.reading.file_source import FileSource
 
-__all__ = ["index"]
-
 
 @options.paths
 @click.option("--full", is_flag=True, help="Infer the fields from all records, and keep them.")
@@ -71,7 +69,7 @@ def _inferred(source: FileSource) -> dict[str, str]:
 def _text_indexes(source: FileSource) -> list[str]:
     if source.format != "tfrecord":
         raise click.BadParameter(f"the tfrecord package does not read {source.format}", param_hint="--text")
-    from dataformats.backends.tfrecord import write_text_index
+    from dataformats.backends.tfrecord.text_index import write_text_index
 
     names = [f"{path}.index" for path in source.paths]
     for path, name in zip(source.paths, names, strict=True):

@@ -17,8 +17,6 @@ from dataformats.spec import VALUE, Type
 if TYPE_CHECKING:
     from dataformats.inspecting.description import Info
 
-__all__ = ["SHOWN_FILES", "info", "print_more_files", "print_spec"]
-
 SHOWN_FILES = 10
 
 

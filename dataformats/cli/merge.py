@@ -8,8 +8,6 @@ from dataformats.cli import options
 from dataformats.cli.output import format_count, print_fact, print_json
 from dataformats.cli.progress import bar
 
-__all__ = ["merge", "print_counts"]
-
 
 @options.sources
 @options.path_argument(

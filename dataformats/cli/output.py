@@ -10,8 +10,6 @@ from dataformats.display.text import escape_text
 from dataformats.registry import codecs
 from dataformats.spec import Type
 
-__all__ = ["can_print", "format_count", "print_fact", "print_json", "why_opaque"]
-
 _encode_json = json.JSONEncoder(allow_nan=False).encode
 _NAME = 5000  # characters, more than a path has; a name in data may have megabytes
 

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import Any, Literal
 
-__all__ = ["Report", "bar"]
-
 Report = Callable[[int, int], None]
 
 _COLUMNS, _ROWS = 80, 24

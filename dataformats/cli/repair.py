@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from dataformats.interfaces import Loss
     from dataformats.repairing import RepairReport
 
-__all__ = ["repair"]
-
 
 @options.path_argument("source", "SOURCE", "A file, a folder, a URL or a quoted glob.")
 @options.path_argument(

@@ -9,8 +9,6 @@ from typing import Any
 
 import click
 
-__all__ = ["read_state"]
-
 
 def read_state(path: str, hint: str) -> Any:
     """Return the content of a file, or of standard input if the path is `-`; an error of JSON names the option."""

@@ -10,8 +10,6 @@ from dataformats.cli import options
 from dataformats.cli.info import print_spec
 from dataformats.cli.output import print_fact, print_json
 
-__all__ = ["schema"]
-
 
 @options.paths
 @options.reading

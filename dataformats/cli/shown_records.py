@@ -27,17 +27,6 @@ if TYPE_CHECKING:
     from dataformats.interfaces.record_source import RecordSource
     from dataformats.reading.conditions import Condition
 
-__all__ = [
-    "Failures",
-    "ShownRecords",
-    "number_records",
-    "opened_records",
-    "output_kind",
-    "print_batches",
-    "print_records",
-    "print_records_as_lines",
-]
-
 Failed = Callable[[int, Exception], object] | None
 
 

@@ -11,8 +11,6 @@ from dataformats.cli.functions import condition, report_failures_of
 from dataformats.cli.merge import print_counts
 from dataformats.cli.progress import bar
 
-__all__ = ["split"]
-
 
 @options.sources
 @options.path_argument(

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from dataformats.reading.running_statistics import Histogram, Largest
     from dataformats.reading.stats import FieldStats, RunningStats
 
-__all__ = ["stats"]
-
 _BLOCKS, _ASCII = "▁▂▃▄▅▆▇█", ".:-=+*#@"  # the lowest is of bins that are not empty
 _BARS, _SHOWN = 40, 10
 

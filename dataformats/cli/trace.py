@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from dataformats.loaders.loader import Loader
     from dataformats.loaders.trace import TracedRecord
 
-__all__ = ["trace"]
-
 
 @options.path_argument("state", "STATE", "A file with a state_dict() of the run as JSON; - reads standard input.")
 @click.option(

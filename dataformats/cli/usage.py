@@ -13,8 +13,6 @@ import click
 from dataformats.cli.exit_codes import BROKEN_PIPE, INTERRUPTED
 from dataformats.errors import DataFormatsError, UnknownNameError
 
-__all__ = ["Command", "CommandGroup"]
-
 _NUMBERS = {"integer": "a whole number", "float": "a number", "boolean": "1 or 0"}
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from dataformats.inspecting.finding_groups import FindingGroup
     from dataformats.inspecting.verification import VerifyReport
 
-__all__ = ["verify"]
-
 
 @options.paths
 @click.option(

@@ -21,8 +21,6 @@ from dataformats.cli.saved_state import read_state
 if TYPE_CHECKING:
     from dataformats.viewer.dataset import ViewedDataset
 
-__all__ = ["view"]
-
 
 @options.paths
 @click.option(

@@ -11,8 +11,6 @@ from typing import TextIO
 
 from dataformats.display.text import escape_text
 
-__all__ = ["warnings_in_one_line"]
-
 
 @contextmanager
 def warnings_in_one_line() -> Iterator[None]:

@@ -18,8 +18,6 @@ from dataformats.columns.numbers import offsets_of
 from dataformats.errors import Remedy, SpecError
 from dataformats.spec import VALUE, Spec, Type
 
-__all__ = ["batch_of_arrow", "column_of_arrow", "spec_of_arrow"]
-
 _ARRAY = {"dtype", "shape", "data"}
 _MEDIA = {"bytes", "path"}
 

@@ -20,8 +20,6 @@ from dataformats.spec import VALUE, Spec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["DECODE_ERRORS", "BatchDecoder", "Mask", "bind"]
-
 Mask = Mapping[str, "bool | range"]
 """The fields of a read: each whole (`True`), or a range of a sequence's elements."""
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["CodecLike", "CodecResolver", "FunctionCodec", "as_bytes", "encode_value", "holds_numbers", "register_codec"]
-
 CodecLike = Codec | tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
 """A codec in `codecs=`: an object, or a pair (encode, decode)."""
 

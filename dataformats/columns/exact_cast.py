@@ -13,8 +13,6 @@ from dataformats.spec import NUMBER_TYPES, Type
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["DTYPES", "to_exact_array"]
-
 DTYPES: dict[str, np.dtype[Any]] = {
     name: np.dtype("?" if name == "bool" else name).newbyteorder("<")
     for name in NUMBER_TYPES

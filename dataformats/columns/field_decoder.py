@@ -22,18 +22,6 @@ from dataformats.storage.threads import for_each
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "ColumnDecoder",
-    "FieldDecoder",
-    "check_dims",
-    "column_decoder",
-    "conform",
-    "decode_part",
-    "error_message",
-    "renumber_errors",
-    "value_decoder",
-]
-
 ColumnDecoder = Callable[[Blobs, "NDArray[np.int64] | None", "str | None"], Column]
 """Takes blobs, the blobs of each record (`None`: one), and the field's name for errors; returns the column."""
 

@@ -13,8 +13,6 @@ from dataformats.errors import SpecError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["check_part", "elements_of", "insert_missing"]
-
 
 def elements_of(column: Any, part: range, name: str, size: int = 1) -> Column:
     """Return the elements `part` along the first dimension of every record.

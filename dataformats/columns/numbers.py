@@ -19,8 +19,6 @@ from dataformats.spec import Type
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["NumberCodec", "NumberColumn", "check_counts", "offsets_of", "record_of"]
-
 
 _PACKED = {"|i1": "b", "<i2": "h", "<i4": "i", "<i8": "q", "|u1": "B", "<u2": "H", "<u4": "I", "<u8": "Q"}
 

@@ -32,8 +32,6 @@ from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike
 from dataformats.writing.output_schema import format_of
 
-__all__ = ["ConvertReport", "convert", "opened_source"]
-
 _FIRST_RECORDS = 16
 _WRITER_RECORDS = 2**16
 

@@ -16,17 +16,6 @@ from dataformats.reading.table_source import TableSource
 from dataformats.registry import codecs as registered
 from dataformats.spec import VALUE, Spec, Type
 
-__all__ = [
-    "ConversionPlan",
-    "check_names",
-    "copied_type",
-    "left_out",
-    "plan_of",
-    "select_fields",
-    "stores_payloads",
-    "with_new_types",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ConversionPlan:

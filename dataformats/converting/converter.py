@@ -30,8 +30,6 @@ from dataformats.writing.encoding import refuse_record
 from dataformats.writing.shard_limits import ShardLimits
 from dataformats.writing.shard_writer import publication_of
 
-__all__ = ["Converter"]
-
 _LOG = logging.getLogger("dataformats")
 _RANGE_BYTES = 8 * 2**20
 _RANGE_RECORDS = 8192

@@ -27,8 +27,6 @@ from dataformats.errors import DataFormatsError, WorkerError
 from dataformats.fork_hooks import cached_property
 from dataformats.storage.threads import N_THREADS, declare_readers
 
-__all__ = ["SentOnce", "chosen_executor", "results", "worker_pool"]
-
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 

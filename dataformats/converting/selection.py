@@ -14,8 +14,6 @@ from dataformats.kernels import crc32, permute
 from dataformats.reading.conditions import Condition, Where, condition_of
 from dataformats.reading.views import evaluate
 
-__all__ = ["Selection", "name_of"]
-
 
 class Selection:
     """The records to convert: those for which a function is true, then shuffled, then the first ones.

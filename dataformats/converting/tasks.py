@@ -29,8 +29,6 @@ from dataformats.writing.output_schema import OutputSchema
 from dataformats.writing.read_back import Content, content_of
 from dataformats.writing.shard_writer import check_shards, complete_file
 
-__all__ = ["Conversion", "Failure", "Result", "Task", "encode_task", "write_shard"]
-
 Failure = tuple[int, str]
 """A record that was left out: its index in the source, and the message of its error."""
 Records = range | NDArray[np.int64]

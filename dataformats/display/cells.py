@@ -16,8 +16,6 @@ from dataformats.display.json_values import as_json
 from dataformats.display.media import as_image, image_facts, media_of
 from dataformats.display.text import array_type, text_of
 
-__all__ = ["DETAIL", "TABLE", "Cell", "CellLimits", "as_download", "cell", "short_text"]
-
 _ENCODER = json.JSONEncoder(ensure_ascii=False, default=as_json)  # writes a long value only as far as it is shown
 
 Cell = dict[str, Any]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["bars", "line"]
-
 
 def bars(counts: Sequence[int]) -> str:
     """Return a histogram of counts."""

@@ -13,8 +13,6 @@ from dataformats.batch.column_types import Nullable, Ragged, StackedList, items_
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["find_differences", "is_same"]
-
 _COMPARABLE = frozenset({bytes, str, int, bool, type(None)})  # `==` alone is exact
 
 

@@ -12,8 +12,6 @@ import numpy as np
 
 from dataformats.batch import Nullable, Ragged, RecordBatch
 
-__all__ = ["as_json", "batch_as_json"]
-
 
 def as_json(value: Any) -> Any:
     """Return the whole value as JSON: bytes in base64, numbers that are not finite as text.

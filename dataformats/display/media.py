@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from PIL import Image
     from PIL.ImageFile import ImageFile
 
-__all__ = ["ImageFacts", "Media", "as_image", "image_facts", "media_of", "media_text", "thumbnail"]
-
 _LEAST_BYTES, _HEAD_BYTES = 16, 2048
 _MEMORY = 2**27  # bytes for a thumbnail
 _PIXEL_BYTES = {"WebP": 12}  # WebP's decoder keeps three copies; others have the pixels, and perhaps converted ones

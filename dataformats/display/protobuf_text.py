@@ -7,8 +7,6 @@ import struct
 from dataformats.display.text import quote_text, text_of
 from dataformats.protobuf_wire import FIXED32, FIXED64, fields
 
-__all__ = ["protobuf_text"]
-
 _LEAST_BYTES, _MAX_FIELDS, _MAX_NUMBER = 4, 10_000, 2**14
 _SHOWN, _LEVELS, _CHARACTERS = 6, 5, 40
 _FLOATS = {FIXED64: struct.Struct("<d"), FIXED32: struct.Struct("<f")}

@@ -17,17 +17,7 @@ from dataformats.display.media import thumbnail
 from dataformats.display.text import escape_text
 from dataformats.spec import VALUE
 
-__all__ = [
-    "SUMMARY",
-    "SUMMARY_RECORDS",
-    "VIEW",
-    "NotebookTable",
-    "TableLimits",
-    "as_html",
-    "bytes_text",
-    "error_html",
-    "table_rows",
-]
+__all__ = ["NotebookTable"]
 
 _Read = Callable[[int], tuple[int, Any]]
 _NAME, _ERROR = 100, 300  # characters

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from dataformats.display.media import thumbnail
 
-__all__ = ["BLOCK", "Draw", "choose_protocol", "half_blocks", "iterm", "kitty", "terminal_pictures"]
-
 Draw = Callable[[Any, int], str]
 """Returns the characters that show an image in at most a number of columns; raises `ValueError` for other values."""
 

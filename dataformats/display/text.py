@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["array_type", "escape_text", "quote_text", "text_of"]
-
 _LAYOUT = str.maketrans("", "", "\t\n\r")
 _UNUSUAL = re.compile(r"[^ -~]")
 

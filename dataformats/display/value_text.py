@@ -12,8 +12,6 @@ from dataformats.display.media import media_text
 from dataformats.display.protobuf_text import protobuf_text
 from dataformats.display.text import array_type, quote_text
 
-__all__ = ["as_text"]
-
 _BYTES, _CHARACTERS, _VALUES, _ITEMS = 32, 120, 8, 4
 _LEVELS, _LINE = 6, 1000  # levels of nesting, and characters in all
 

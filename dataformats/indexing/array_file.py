@@ -26,8 +26,6 @@ from dataformats.kernels import crc32, crc32_extents
 from dataformats.storage.atomic import write_chunks
 from dataformats.storage.paths import is_local
 
-__all__ = ["ArrayFile", "facts_of_files"]
-
 _LOG = logging.getLogger("dataformats")
 _MAGIC = b"DFARRAY1"
 _START = struct.Struct("<8sII")

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from dataformats.kernels import crc32, crc32_extents
 
-__all__ = ["DTYPES", "ROWS", "BlockColumn", "BlockLayout", "BlockRows", "BrokenBlockError", "digest", "pack", "unpack"]
-
 ROWS = 64
 """Rows of a block, as the kernels know: a lookup reads some 400 bytes, 3 % for the sum and the checksum."""
 

@@ -13,8 +13,6 @@ from dataformats.indexing.memory_budget import INDEX_MEMORY
 from dataformats.interfaces import Extents, Reader
 from dataformats.storage.native.fast_read import FileNumbers, PinnedRows, PinnedTable, pin_extents
 
-__all__ = ["ExtentTable"]
-
 _MAX_CHOICES = 1024  # choices of fields; some callers make another one in each call
 _PART = 16  # the table is made after so large a part of the records was requested: that costs as much as locating all
 _CALL = 128  # a call without the table costs as much as this many records

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from dataformats.errors import FormatError
 
-__all__ = ["FileIndex", "LazyProblems", "PackedIndex", "PackedRows", "RecordIndex"]
-
 
 class RecordIndex(Protocol):
     """The index of one file; it may read extents on demand. Thread-safe."""

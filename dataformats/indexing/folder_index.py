@@ -10,8 +10,6 @@ from pathlib import Path
 from dataformats.indexing.index_cache import UNUSABLE, read_header
 from dataformats.indexing.index_set import IndexSet, LocalBytes, Member, write_members
 
-__all__ = ["write_folder_index"]
-
 _LOG = logging.getLogger("dataformats")
 _CHUNK_BYTES = 2**20
 

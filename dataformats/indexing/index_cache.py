@@ -40,8 +40,6 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.atomic import write_chunks
 from dataformats.storage.descriptors import open_patiently
 
-__all__ = ["INDEX_SUFFIX", "UNUSABLE", "Index", "IndexCache", "cache_folder", "check_place", "read_header"]
-
 _LOG = logging.getLogger("dataformats")
 _MAGIC = b"DFINDEX3"
 _HEADER = struct.Struct("<8sII")

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.indexing.index_cache import INDEX_SUFFIX, IndexCache
+from dataformats.indexing.index_cache import IndexCache
+from dataformats.indexing.index_set import INDEX_SUFFIX
 from dataformats.storage.atomic import open_unbuffered, remove, write_all
 from dataformats.storage.files import LocalFile
-
-__all__ = ["IndexJournal"]
 
 _LOG = logging.getLogger("dataformats")
 

@@ -28,8 +28,6 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.atomic import write_chunks
 from dataformats.storage.descriptors import open_patiently
 
-__all__ = ["INDEX_SUFFIX", "FolderIndexes", "IndexSet", "LocalBytes", "Member", "Read", "write_members"]
-
 _LOG = logging.getLogger("dataformats")
 _MAGIC = b"DFINDEXS"
 _START = struct.Struct("<8sQI")

@@ -21,8 +21,6 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import NUMBER_TYPES, Spec, Type
 from dataformats.storage.threads import threads_for
 
-__all__ = ["FieldsIndex", "IndexedFieldsReader"]
-
 _LOG = logging.getLogger("dataformats")
 _ROW = "record"  # a column of zeros, which takes no space: a file may have records and no fields
 

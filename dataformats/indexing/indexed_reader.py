@@ -13,15 +13,13 @@ from numpy.typing import NDArray
 
 from dataformats.errors import FormatError
 from dataformats.fork_hooks import after_fork
-from dataformats.indexing.file_index import FileIndex, LazyProblems, RecordIndex
+from dataformats.indexing.file_index import FileIndex, RecordIndex
 from dataformats.indexing.lookup import RecordLookup
 from dataformats.interfaces import Check, Extents, KernelCheck, Located, Reader
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import FrameCheck, hold_index, reads_batches
 from dataformats.spec import VALUE
 from dataformats.storage.threads import concurrent_map, threads_for
-
-__all__ = ["FileIndex", "IndexedReader", "LazyProblems", "RecordIndex"]
 
 T = TypeVar("T")
 

@@ -15,8 +15,6 @@ from dataformats.storage import atomic
 from dataformats.storage.checked_json import pack_checked, parse_checked
 from dataformats.storage.files import LocalFile
 
-__all__ = ["load_inferred", "save_inferred"]
-
 _LOG = logging.getLogger("dataformats")
 _MAX_BYTES = 16 * 2**20
 

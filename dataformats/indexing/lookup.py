@@ -21,8 +21,6 @@ from dataformats.interfaces import Extents
 from dataformats.kernels import look_up
 from dataformats.storage.threads import concurrent_map
 
-__all__ = ["FilesOfRecords", "Part", "RecordLookup", "RecordsByFile", "split_by_file"]
-
 Part = Callable[[int, int, int], FileIndex]
 """Takes the number of a file, `first` and `stop`, and returns the extents of those records."""
 

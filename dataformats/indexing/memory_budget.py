@@ -7,8 +7,6 @@ import weakref
 
 from dataformats.fork_hooks import after_fork
 
-__all__ = ["INDEX_MEMORY", "MemoryBudget"]
-
 
 class MemoryBudget:
     """Memory that is taken while an object lives. Thread-safe.

@@ -16,8 +16,6 @@ from dataformats.inspecting.finding import Finding
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.storage.prefetch import prefetch
 
-__all__ = ["Checks"]
-
 _TASK_PARTS = 16  # parts of a few megabytes each
 
 

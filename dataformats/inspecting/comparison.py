@@ -27,8 +27,6 @@ from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.scan import split_by_bytes
 from dataformats.spec import VALUE, Spec, Type
 
-__all__ = ["LISTED", "Compared", "DatasetDiff", "Part", "SourceIndices"]
-
 LISTED = 10
 """The most findings of each field."""
 _FIELDS_REMEDY = Remedy("Pass {fields} or {rename} if that was intended.", fields=..., rename=...)

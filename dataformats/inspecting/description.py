@@ -11,7 +11,7 @@ import numpy as np
 
 from dataformats.display.media import media_of
 from dataformats.errors import DataFormatsError, Remedy
-from dataformats.indexing.index_cache import INDEX_SUFFIX
+from dataformats.indexing.index_set import INDEX_SUFFIX
 from dataformats.interfaces import CachesIndexes, OutdatedIndexError, Reader, RecordCodec, Table
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.interfaces.stored_file import StoredFile
@@ -21,7 +21,7 @@ from dataformats.reading.table_source import TableSource
 from dataformats.registry import codecs
 from dataformats.spec import VALUE, Type
 
-__all__ = ["FileInfo", "Info", "info", "shown_path", "shown_types"]
+__all__ = ["FileInfo", "Info", "info"]
 
 _TITLES = {"example": "a tf.train.Example", "sequence_example": "a SequenceExample", "json_object": "a JSON object"}
 _CODECS = {"JPEG": "jpg", "PNG": "png", "WebP": "webp", "MP4": "mp4", "WebM": "webm"}

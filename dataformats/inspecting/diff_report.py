@@ -18,8 +18,6 @@ from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.scan import split_by_bytes
 from dataformats.storage.prefetch import prefetch
 
-__all__ = ["DiffReport", "compare_all", "dataset_diff", "diff", "differing_types"]
-
 
 @dataclass(frozen=True, slots=True)
 class DiffReport:

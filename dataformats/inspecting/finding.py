@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Finding", "shorten_text"]
-
 _CHARACTERS = 2000  # the longest message: names and values in data may have megabytes
 
 

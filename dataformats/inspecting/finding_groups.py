@@ -12,7 +12,7 @@ from dataformats.inspecting.finding import Finding
 if TYPE_CHECKING:
     from dataformats.inspecting.verification import VerifyReport
 
-__all__ = ["FindingGroup", "Findings"]
+__all__ = ["FindingGroup"]
 
 _PLACES = 10
 _COMPARED_CHARACTERS = 500

@@ -13,8 +13,6 @@ from dataformats.errors import Remedy
 from dataformats.inspecting.finding import Finding, shorten_text
 from dataformats.spec import Type
 
-__all__ = ["difference"]
-
 _CHARACTERS = 80
 _LOSSY = ("jpg", "jpeg", "webp")
 _TYPES_REMEDY = Remedy("If that was intended, pass {from_spec} with the new type.", from_spec=...)

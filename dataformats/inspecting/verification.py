@@ -32,8 +32,6 @@ from dataformats.registry import backends
 from dataformats.sidecars.sidecar import load_sidecar
 from dataformats.storage.paths import resolve
 
-__all__ = ["VerifyReport", "verify"]
-
 _NAMED = ("format", "payload", "spec", "codecs")
 
 

@@ -22,16 +22,6 @@ from dataformats.spec import Spec
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = [
-    "MAX_RECORD_BYTES",
-    "Backend",
-    "BlobBackend",
-    "FieldsBackend",
-    "ReaderOptions",
-    "SniffResult",
-    "check_options",
-]
-
 
 MAX_RECORD_BYTES = 2**31
 """The default of `max_record_bytes`: protobuf's own limit."""

@@ -11,18 +11,6 @@ from dataformats.interfaces.file_writer import BlobWriter
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = [
-    "AppendsInPlace",
-    "CachesIndexes",
-    "FilesPerField",
-    "HasSidecars",
-    "KeepsFieldTypes",
-    "NamedByPrefix",
-    "OptionalFields",
-    "ResumesFinishedFiles",
-    "WritesSingleValues",
-]
-
 
 class AppendsInPlace(ABC):
     """A backend whose published data can grow under their final name."""

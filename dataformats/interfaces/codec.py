@@ -16,15 +16,6 @@ from dataformats.spec import Spec, Type
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "ArrayCodec",
-    "Codec",
-    "FieldCodecs",
-    "RecordCodec",
-    "RecordCoder",
-    "SequenceCodec",
-]
-
 
 class Codec(ABC):
     """Converts one kind of value to bytes and back: implement `name`, `encode` and `decode`.

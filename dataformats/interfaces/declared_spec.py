@@ -10,8 +10,6 @@ from dataformats.spec import Spec
 if TYPE_CHECKING:
     from dataformats.interfaces.record_source import RecordSource
 
-__all__ = ["SpecAttribute", "declared_spec"]
-
 
 class SpecAttribute:
     """The `spec` of a class of sources: the class may declare any mapping of field to type, reads give a `Spec`.

@@ -9,8 +9,6 @@ import numpy as np
 
 from dataformats.batch import Blobs, Column
 
-__all__ = ["Decode", "FieldOperation"]
-
 
 class FieldOperation(ABC):
     """Decodes the stored bytes of a field, as `decode=` of `Loader` and `DecodingSource.read` asks.

@@ -8,13 +8,6 @@ from dataclasses import dataclass
 
 from dataformats.batch import StoredRecords
 
-__all__ = [
-    "BlobWriter",
-    "FieldsWriter",
-    "FilePlace",
-    "FileWriter",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class FilePlace:

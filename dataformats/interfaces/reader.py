@@ -18,19 +18,6 @@ from dataformats.spec import Spec, Type
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "BlobStarts",
-    "Check",
-    "Extents",
-    "Fetch",
-    "KernelCheck",
-    "Located",
-    "OutdatedIndexError",
-    "Reader",
-    "RecordChunk",
-    "SequentialReader",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Extents:

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from dataformats.reading.field_operations import DecodingSource
     from dataformats.reading.stats import FieldStats
 
-__all__ = ["Fields", "OnCorrupt", "RecordSource"]
-
 OnCorrupt = Literal["raise", "omit"]
 """How a read treats a damaged record: raise its error, or leave it out and note it in `batch.failed`."""
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dataformats.foreign_names import WRITER, no_attribute
 
-__all__ = ["RecordWriter"]
-
 
 class RecordWriter(ABC):
     """Writes one dataset. Not thread-safe.

@@ -10,8 +10,6 @@ from typing import Any
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import Spec
 
-__all__ = ["Loss", "ShardSalvage", "StoredRecord", "SupportsRepair"]
-
 StoredRecord = bytes | Mapping[str, Sequence[bytes]]
 """A record as stored: its one blob, or the blobs of each field."""
 

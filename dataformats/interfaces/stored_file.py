@@ -14,13 +14,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "Folder",
-    "KeptBlocks",
-    "StoredFile",
-    "natural_key",
-]
-
 _NUMBERS = re.compile(r"(\d+)")
 
 

@@ -12,8 +12,6 @@ from dataformats.batch import Column
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import Spec
 
-__all__ = ["BlockTable", "RowTable", "Table", "starts_of"]
-
 
 class Table(ABC):  # a `RowTable` or a `BlockTable`
     """The records of the files of one dataset, decoded by a library. Thread-safe, usable after a fork.

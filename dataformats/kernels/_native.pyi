@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.kernels.reference import BytesLike
+from dataformats.kernels.reference.checksums import BytesLike
 from dataformats.kernels.wire_write import Field
 
 def crc32c(data: BytesLike, value: int = 0, /) -> int: ...

@@ -11,24 +11,6 @@ from numpy.typing import NDArray
 
 from dataformats.kernels.dispatch import implementation, kernels
 
-__all__ = [
-    "MAX_FRAMING",
-    "SKIP_FILE",
-    "FrameCheck",
-    "Out",
-    "hold_blocks",
-    "hold_extents",
-    "hold_files",
-    "hold_index",
-    "hold_table",
-    "lay_out",
-    "look_up",
-    "read_laid",
-    "read_record",
-    "reads_batches",
-    "thread_pool_open",
-]
-
 MAX_FRAMING = 64
 """The most bytes of framing before or behind a blob."""
 

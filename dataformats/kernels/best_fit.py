@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from dataformats.kernels.dispatch import kernels
 
-__all__ = ["best_fit"]
-
 
 def best_fit(lengths: NDArray[np.int64], row_length: int) -> NDArray[np.int64]:
     """Return the row of each item, `(n,) int64`: the fullest one that has room for it, or else a new one.

@@ -18,8 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["empty", "rows"]
-
 _LARGE = 2**19
 _KEPT = 256 * 2**20  # free memory, of all sizes together
 _CLASSES = 8  # sizes for each doubling: reused memory is at most an eighth too large

@@ -11,9 +11,7 @@ from dataformats.kernels.dispatch import kernels
 from dataformats.kernels.reference.checksums import mask
 
 if TYPE_CHECKING:
-    from dataformats.kernels.reference import BytesLike
-
-__all__ = ["crc32", "crc32_extents", "crc32c", "crc32c_extents", "mask", "masked_crc32c"]
+    from dataformats.kernels.reference.checksums import BytesLike
 
 
 def crc32c(data: BytesLike, value: int = 0) -> int:

@@ -16,8 +16,6 @@ from typing import Any
 from dataformats.errors import UnknownNameError
 from dataformats.kernels import reference
 
-__all__ = ["describe", "implementation", "kernels"]
-
 CHOICES = ("auto", "native", "reference")
 REMEDY = (
     "install a C compiler, then run `{command}` in {folder}, "

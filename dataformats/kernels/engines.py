@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.kernels.dispatch import describe, implementation, kernels
 
-__all__ = ["engine_open", "engine_read", "engine_state"]
-
 
 def engine_open(name: str) -> Any:
     """Return a new engine, an opaque object that belongs to this process and closes when it is garbage.

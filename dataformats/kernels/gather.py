@@ -12,9 +12,7 @@ from dataformats.kernels.buffers import empty
 from dataformats.kernels.dispatch import kernels
 
 if TYPE_CHECKING:
-    from dataformats.kernels.reference import BytesLike
-
-__all__ = ["bytes_list", "gather", "gather_from", "join_bytes"]
+    from dataformats.kernels.reference.checksums import BytesLike
 
 
 def gather(

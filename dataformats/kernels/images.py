@@ -12,9 +12,7 @@ from dataformats.kernels.buffers import empty
 from dataformats.kernels.dispatch import implementation, kernels
 
 if TYPE_CHECKING:
-    from dataformats.kernels.reference import BytesLike
-
-__all__ = ["bilinear", "png_unfilter", "resample", "unfilters_pngs"]
+    from dataformats.kernels.reference.checksums import BytesLike
 
 
 def unfilters_pngs() -> bool:

@@ -12,9 +12,7 @@ from dataformats.kernels.buffers import empty
 from dataformats.kernels.dispatch import implementation, kernels
 
 if TYPE_CHECKING:
-    from dataformats.kernels.reference import BytesLike
-
-__all__ = ["JsonKind", "JsonValues", "find_json_fields", "read_json_integers", "unescape_json"]
+    from dataformats.kernels.reference.checksums import BytesLike
 
 
 class JsonKind(IntEnum):

@@ -7,8 +7,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.kernels.dispatch import kernels
 
-__all__ = ["permute", "permute_back"]
-
 _INT64 = np.dtype(np.int64)
 
 

@@ -8,12 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.kernels.dispatch import kernels
-from dataformats.kernels.reference.scan import ENDS, FULL, UNSOUND
 
 if TYPE_CHECKING:
-    from dataformats.kernels.reference import BytesLike
-
-__all__ = ["ENDS", "FULL", "UNSOUND", "scan_lines", "scan_ofrecord", "scan_tfrecord", "scan_tfrecord_header"]
+    from dataformats.kernels.reference.checksums import BytesLike
 
 
 def scan_tfrecord(

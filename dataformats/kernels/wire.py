@@ -29,27 +29,7 @@ from dataformats.kernels.buffers import empty
 from dataformats.kernels.dispatch import implementation, kernels
 
 if TYPE_CHECKING:
-    from dataformats.kernels.reference import BytesLike
-
-__all__ = [
-    "ABSENT",
-    "BEGIN",
-    "COUNT",
-    "END",
-    "FORM",
-    "KIND",
-    "STEPS",
-    "VALUES",
-    "FeatureTable",
-    "Names",
-    "Shape",
-    "bytes_of",
-    "find_features",
-    "numbers_of",
-    "steps_of",
-    "survey_of",
-    "wire_kernels",
-]
+    from dataformats.kernels.reference.checksums import BytesLike
 
 
 class Shape(IntEnum):

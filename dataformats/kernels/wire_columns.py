@@ -17,25 +17,7 @@ from numpy.typing import NDArray
 from dataformats.kernels.wire import Shape, wire_kernels
 
 if TYPE_CHECKING:
-    from dataformats.kernels.reference import BytesLike
-
-__all__ = [
-    "AS_FOUND",
-    "DENSE",
-    "FILLED",
-    "JOINED",
-    "PLACED",
-    "RAGGED",
-    "SLICED",
-    "TEXT",
-    "FillColumns",
-    "Filled",
-    "Output",
-    "ReadValues",
-    "Value",
-    "ValueForm",
-    "plan_columns",
-]
+    from dataformats.kernels.reference.checksums import BytesLike
 
 AS_FOUND, DENSE, RAGGED, JOINED, PLACED, TEXT = range(6)
 FILLED, SLICED = 1, 2

@@ -10,8 +10,6 @@ import numpy as np
 
 from dataformats.kernels.wire import Shape, wire_kernels
 
-__all__ = ["BYTES_ITEM", "MESSAGE", "NUMBERS_ITEM", "OTHER_ITEM", "TEXT_ITEM", "Field", "Write", "writer"]
-
 NUMBERS_ITEM, BYTES_ITEM, TEXT_ITEM, OTHER_ITEM = range(4)
 """Kinds of values that a field takes: see `Field`."""
 

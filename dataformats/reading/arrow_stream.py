@@ -16,8 +16,6 @@ from dataformats.interfaces.record_source import Fields, RecordSource
 from dataformats.reading.scan import scan_by_reading
 from dataformats.spec import Type
 
-__all__ = ["ArrowRows", "arrow_reader", "join_batches", "parts_of"]
-
 _JOINED_BYTES = 2**20
 _JOINED_RECORDS = 8000
 

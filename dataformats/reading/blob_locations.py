@@ -14,16 +14,6 @@ from dataformats.interfaces import BlobStarts, Located, RecordChunk
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.reference_read import Fetched
 
-__all__ = [
-    "BlobLocations",
-    "RecordRun",
-    "blob_starts",
-    "positions_except",
-    "sound_blobs",
-    "split_at_problems",
-    "subset",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class RecordRun:

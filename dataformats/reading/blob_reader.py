@@ -38,8 +38,6 @@ from dataformats.storage.remote.block_cache import current_cache
 from dataformats.storage.remote.files import FsspecFile
 from dataformats.storage.threads import IO_WAIT, concurrent_map
 
-__all__ = ["WHOLE_RECORDS", "BlobReader", "IndexDoubtError", "fields_in_memory"]
-
 WHOLE_RECORDS: Mapping[str, bool | range] = {VALUE: True}
 """The stored field of formats that store one blob a record."""
 

@@ -18,8 +18,6 @@ from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.scan import as_indices, digest_of
 from dataformats.spec import Spec, SpecLike
 
-__all__ = ["check_alike", "concat", "interleave"]
-
 
 class _Concatenated(DecodingSource):
     """Several sources of the same spec, one after the other."""

@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.interfaces.record_source import OnCorrupt, RecordSource
 
-__all__ = ["Condition", "Mask", "SqlCondition", "Where", "condition_of"]
-
 
 class Condition(ABC):
     """Selects records of any source, for every `where=`; `str` of it is its text, by which plans are compared."""

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from dataformats.errors import FormatError
-from dataformats.indexing.index_cache import INDEX_SUFFIX
+from dataformats.indexing.index_set import INDEX_SUFFIX
 from dataformats.interfaces import Backend, BlobBackend, ShardSalvage, SupportsRepair
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.detection import choose_files
@@ -19,8 +19,6 @@ from dataformats.registry import backends
 from dataformats.sidecars.file_comparison import compare_entry, fitting_metadata
 from dataformats.sidecars.sidecar import Sidecar, load_sidecar
 from dataformats.spec import Spec
-
-__all__ = ["DamagedDataset", "codecs_of", "find_damaged", "shard_name"]
 
 _NUMBER = re.compile(r"(\d+)(?:-of-(\d+))?")
 _MOST_NAMES = 100_000

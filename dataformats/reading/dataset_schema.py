@@ -22,8 +22,6 @@ from dataformats.spec import VALUE, Spec, Type
 if TYPE_CHECKING:
     from dataformats.reading.opening import OpenArguments
 
-__all__ = ["DatasetSchema", "DeclaredSchema", "declared_schema", "spec_applies"]
-
 _FEW = 16  # samples that tell the payload of declared fields
 
 

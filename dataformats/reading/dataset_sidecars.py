@@ -20,8 +20,6 @@ from dataformats.sidecars.file_comparison import (
 from dataformats.sidecars.sidecar import Sidecar, load_sidecar, remedy_instead_of
 from dataformats.storage.selected_files import ListedFolder
 
-__all__ = ["DatasetSidecars"]
-
 _MAX_SIDECARS = 64
 
 

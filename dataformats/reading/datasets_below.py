@@ -10,8 +10,6 @@ from dataformats.errors import DataFormatsError
 from dataformats.interfaces import Backend
 from dataformats.interfaces.stored_file import Folder, natural_key
 
-__all__ = ["DatasetBelow", "datasets_below"]
-
 _DEPTH, _FOLDERS, _DATASETS = 4, 200, 20
 
 

@@ -15,8 +15,6 @@ from dataformats.errors import CodecError, CorruptRecordError, FormatError, Spec
 from dataformats.reading.blob_locations import BlobLocations, RecordRun, positions_except, subset
 from dataformats.storage.threads import for_each
 
-__all__ = ["OnFailure", "decode", "decode_fetched"]
-
 OnFailure = Literal["raise", "omit", "collect"]
 """As `OnCorrupt`; `"collect"` also collects the errors of records that do not fit the spec."""
 

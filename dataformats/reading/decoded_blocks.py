@@ -16,8 +16,6 @@ from dataformats.reading.concat import interleave
 from dataformats.spec import Type
 from dataformats.storage.decoded_cache import DecodedCache
 
-__all__ = ["DecodedBlocks"]
-
 _PART = 1 / 4
 """The part of the kept bytes that one read holds beside the cache at most: then it copies the rows of these blocks."""
 

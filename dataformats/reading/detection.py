@@ -14,8 +14,6 @@ from dataformats.reading.datasets_below import DatasetBelow, datasets_below
 from dataformats.reading.other_formats import other_format
 from dataformats.registry import backends
 
-__all__ = ["ONLY_BELOW", "SPLITS", "check_one_format", "choose_files", "datasets_in"]
-
 ONLY_BELOW = "the folder holds no dataset, but folders in it do"
 """The error about a folder, for which `datasets_in` returns datasets."""
 

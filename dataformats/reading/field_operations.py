@@ -20,8 +20,6 @@ from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
 from dataformats.spec import NUMBER_TYPES, SpecLike, Type
 from dataformats.storage.threads import for_each
 
-__all__ = ["DecodingSource", "Generators", "decode_fields", "with_stored_bytes"]
-
 Generators = Callable[[FieldOperation, int], "np.random.Generator"]
 """The generator of an operation for a row of a batch."""
 

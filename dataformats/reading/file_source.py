@@ -36,8 +36,6 @@ from dataformats.storage.prefetch import prefetch
 if TYPE_CHECKING:
     from dataformats.reading.opening import OpenArguments
 
-__all__ = ["FileSource"]
-
 _DECODED_RECORDS = 8192
 _MAX_MASKS = 1024
 _SOME = 16  # compressed files that are measured for a mean

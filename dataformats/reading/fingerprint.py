@@ -20,8 +20,6 @@ from dataformats.interfaces import Extents, Located
 from dataformats.reading.blob_reader import BlobReader
 from dataformats.storage.reference_read import readable_lengths
 
-__all__ = ["HasFingerprint", "files_fingerprint"]
-
 _RECORDS = 64
 _WHOLE_BYTES = 2**20  # a field of a record up to this size is read whole
 _PIECE_BYTES = 2**16  # read at the beginning and at the end of a larger one

@@ -18,8 +18,6 @@ from dataformats.reading.key_join import MatchedView
 from dataformats.reading.scan import as_indices, digest_of, scan_by_reading
 from dataformats.spec import VALUE, Spec, SpecLike, Type
 
-__all__ = ["zip"]
-
 _BLOCK_BYTES = 64 * 2**20
 
 

@@ -17,8 +17,6 @@ from dataformats.reading.scan import describe_record, digest_of
 from dataformats.reading.views import TakeView
 from dataformats.spec import SpecLike
 
-__all__ = ["KeyField", "MatchedView", "match_keys"]
-
 KeyField = tuple[RecordSource, str]
 """A source, and the field of its keys."""
 

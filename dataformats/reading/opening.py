@@ -34,8 +34,6 @@ from dataformats.storage.remote.files import keep_on_disk
 
 _DISK = "disk:"
 
-__all__ = ["OpenArguments", "files_of", "open", "open_for_copying", "register_backend", "remedies_of_source"]
-
 
 def open(  # the name that the contract gives it
     path: Any,

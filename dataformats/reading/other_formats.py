@@ -12,8 +12,6 @@ from dataformats.display.media import media_of
 from dataformats.errors import Remedy
 from dataformats.interfaces.stored_file import StoredFile
 
-__all__ = ["OtherFormat", "other_format"]
-
 _HEAD = 4096
 _CONTROLS = bytes({*range(32), 127} - set(b"\t\n\f\r\x1b"))
 _COPY = "Copy or download it again"

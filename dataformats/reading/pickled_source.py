@@ -20,8 +20,6 @@ from dataformats.spec import Spec
 from dataformats.storage.files import LocalFile
 from dataformats.storage.remote.files import FsspecFile
 
-__all__ = ["KnownFiles", "PickledSource", "known_files", "pack_files", "versions_of"]
-
 _COMPARED = 1024  # files that are compared at once
 
 KnownFiles = tuple[bytes, bytes]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MAX_DISTINCT", "Frequencies", "Histogram", "Largest", "LargestValues", "Moments", "RunningHistogram"]
+__all__ = ["Histogram", "Largest"]
 
 MAX_DISTINCT = 10_000
 """With more distinct values than these, their frequencies are not counted."""

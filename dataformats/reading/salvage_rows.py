@@ -13,8 +13,6 @@ from dataformats.reading.blob_reader import BlobReader
 from dataformats.spec import VALUE
 from dataformats.storage.reference_read import Fetched, readable_lengths
 
-__all__ = ["salvage_blobs", "salvage_rows"]
-
 _STEP_RECORDS = 1024
 _STEP_BYTES = 32 * 2**20
 _ANY_BYTES = 2**62  # the reader compares every length with the file

@@ -17,21 +17,6 @@ from dataformats.storage.prefetch import prefetch
 if TYPE_CHECKING:
     from dataformats.interfaces.record_source import Fields, RecordSource
 
-__all__ = [
-    "as_indices",
-    "as_numbers",
-    "check_bounds",
-    "describe_record",
-    "digest_of",
-    "read_parts",
-    "scan_by_reading",
-    "scan_bytes",
-    "scan_sound",
-    "scan_to_error",
-    "split_by_bytes",
-    "until_failure",
-]
-
 T = TypeVar("T")
 Records = TypeVar("Records", range, NDArray[np.int64], "range | NDArray[np.int64]")
 

@@ -10,8 +10,6 @@ from dataformats.interfaces.declared_spec import declared_spec
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.undecoded import leave_undecoded
 
-__all__ = ["html_of", "row_reader", "table_of", "text_of"]
-
 
 def text_of(source: RecordSource) -> str:
     """Return class, format, size and types of a source, a line each."""

@@ -29,8 +29,6 @@ from dataformats.storage.threads import concurrent_map
 if TYPE_CHECKING:
     from dataformats.reading.opening import OpenArguments
 
-__all__ = ["TableSource"]
-
 _BLOBS = ("bytes", "utf8")
 _KEPT_BYTES = 640 * 2**20  # two windows of a loader, and the blocks at their ends
 _MOST_BYTES = 2**62

@@ -6,8 +6,6 @@ from dataformats.columns.codec_resolver import as_bytes
 from dataformats.errors import SpecError
 from dataformats.interfaces.record_source import RecordSource
 
-__all__ = ["leave_undecoded"]
-
 _MEDIA = ("jpg", "jpeg", "png", "webp", "mp4", "webm", "audio")
 
 

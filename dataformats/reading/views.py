@@ -21,8 +21,6 @@ from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.scan import as_indices, describe_record, digest_of, scan_by_reading
 from dataformats.spec import VALUE, Spec, SpecLike
 
-__all__ = ["MapView", "SelectView", "batch_of", "evaluate", "split", "take", "where"]
-
 _WHERE_THREADS = 4
 _WHERE_RECORDS = 256
 

@@ -13,16 +13,6 @@ from dataformats.sidecars.file_digest import file_digest, is_same_file
 from dataformats.sidecars.sidecar import Sidecar, remedy_instead_of
 from dataformats.storage.remote.names import unquote_path
 
-__all__ = [
-    "SidecarDiff",
-    "compare_entry",
-    "compare_file",
-    "compare_files",
-    "current_names",
-    "fitting_metadata",
-    "is_name",
-]
-
 _MAX_DIGESTS = 64  # spread over the dataset: more would make `open` slow on a cold disk
 _REMEDY = "{file}, delete the sidecar, or, to read what is there, pass {arguments}."
 _UNKNOWN: Mapping[str, Any] = dict.fromkeys(("payload", "spec"))

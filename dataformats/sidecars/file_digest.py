@@ -9,8 +9,6 @@ from pathlib import Path
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import crc32
 
-__all__ = ["file_checksum", "file_digest", "is_same_file"]
-
 _N_BLOCKS = 8
 _EQUAL_SHARE = 0.75
 _BLOCK_BYTES = 1024

@@ -13,18 +13,6 @@ from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.sidecars.file_digest import file_checksum, file_digest
 from dataformats.storage.files import LocalFile
 
-__all__ = [
-    "SIDECAR_SUFFIX",
-    "Sidecar",
-    "is_payload",
-    "is_spec",
-    "list_file",
-    "load_sidecar",
-    "remedy_instead_of",
-    "sidecar_bytes",
-    "without_checksums",
-]
-
 _MAX_BYTES = 32 * 2**20
 _VERSION = 1
 SIDECAR_SUFFIX = ".dataformats.json"

@@ -12,8 +12,6 @@ from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.sidecars.tfds_features import spec_of_features
 from dataformats.storage.selected_files import GlobFolder
 
-__all__ = ["TfdsSplit", "tfds_split"]
-
 _INFO, _FEATURES = "dataset_info.json", "features.json"
 _MAX_BYTES = 32 * 2**20
 _TEMPLATE = "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"

@@ -7,8 +7,6 @@ from typing import Any
 
 from dataformats.spec import NUMBER_TYPES
 
-__all__ = ["spec_of_features"]
-
 _IMAGES = {"png": "png", "jpeg": "jpg"}
 
 

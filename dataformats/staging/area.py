@@ -19,8 +19,6 @@ from dataformats.sidecars.file_comparison import compare_entry, fitting_metadata
 from dataformats.sidecars.sidecar import list_file, load_sidecar, sidecar_bytes, without_checksums
 from dataformats.staging.entries import ShardEntry
 
-__all__ = ["ENCODING", "Publication", "StagingArea", "check_encoding", "is_as_listed", "name_is_taken"]
-
 _LOG = logging.getLogger("dataformats")
 ENCODING = ("format", "payload", "spec", "extends", "plan")
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from dataformats.indexing.index_cache import INDEX_SUFFIX
+from dataformats.indexing.index_set import INDEX_SUFFIX
 from dataformats.sidecars.file_comparison import is_name
 from dataformats.storage.checked_json import pack_checked, parse_checked
-
-__all__ = ["ENTRY_SUFFIX", "ShardEntry", "entry_name", "index_name"]
 
 ENTRY_SUFFIX = ".json"
 

@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from dataformats.errors import FormatError
-from dataformats.indexing.index_cache import INDEX_SUFFIX
+from dataformats.indexing.index_set import INDEX_SUFFIX
 from dataformats.interfaces import Backend, BlobBackend, FieldsBackend, ReaderOptions
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.registry import backends
 from dataformats.sidecars.sidecar import SIDECAR_SUFFIX, load_sidecar
 from dataformats.storage.files import LocalFile, LocalFolder
-
-__all__ = ["holds_data_of", "records_of_shards", "unrelated_entry", "unrelated_object"]
 
 Entry = TypeVar("Entry", Path, str)
 

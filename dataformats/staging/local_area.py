@@ -14,7 +14,7 @@ from typing import Any
 
 from dataformats.errors import FormatError, TargetInUseError
 from dataformats.indexing.folder_index import write_folder_index
-from dataformats.indexing.index_cache import INDEX_SUFFIX
+from dataformats.indexing.index_set import INDEX_SUFFIX
 from dataformats.interfaces import Backend
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.sidecars.sidecar import SIDECAR_SUFFIX, load_sidecar, sidecar_bytes
@@ -25,8 +25,6 @@ from dataformats.staging.lock import Mark, NameLock, in_the_way
 from dataformats.storage import atomic
 from dataformats.storage.file_lock import FileLock
 from dataformats.storage.files import LocalFile, LocalFolder
-
-__all__ = ["InPlaceArea", "LocalArea"]
 
 _LOG = logging.getLogger("dataformats")
 _ENTRY = ".entry.journal"

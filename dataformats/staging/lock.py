@@ -16,8 +16,6 @@ from dataformats.sidecars.file_comparison import is_name
 from dataformats.storage import atomic
 from dataformats.storage.file_lock import FileLock
 
-__all__ = ["Mark", "NameLock", "in_the_way"]
-
 _RETRY_S = 0.02
 _MAX_BYTES = 16 * 2**20
 _REMEDY = Remedy("Start again without {resume}.", resume=True)

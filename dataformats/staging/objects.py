@@ -10,8 +10,6 @@ from dataformats.storage.remote.names import parent_of
 from dataformats.storage.remote.range_requests import retry_transient
 from dataformats.storage.threads import concurrent_map
 
-__all__ = ["Objects"]
-
 _OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "hf", "memory"}
 """Schemes whose objects appear whole: a write that fails leaves the old object, or none."""
 

@@ -15,8 +15,6 @@ from dataformats.staging.area import Publication
 from dataformats.staging.local_area import LocalArea
 from dataformats.storage.paths import resolve
 
-__all__ = ["PathObjectArea"]
-
 
 class PathObjectArea(LocalArea):
     """New data behind a path object with `open` and `/`; they are written through `open("wb")`.

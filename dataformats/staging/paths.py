@@ -12,8 +12,6 @@ from dataformats.storage.paths import is_local, local_path
 from dataformats.storage.remote.systems import file_system, is_local_system, is_url
 from dataformats.storage.selected_files import OWN_SUFFIXES
 
-__all__ = ["add_name", "area_at"]
-
 _OTHER_NAME = "Give the new file or folder a name of its own"
 
 

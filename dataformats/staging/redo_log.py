@@ -17,8 +17,6 @@ from dataformats.sidecars.file_comparison import is_name
 from dataformats.sidecars.sidecar import SIDECAR_SUFFIX
 from dataformats.staging.objects import Objects
 
-__all__ = ["LogObject", "RedoLog"]
-
 _PATIENCE_S = 10.0
 """A writer whose heartbeat stands still so long counts as killed."""
 _POLL_S = 0.2

@@ -17,7 +17,7 @@ from typing import Any
 from dataformats.errors import FormatError, TargetExistsError
 from dataformats.fork_hooks import cached_property
 from dataformats.indexing.folder_index import write_folder_index
-from dataformats.indexing.index_cache import INDEX_SUFFIX
+from dataformats.indexing.index_set import INDEX_SUFFIX
 from dataformats.interfaces import Backend
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.sidecars.file_comparison import compare_entry
@@ -34,8 +34,6 @@ from dataformats.storage.remote.names import parent_of
 from dataformats.storage.remote.range_requests import retry_transient
 from dataformats.storage.remote.versions import identity_of
 from dataformats.storage.threads import concurrent_map
-
-__all__ = ["RemoteArea"]
 
 _METADATA = "facts.json"
 _ID = re.compile(r"[0-9a-f]{16}")

@@ -16,8 +16,6 @@ from dataformats.staging.foreign_files import records_of_shards
 from dataformats.staging.local_area import LocalArea
 from dataformats.storage.files import LocalFile, LocalFolder
 
-__all__ = ["SharedFolder"]
-
 
 class SharedFolder(LocalArea):
     """The shards of one of the writers that fill a folder. Each shard has its own area, and so its own lock.

@@ -13,24 +13,6 @@ from pathlib import Path
 from dataformats.storage.file_lock import NO_LINK, FileLock
 from dataformats.storage.rename import exchange, rename_all, rename_new, replaced_path
 
-__all__ = [
-    "copy_file",
-    "copy_range",
-    "is_folder",
-    "joined",
-    "open_unbuffered",
-    "publish",
-    "publish_together",
-    "remove",
-    "restore",
-    "sync",
-    "write_all",
-    "write_bytes",
-    "write_chunks",
-    "write_parts",
-]
-
-
 _LONG_PART = 2048  # bytes from which on a copy costs more than another part of the system call
 _MOST_PARTS = 1024  # the most parts of one system call: IOV_MAX of Linux and macOS
 

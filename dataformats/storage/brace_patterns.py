@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from itertools import chain, product
 from math import prod
 
-__all__ = ["expand_braces"]
-
 _BRACES = re.compile(r"\{([0-9]{1,18})\.\.([0-9]{1,18})\}|\{([^{}]*,[^{}]*)\}")
 _MOST = 10**6
 _SHOWN = 200  # letters of a pattern in a message

@@ -6,8 +6,6 @@ import json
 import zlib
 from typing import Any
 
-__all__ = ["pack_checked", "parse_checked"]
-
 
 def pack_checked(content: Any) -> bytes:
     """Return facts as JSON, in one line, with the CRC-32 of their text."""

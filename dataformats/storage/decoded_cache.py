@@ -10,8 +10,6 @@ from typing import Generic, TypeVar
 
 from dataformats.fork_hooks import after_fork
 
-__all__ = ["DecodedCache"]
-
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 

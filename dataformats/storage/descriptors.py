@@ -18,8 +18,6 @@ try:
 except ImportError:  # Windows
     resource = None
 
-__all__ = ["DESCRIPTORS", "Openable", "is_shortage", "max_open_files", "open_patiently"]
-
 _MAX_OPEN = 256
 _FEW_OPEN = 4  # up to here the limit of the process is not queried: that costs as much as a read
 _RESERVED = 16  # left to the rest of the process, if possible: an import needs one, too

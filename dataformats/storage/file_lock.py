@@ -17,8 +17,6 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["NO_LINK", "FileLock"]
-
 _LOG = logging.getLogger("dataformats")
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # a link beside data from elsewhere may name any file of this machine
 _PATIENCE_S = 10.0

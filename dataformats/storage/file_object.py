@@ -6,8 +6,6 @@ import io
 
 from dataformats.interfaces.stored_file import StoredFile
 
-__all__ = ["FileObject"]
-
 
 class FileObject(io.RawIOBase):
     """Reads a stored file, wherever it lies. Seekable; not thread-safe."""

@@ -13,8 +13,6 @@ from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.descriptors import DESCRIPTORS, open_patiently
 from dataformats.storage.selected_files import is_data
 
-__all__ = ["LocalFile", "LocalFolder"]
-
 _T = TypeVar("_T")
 
 

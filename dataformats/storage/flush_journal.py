@@ -14,8 +14,6 @@ from dataformats.kernels import crc32
 from dataformats.storage import atomic
 from dataformats.storage.checked_json import pack_checked, parse_checked
 
-__all__ = ["FlushJournal"]
-
 _CHUNK_BYTES = 2**20
 
 

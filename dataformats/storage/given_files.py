@@ -14,8 +14,6 @@ from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.shared_memory_file import MemoryFile
 
-__all__ = ["BytesFile", "OpenedFile", "is_file_object", "to_picklable", "to_reopenable"]
-
 _OF_ITS_PROCESS = "a file object belongs to the process that opened it: for other processes open its path, or its bytes"
 
 

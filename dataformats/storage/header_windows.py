@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataformats.interfaces.stored_file import StoredFile
 
-__all__ = ["HeaderWindows"]
-
 _LONG = 2**16  # mean bytes between headers that are read one by one
 _HEAD_WINDOW, _LOCAL_WINDOW, _REMOTE_WINDOW = 2**12, 2**20, 2**23
 

@@ -7,8 +7,6 @@ import functools
 import os
 from typing import Any
 
-__all__ = ["free_ranges"]
-
 _KEEP_SIZE_AND_PUNCH_HOLE = 3
 
 

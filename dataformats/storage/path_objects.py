@@ -10,8 +10,6 @@ from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.selected_files import is_data
 
-__all__ = ["ObjectFile", "ObjectFolder"]
-
 
 class ObjectFile(StoredFile):
     """A file behind a path object that has `open`, `/` and `exists`."""

@@ -26,8 +26,6 @@ from dataformats.storage.remote.systems import file_system, is_copy, is_local_sy
 from dataformats.storage.selected_files import OWN_SUFFIXES, GlobFolder, is_data
 from dataformats.storage.threads import concurrent_map
 
-__all__ = ["is_local", "local_path", "resolve"]
-
 _MAGIC = frozenset("*?[")
 
 

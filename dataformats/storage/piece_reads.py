@@ -14,8 +14,6 @@ from dataformats.storage.remote.files import FsspecFile
 from dataformats.storage.remote.range_requests import get_ranges
 from dataformats.storage.threads import ThreadPool
 
-__all__ = ["Piece", "fetch"]
-
 _THREADS = min(16, 4 * (os.cpu_count() or 1))
 _INLINE_PIECES = 4
 _INLINE_BYTES = 64 * 1024

@@ -8,8 +8,6 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
 
-__all__ = ["prefetch"]
-
 T = TypeVar("T")
 _END = object()
 _PATIENCE_S = 10.0

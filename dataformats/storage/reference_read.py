@@ -19,8 +19,6 @@ from dataformats.interfaces import Extents
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.piece_reads import Piece, fetch
 
-__all__ = ["Fetched", "read_blobs", "readable_lengths", "too_long"]
-
 _GAP = 4096
 """Neighbors at most a page apart are read as one: the page is fetched anyway."""
 

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-__all__ = ["exchange", "rename_all", "rename_new", "replaced_path"]
-
 _UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 _Flag = Literal["new", "exchange"]
 

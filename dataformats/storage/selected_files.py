@@ -6,8 +6,6 @@ from collections.abc import Collection, Sequence
 
 from dataformats.interfaces.stored_file import Folder, StoredFile
 
-__all__ = ["OWN_SUFFIXES", "GlobFolder", "ListedFolder", "is_data"]
-
 OWN_SUFFIXES = (".dataformats.json", ".dataformats.idx", ".partial", ".journal")
 
 

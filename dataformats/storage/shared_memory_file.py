@@ -18,8 +18,6 @@ from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.files import LocalFile
 
-__all__ = ["CachedFile", "MappedFile", "MemoryFile", "SharedMemory", "cache_files"]
-
 _STEP = 8 * 2**20
 _PAGE = 4096
 

@@ -8,8 +8,6 @@ from itertools import accumulate
 
 from dataformats.interfaces.stored_file import StoredFile
 
-__all__ = ["SplicedFile"]
-
 
 class SplicedFile(StoredFile):
     """Bytes and ranges of a file, one behind the other, as a file.

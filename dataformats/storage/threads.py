@@ -12,19 +12,6 @@ from typing import Any, ParamSpec, TypeVar
 from dataformats.fork_hooks import after_fork
 from dataformats.kernels import thread_pool_open
 
-__all__ = [
-    "IO_WAIT",
-    "N_THREADS",
-    "ThreadPool",
-    "concurrent_map",
-    "declare_readers",
-    "for_each",
-    "kernel_threads",
-    "processors",
-    "submit",
-    "threads_for",
-]
-
 N_THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 """The processors that this process may use."""
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["FormatCase"]
-
 
 @dataclass(frozen=True)
 class FormatCase:

@@ -27,8 +27,6 @@ from dataformats.spec import Spec, Type
 from dataformats.testing.records import is_same_value
 from dataformats.writing.creating import create
 
-__all__ = ["CodecCase", "CodecConformance"]
-
 _PEAK_BYTES = 16 * 2**20
 _ERRORS = (CodecError, CorruptRecordError, SpecError)
 

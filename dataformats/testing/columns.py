@@ -13,8 +13,6 @@ from dataformats.errors import SpecError
 from dataformats.testing.dataset_fixture import DatasetFixture
 from dataformats.testing.records import KINDS, is_same_value, values
 
-__all__ = ["ColumnConformance"]
-
 
 class ColumnConformance:
     """One dataset with a field of each type."""

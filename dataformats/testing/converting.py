@@ -14,8 +14,6 @@ from dataformats.registry import backends
 from dataformats.testing.dataset_fixture import DatasetFixture
 from dataformats.testing.records import is_same_value, values
 
-__all__ = ["ConvertingConformance"]
-
 _KINDS = {"n": "int64", "x": "float32[2]", "data": "bytes", "text": "utf8", "maybe": "int64?", "seq": "int64[]"}
 
 

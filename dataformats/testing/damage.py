@@ -24,8 +24,6 @@ from dataformats.repairing import RepairReport, repair
 from dataformats.testing.dataset_fixture import DatasetFixture
 from dataformats.testing.records import is_same_value
 
-__all__ = ["DamageConformance", "DamageDurability"]
-
 _PEAK_BYTES = 50 * 2**20
 _LIMIT_S = 60.0  # tells a hang from work, and nothing of speed
 

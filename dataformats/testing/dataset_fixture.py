@@ -18,8 +18,6 @@ from dataformats.testing.case import FormatCase
 from dataformats.testing.records import index_of, is_same_value, plain_record, plain_spec
 from dataformats.writing.creating import create
 
-__all__ = ["DatasetFixture", "fail_after"]
-
 
 @dataclass(frozen=True)
 class DatasetFixture:

@@ -12,8 +12,6 @@ import pytest
 
 from dataformats.testing.dataset_fixture import DatasetFixture
 
-__all__ = ["for_each"]
-
 _Test = Callable[..., None]
 
 

@@ -11,8 +11,6 @@ from dataformats.interfaces import SequentialReader
 from dataformats.reading.file_source import FileSource
 from dataformats.testing.dataset_fixture import DatasetFixture
 
-__all__ = ["IndexConformance", "IndexDurability"]
-
 
 class IndexConformance:
     """Indexes change the speed of a read and nothing else."""

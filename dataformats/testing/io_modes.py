@@ -14,8 +14,6 @@ from dataformats.errors import DataFormatsError
 from dataformats.testing.dataset_fixture import DatasetFixture
 from dataformats.testing.records import is_same_value
 
-__all__ = ["IoModeConformance", "IoModeDurability"]
-
 MODES: dict[str, dict[str, Any]] = {
     "uring": {"io": "uring"},
     "libaio": {"io": "libaio"},

@@ -19,8 +19,6 @@ from dataformats.testing.dataset_fixture import DatasetFixture, fail_after
 from dataformats.testing.records import is_same_value
 from dataformats.testing.subprocess_entry import digest, in_fork
 
-__all__ = ["BarePath", "LocationConformance", "MemoryPath"]
-
 
 class BarePath:
     """A path object over a dict, neither `pathlib.Path` nor `PathLike`, with the methods that `open` calls."""

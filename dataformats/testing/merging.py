@@ -9,8 +9,6 @@ from dataformats.errors import SpecError
 from dataformats.merging import merge, split
 from dataformats.testing.dataset_fixture import DatasetFixture
 
-__all__ = ["MergingConformance"]
-
 
 class MergingConformance:
     """Records copied as they are stored."""

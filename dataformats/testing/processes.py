@@ -15,8 +15,6 @@ from dataformats.testing.case import FormatCase
 from dataformats.testing.dataset_fixture import DatasetFixture
 from dataformats.testing.subprocess_entry import digest, in_fork
 
-__all__ = ["PickleConformance", "ProcessDurability"]
-
 _METHODS = ["fork", "forkserver"] if "forkserver" in multiprocessing.get_all_start_methods() else ["spawn"]
 
 

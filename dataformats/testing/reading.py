@@ -18,8 +18,6 @@ from dataformats.inspecting.verification import verify
 from dataformats.testing.dataset_fixture import DatasetFixture
 from dataformats.testing.records import blob, is_same_value
 
-__all__ = ["ReadingConformance"]
-
 
 class ReadingConformance:
     """Reading plain records and blobs."""

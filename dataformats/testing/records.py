@@ -13,8 +13,6 @@ import numpy as np
 from dataformats.spec import NUMBER_TYPES
 from dataformats.testing.case import FormatCase
 
-__all__ = ["KINDS", "blob", "index_of", "is_same_value", "plain_record", "plain_spec", "value", "values"]
-
 KINDS = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "int64[3]", "uint8[2,3]", "float32[2,2]", "float64[4]", "bool[3]"),

@@ -23,20 +23,6 @@ from dataformats.testing.case import FormatCase
 from dataformats.testing.records import index_of, plain_record
 from dataformats.writing.creating import create
 
-__all__ = [
-    "call",
-    "count_records",
-    "digest",
-    "in_fork",
-    "kill_when_ready",
-    "map_in_processes",
-    "read_pickle",
-    "read_with_few_descriptors",
-    "run_command",
-    "run_setup",
-    "write_until_killed",
-]
-
 _START_S = 120.0  # a new process imports numpy, and the machine may be busy
 
 

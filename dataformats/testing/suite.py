@@ -25,8 +25,6 @@ from dataformats.testing.reading import ReadingConformance
 from dataformats.testing.views import ViewConformance
 from dataformats.testing.writing import WritingConformance
 
-__all__ = ["BackendConformance", "BackendDurability", "BackendSuite", "TableConformance"]
-
 
 class BackendSuite:
     """The part that both classes share: a subclass names the format in a fixture `case`."""

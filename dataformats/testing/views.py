@@ -11,8 +11,6 @@ from dataformats.errors import SpecError, UnknownNameError
 from dataformats.reading.concat import concat
 from dataformats.testing.dataset_fixture import DatasetFixture
 
-__all__ = ["ViewConformance"]
-
 _SLICES = [
     slice(2, 10),
     slice(None, None, 2),

@@ -20,8 +20,6 @@ from dataformats.storage import atomic
 from dataformats.testing.dataset_fixture import DatasetFixture, fail_after
 from dataformats.testing.records import blob, is_same_value
 
-__all__ = ["WritingConformance"]
-
 
 class WritingConformance:
     """Files appear complete or not at all."""

@@ -33,8 +33,6 @@ from dataformats.viewer.run import ViewedRun
 from dataformats.viewer.snippets import Snippets
 from dataformats.viewer.sorts import Sort
 
-__all__ = ["comparison_app", "viewer_app"]
-
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _PAGE = {path.name: path for path in (Path(__file__).parent / "static").iterdir() if path.suffix in _TYPES}
 _MAX_ROWS, _MAX_FIELDS, _MAX_CONDITION = 500, 200, 10_000

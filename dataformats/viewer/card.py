@@ -20,8 +20,6 @@ from dataformats.reading.stats import FieldStats, RunningStats, scan_stats
 from dataformats.storage import atomic
 from dataformats.viewer.dataset import ViewedDataset
 
-__all__ = ["card_html", "export_card"]
-
 _TABLE = TableLimits(fields=30, nbytes=600_000, picture_nbytes=20_000_000, size=160)
 _FIELDS, _COMMON, _METADATA = 200, 12, 50  # statistics, values of a field, facts
 _SPEC, _CARDS, _FAILURES = 150_000, 650_000, 50_000  # bytes

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from dataformats.inspecting.comparison import DatasetDiff
     from dataformats.inspecting.finding import Finding
 
-__all__ = ["ViewedComparison"]
-
 _MOST_ROWS = 5_000_000  # 8 bytes each
 _TYPES, _DESCRIBED, _FIELDS = 500, 200, 30  # fields: that are listed, and those with values of a page, of a record
 

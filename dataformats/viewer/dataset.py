@@ -25,8 +25,6 @@ from dataformats.reading.scan import split_by_bytes
 from dataformats.reading.undecoded import leave_undecoded
 from dataformats.spec import NUMBER_TYPES
 
-__all__ = ["ViewedDataset", "in_words"]
-
 _SHOWN_FILES = 200
 _WATCHED_FILES = 64
 _FAILURES = 100  # damaged records between two looks at the files

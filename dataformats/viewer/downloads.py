@@ -22,8 +22,6 @@ from dataformats.viewer.dataset import ViewedDataset, in_words
 if TYPE_CHECKING:
     from dataformats.display.cells import Cell
 
-__all__ = ["Download"]
-
 _LISTED = 100  # damaged records that the page lists
 _MOST_IMAGES = 1_000_000  # a zip keeps the names of all until its end
 

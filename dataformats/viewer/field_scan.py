@@ -14,8 +14,6 @@ from dataformats.spec import Type
 from dataformats.viewer.dataset import ViewedDataset, in_words
 from dataformats.viewer.sql import equal, measure, number
 
-__all__ = ["FieldScan"]
-
 _SMALL = 2**28  # bytes of a dataset that is scanned without being asked
 _COMMON = 24  # values that are sent
 _SECONDS = 0.4  # time between two snapshots

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from dataformats.display.cells import Cell
     from dataformats.interop.duckdb import Matches
 
-__all__ = ["Filter"]
-
 _MOST_MATCHES = 5_000_000  # 8 bytes each
 _TIMEOUT_S = 30  # for the condition on some thousand records
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import secrets
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["Recent"]
-
 _KEPT = 4
 
 

@@ -11,8 +11,6 @@ from dataformats.loaders.saved_state import loader_at
 if TYPE_CHECKING:
     from dataformats.display.cells import Cell
 
-__all__ = ["ViewedRun"]
-
 
 @dataclass(frozen=True, slots=True)
 class ViewedRun:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from dataformats.viewer.dataset import ViewedDataset
     from dataformats.viewer.run import ViewedRun
 
-__all__ = ["serve"]
-
 
 def serve(
     dataset: ViewedDataset,

@@ -14,8 +14,6 @@ from dataformats.storage.remote.systems import is_url
 from dataformats.viewer.dataset import ViewedDataset
 from dataformats.viewer.sql import quoted, record_name
 
-__all__ = ["Snippets"]
-
 _VERIFIED = ("verify_checksums", True)  # as without the argument
 
 

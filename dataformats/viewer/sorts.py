@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from dataformats.display.cells import Cell
     from dataformats.viewer.filters import Filter
 
-__all__ = ["Sort"]
-
 _MOST_RECORDS = 20_000_000  # a sort that is kept has 4 bytes for each and direction
 _MOST_BYTES = 2**30  # the values of a field while they are sorted
 _WAIT = 0.1  # seconds between two looks at what cancels a sort

@@ -7,8 +7,6 @@ from typing import Any
 
 from dataformats.spec import Spec, Type
 
-__all__ = ["equal", "measure", "number", "quoted", "record_name", "written"]
-
 
 @functools.cache
 def _reserved() -> set[str]:

@@ -19,8 +19,6 @@ from dataformats.storage.atomic import write_parts
 from dataformats.storage.files import LocalFile
 from dataformats.storage.flush_journal import FlushJournal
 
-__all__ = ["LARGE_BYTES", "AppendingWriter"]
-
 _LOG = logging.getLogger("dataformats")
 _BUFFER_BYTES = 2**20
 _BUFFER_RECORDS = 4096

@@ -23,8 +23,6 @@ from dataformats.writing.output_schema import OutputSchema, format_of
 from dataformats.writing.shard_limits import ShardLimits
 from dataformats.writing.shard_writer import ShardWriter, is_sharded
 
-__all__ = ["begin_dataset", "create", "writer"]
-
 
 def create(
     path: Any,

@@ -22,8 +22,6 @@ from dataformats.writing.output_schema import OutputSchema
 from dataformats.writing.shard_writer import ShardWriter
 from dataformats.writing.tables import TableRecords, is_table
 
-__all__ = ["DatasetWriter"]
-
 _LOG = logging.getLogger("dataformats")
 
 

@@ -21,19 +21,6 @@ from dataformats.errors import CodecError, Remedy, SpecError
 from dataformats.interfaces import Codec
 from dataformats.spec import Spec, Type
 
-__all__ = [
-    "NEEDS_SPEC",
-    "Chunk",
-    "Encode",
-    "Encoded",
-    "FieldsEncoder",
-    "encode_chunks",
-    "encode_in_threads",
-    "mapping_encoder",
-    "refuse_record",
-    "value_encoder",
-]
-
 Encoded = bytes | Mapping[str, Sequence[bytes]]
 """A record as stored: one blob, or the blobs of each field."""
 Encode = Callable[[Any], Encoded]

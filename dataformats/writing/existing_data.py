@@ -23,8 +23,6 @@ from dataformats.storage import atomic
 from dataformats.writing.output_schema import OutputSchema
 from dataformats.writing.shard_limits import ShardLimits
 
-__all__ = ["FinishedData"]
-
 
 @dataclass(frozen=True, slots=True)
 class FinishedData:

@@ -26,8 +26,6 @@ from dataformats.registry import backends, codecs_beside
 from dataformats.spec import Spec, Type
 from dataformats.writing.encoding import NEEDS_SPEC, Encode, FieldsEncoder, mapping_encoder, value_encoder
 
-__all__ = ["OutputSchema", "check_copy_name", "format_of"]
-
 
 class OutputSchema:
     """Format, payload and spec of new data.

@@ -23,8 +23,6 @@ from dataformats.writing.encoding import FieldsEncoder
 if TYPE_CHECKING:
     from dataformats.reading.blob_reader import BlobReader
 
-__all__ = ["Content", "check_written", "content_of"]
-
 Content = dict[str, list[int]]
 """Field to a CRC-32 of the lengths and checksums of its blobs in some records, and one of their counts."""
 

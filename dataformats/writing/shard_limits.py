@@ -8,8 +8,6 @@ from dataformats.integer_arguments import checked_int
 from dataformats.interfaces import FileWriter
 from dataformats.writing.encoding import Encoded
 
-__all__ = ["ShardLimits"]
-
 
 @dataclass(frozen=True, slots=True)
 class ShardLimits:

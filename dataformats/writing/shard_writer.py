@@ -30,8 +30,6 @@ from dataformats.writing.output_schema import OutputSchema
 from dataformats.writing.read_back import Content, check_written, content_of
 from dataformats.writing.shard_limits import ShardLimits
 
-__all__ = ["ShardWriter", "check_shards", "complete_file", "is_sharded", "publication_of"]
-
 _LOG = logging.getLogger("dataformats")
 
 

@@ -15,8 +15,6 @@ from dataformats.columns.field_decoder import FieldDecoder
 from dataformats.interfaces import FieldsWriter
 from dataformats.spec import Spec
 
-__all__ = ["TableWriter"]
-
 _ROWS = 1024
 _BLOCK_BYTES = 8 * 2**20
 

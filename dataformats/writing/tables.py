@@ -15,8 +15,6 @@ from dataformats.spec import VALUE, Spec, Type
 from dataformats.writing.encoding import Encode, FieldsEncoder
 from dataformats.writing.output_schema import OutputSchema
 
-__all__ = ["TableRecords", "is_table"]
-
 _RECORDS = 1024
 _BYTES = 4 * 2**20
 

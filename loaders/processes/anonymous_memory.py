@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 
-__all__ = ["memory_error", "memory_file", "unnamed_memory"]
-
 _REMEDY = "Raise the limit, or use smaller batches, a lower prefetch= or fewer workers="
 
 

@@ -14,8 +14,6 @@ from typing import Any
 from dataformats.errors import WorkerError
 from dataformats.loaders.prefetcher import BuildBatch
 
-__all__ = ["REMEDIES", "PickledBuilder", "by_value", "load_builder"]
-
 REMEDIES = (
     "define functions and classes at the top of a module, pass worker_type='thread', "
     "or pip install cloudpickle, which pickles lambdas and local functions"

@@ -36,8 +36,6 @@ from dataformats.loaders.processes.worker_handle import (
     start_worker,
 )
 
-__all__ = ["Arrival", "WorkerPool"]
-
 _GRACE_S = 1.0  # time for the current batch of a worker when the pool is closed
 _PER_MESSAGE = 100  # a message holds at most 253 descriptors
 _REMEDY = "Raise the limit (ulimit -n, ulimit -u), or pass fewer workers="

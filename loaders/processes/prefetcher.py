@@ -17,8 +17,6 @@ from dataformats.loaders.processes.remote_error import RemoteError
 from dataformats.loaders.watchdog import Watchdog, WorkerProgress
 from dataformats.storage.descriptors import DESCRIPTORS
 
-__all__ = ["ProcessPrefetcher"]
-
 
 class ProcessPrefetcher:
     """A `Prefetcher` whose workers are processes; arrays of a batch are views of shared memory.

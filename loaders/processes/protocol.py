@@ -9,19 +9,6 @@ import struct
 import sys
 from dataclasses import dataclass
 
-__all__ = [
-    "BEGUN",
-    "BUILT",
-    "FAILED",
-    "LARGEST_TASK",
-    "MESSAGE",
-    "NO_MEMORY",
-    "STOP",
-    "TASK",
-    "WorkerConfig",
-    "receive",
-]
-
 TASK = struct.Struct("<q")
 """Header of a task: its number, or `STOP`. The pickled task follows, or a descriptor of it if it is large."""
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from dataformats.errors import WorkerError
 from dataformats.loaders.prefetcher import BuiltBatch
 
-__all__ = ["RemoteError", "with_picklable_errors"]
-
 
 @dataclass(frozen=True, slots=True)
 class RemoteError:

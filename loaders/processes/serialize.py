@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ALIGNMENT", "PickleWithBuffers", "load_pickle"]
-
 ALIGNMENT = 64
 """Arrays begin at a multiple of this: a cache line, which is as long as the widest vector register."""
 

@@ -21,8 +21,6 @@ from dataformats.loaders.processes.anonymous_memory import memory_error, unnamed
 from dataformats.loaders.processes.serialize import ALIGNMENT
 from dataformats.loaders.processes.status import FREE, GONE, HELD, WorkerStatus
 
-__all__ = ["MAX_HELD", "SlotReader", "SlotWriter", "WritableSlot"]
-
 _MIN_SIZE = 2**16
 _SIZES_PER_DOUBLING = 8  # so batches of slightly different sizes fit the same slots
 MAX_HELD = 24

@@ -7,8 +7,6 @@ import os
 
 from dataformats.loaders.processes.anonymous_memory import unnamed_memory
 
-__all__ = ["FREE", "GONE", "HELD", "StatusBoard", "WorkerStatus"]
-
 FREE, HELD, GONE = 0, 1, 2
 """State of a slot: the worker may fill it; arrays in it may be alive; it must not be used again."""
 

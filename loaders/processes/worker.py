@@ -25,8 +25,6 @@ from dataformats.loaders.processes.shared_slots import SlotWriter
 from dataformats.loaders.processes.status import StatusBoard
 from dataformats.storage import threads
 
-__all__ = ["main"]
-
 
 def main(line: socket.socket, config: WorkerConfig, build: BuildBatch | None) -> None:
     """Build batches until stopped.

@@ -15,8 +15,6 @@ from dataformats.loaders.prefetcher import BuildBatch
 from dataformats.loaders.processes import worker
 from dataformats.loaders.processes.protocol import WorkerConfig
 
-__all__ = ["GUARD", "check_main", "end_reason", "exit_code", "open_pidfd", "start_worker"]
-
 GUARD = "Put the code of a script that starts processes under `if __name__ == '__main__':`"
 
 

@@ -18,8 +18,6 @@ from dataformats.loaders.processes.pickling import by_value
 from dataformats.loaders.pytorch.map_dataset import dataloader_worker
 from dataformats.loaders.ranks import processes_of_accelerate, resolve
 
-__all__ = ["BatchDataset"]
-
 _LOG = logging.getLogger("dataformats")
 _STATE_VERSION = 1
 

@@ -17,8 +17,6 @@ from dataformats.loaders.processes.pickling import by_value
 from dataformats.loaders.pytorch.device import to_torch
 from dataformats.storage.threads import declare_readers
 
-__all__ = ["RecordDataset", "Records", "collate", "dataloader_worker"]
-
 _STATE_VERSION = 1
 
 

@@ -16,8 +16,6 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["KNOWN_TORCH", "TorchDraws"]
-
 _LOG = logging.getLogger("dataformats")
 
 KNOWN_TORCH = ((2, 2), (2, 13))

@@ -14,12 +14,11 @@ from dataformats.loaders.adapters import as_readable
 from dataformats.loaders.blocks import Blocks
 from dataformats.loaders.epochs import Grown
 from dataformats.loaders.growth import n_stored_of, with_growth
-from dataformats.loaders.plan import Plan, Shuffle
+from dataformats.loaders.plan import Plan
 from dataformats.loaders.record_read import shuffle_for
+from dataformats.loaders.shuffle import Shuffle
 from dataformats.loaders.skips import Skips
 from dataformats.loaders.state import State, validate
-
-__all__ = ["PlanSampler"]
 
 _AT_ONCE = 4096  # positions that are located together
 

@@ -16,8 +16,9 @@ import pytest
 
 import dataformats
 from dataformats.backends.framed import reader
-from dataformats.backends.ofrecord import BACKEND, OFRecordReader
+from dataformats.backends.ofrecord import BACKEND
 from dataformats.backends.ofrecord.layout import FRAMING
+from dataformats.backends.ofrecord.reader import OFRecordReader
 from dataformats.codecs.ofrecord import OFRECORD
 from dataformats.errors import FormatError, SpecError, TruncatedError
 from dataformats.interfaces import OutdatedIndexError, ReaderOptions, SequentialReader

@@ -19,9 +19,10 @@ import pytest
 import dataformats
 from dataformats.backends.framed import reader
 from dataformats.backends.framed.file_scan import scan
-from dataformats.backends.tfrecord import BACKEND, TFRecordReader, write_text_index
+from dataformats.backends.tfrecord import BACKEND
 from dataformats.backends.tfrecord.layout import FRAMING_BYTES, frame, frames
-from dataformats.backends.tfrecord.reader import INDEXES
+from dataformats.backends.tfrecord.reader import INDEXES, TFRecordReader
+from dataformats.backends.tfrecord.text_index import write_text_index
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
 from dataformats.indexing.index_cache import IndexCache
 from dataformats.interfaces import OutdatedIndexError, ReaderOptions, SequentialReader

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.loaders.epochs import Epochs
-from dataformats.loaders.plan import Plan, Shuffle
+from dataformats.loaders.plan import Plan
+from dataformats.loaders.shuffle import Shuffle
 from dataformats.loaders.skips import Skips
 from dataformats.loaders.steps import Steps
 from tests.deep.statistics import permutation_statistics as statistics

@@ -17,8 +17,8 @@ import numpy as np
 import dataformats
 from dataformats.errors import FormatError, SpecError, TruncatedError
 from dataformats.fork_hooks import cached_property
+from dataformats.indexing.file_index import FileIndex
 from dataformats.indexing.indexed_fields_reader import FieldsIndex, IndexedFieldsReader
-from dataformats.indexing.indexed_reader import FileIndex
 from dataformats.interfaces import FieldsBackend, FieldsWriter, OptionalFields, ReaderOptions, SniffResult, StoredFile
 from dataformats.spec import NUMBER_TYPES, Spec, Type
 from dataformats.writing.appending_writer import AppendingWriter

@@ -19,8 +19,9 @@ from dataformats import Loader
 from dataformats.backends.tables.parquet import ParquetTable
 from dataformats.errors import StateMismatchError
 from dataformats.loaders.blocks import Blocks
-from dataformats.loaders.plan import Plan, Shuffle
+from dataformats.loaders.plan import Plan
 from dataformats.loaders.record_read import shuffle_for
+from dataformats.loaders.shuffle import Shuffle
 from dataformats.reading.table_source import TableSource
 from dataformats.storage.compressed.chunked_file import ChunkCache, ChunkedFile
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile

@@ -279,7 +279,8 @@ def test_lightning_does_not_cut_later_epochs() -> None:
 def test_places_of_large_data_are_found_fast() -> None:
     """A run over 10^9 records that grew twice locates the records of a batch without a pass over them."""
     from dataformats.loaders.epochs import Epochs
-    from dataformats.loaders.plan import Plan, Shuffle
+    from dataformats.loaders.plan import Plan
+    from dataformats.loaders.shuffle import Shuffle
 
     n = 10**9
     epochs = Epochs.of(n).grow(n // 3, 2 * n, "now").grow(n, 3 * n, "now")

@@ -13,7 +13,7 @@ import pytest
 
 import dataformats
 from dataformats import Mixture, SpecError, StateMismatchError, UnknownNameError, mix
-from dataformats.loaders.plan import Shuffle
+from dataformats.loaders.shuffle import Shuffle
 from dataformats.loaders.state import State
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "real"

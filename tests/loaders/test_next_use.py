@@ -13,8 +13,9 @@ import pytest
 import dataformats
 from dataformats import Loader
 from dataformats.loaders.next_use import PlannedUse
-from dataformats.loaders.plan import Plan, Shuffle
+from dataformats.loaders.plan import Plan
 from dataformats.loaders.ranks import streams_of_node
+from dataformats.loaders.shuffle import Shuffle
 
 N, RECORD_BYTES, EPOCHS = 3000, 8000, 3
 URL = "memory://next-use/x"

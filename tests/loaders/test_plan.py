@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dataformats.loaders.plan import PLAN_VERSION, Place, Plan, Shuffle
-from dataformats.loaders.shuffle import Epoch, group_rows
+from dataformats.loaders.plan import PLAN_VERSION, Place, Plan
+from dataformats.loaders.shuffle import Epoch, Shuffle, group_rows
 from tests.campaign import share
 
 GLOBAL, NONE = Shuffle.of(True), Shuffle.of(False)

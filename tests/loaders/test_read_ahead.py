@@ -15,8 +15,9 @@ import pytest
 import dataformats
 from dataformats import Loader
 from dataformats.loaders import read_ahead
-from dataformats.loaders.plan import Plan, Shuffle
+from dataformats.loaders.plan import Plan
 from dataformats.loaders.read_ahead import ReadAhead
+from dataformats.loaders.shuffle import Shuffle
 from dataformats.storage.remote.block_cache import BlockCache
 
 N = 400

@@ -19,6 +19,7 @@ import pytest
 
 import dataformats
 from dataformats.testing.for_each import for_each
+from tests.repository.test_doc_pages import DOCS, REFERENCE, named
 
 TESTS = Path(__file__).parents[1]
 ROOMS = ["", *(module.name for module in pkgutil.iter_modules(dataformats.__path__))]
@@ -72,6 +73,18 @@ def test_modules_and_public_names_have_docstrings() -> None:
             thing = getattr(module, public)
             if isinstance(thing, type | types.FunctionType):
                 assert inspect.getdoc(thing), f"{name}.{public} has no docstring"
+
+
+@pytest.mark.skipif(not DOCS.exists(), reason="reads the pages of a checkout, and these tests are outside")
+def test_only_modules_of_the_reference_have_public_names() -> None:
+    """`__all__` stands in the modules that the API reference names, and lists what the reference has."""
+    names = {*modules()}
+    lists = {name: getattr(importlib.import_module(name), "__all__", None) for name in sorted(names)}
+    listing = {name for name, listed in lists.items() if listed is not None}
+    assert listing == names & {path.rpartition(".")[0] for path in REFERENCE}
+    documented = {id(named(path)) for path in REFERENCE}
+    paths = [f"{module}.{name}" for module, listed in lists.items() for name in listed or ()]
+    assert [path for path in paths if id(named(path)) not in documented] == []
 
 
 @pytest.mark.parametrize("room", ROOMS)

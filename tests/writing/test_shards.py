@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import dataformats
-from dataformats.backends.tfrecord import TFRecordBackend, TFRecordWriter
+from dataformats.backends.tfrecord.backend import TFRecordBackend
+from dataformats.backends.tfrecord.writer import TFRecordWriter
 from dataformats.interfaces import FilePlace
 from dataformats.registry import backends
 from dataformats.storage import atomic

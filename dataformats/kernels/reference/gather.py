@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from dataformats.kernels.reference.checksums import BytesLike
 
-__all__ = ["bytes_list", "gather", "join_bytes"]
-
 
 def gather(
     buffers: list[BytesLike],

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from dataformats.kernels.reference.checksums import BytesLike
 
-__all__ = ["bilinear", "png_unfilter", "resample"]
-
 
 def png_unfilter(rows: BytesLike, row_bytes: int, channels: int, out: NDArray[np.uint8], /) -> bool:
     """Undo the filters of a PNG's rows: PNG 3rd edition, 9.2.

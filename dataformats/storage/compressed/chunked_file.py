@@ -16,8 +16,6 @@ from dataformats.storage.compressed.seekable_gzip import share_of
 from dataformats.storage.decoded_cache import DecodedCache
 from dataformats.storage.threads import concurrent_map, for_each
 
-__all__ = ["ChunkCache", "ChunkTable", "ChunkedFile", "Decode"]
-
 Decode = Callable[[bytes, int], bytes]
 """Takes the bytes of a chunk and its decoded size, and returns the decoded bytes, at most one more than that size.
 

@@ -13,8 +13,6 @@ import zlib
 from types import ModuleType
 from typing import Any
 
-__all__ = ["WBITS", "DamageError", "Decompressor", "OnePassDecompressor", "ReferenceDecompressor", "fast_library"]
-
 WBITS = {"gzip": 31, "zlib": 15}
 """The `wbits` of `zlib` for each compression."""
 

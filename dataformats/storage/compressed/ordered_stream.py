@@ -17,8 +17,6 @@ from dataformats.kernels import buffers
 from dataformats.storage.compressed.decompressor import fast_library
 from dataformats.storage.threads import submit
 
-__all__ = ["OrderedStream"]
-
 _BLOCK = 2**20
 _BUFFER = 2**19  # compressed bytes of a read
 _GZIP_HEADER = b"\x1f\x8b\x08" + bytes(7)  # RFC 1952

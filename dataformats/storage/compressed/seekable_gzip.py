@@ -31,8 +31,6 @@ from dataformats.storage.compressed.decompressor import (
 from dataformats.storage.compressed.ordered_stream import OrderedStream
 from dataformats.storage.decoded_cache import DecodedCache
 
-__all__ = ["DecompressedFile", "share_of"]
-
 _STEP = 256 * 1024  # decompressed bytes between checkpoints, at first
 _MAX_CHECKPOINTS = 1024  # checkpoints of one file; 40 to 56 KB each
 _MIN_CHECKPOINTS = 4

@@ -15,8 +15,6 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import FrameCheck, buffers, gather_from
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 
-__all__ = ["OVERLAP_BYTES", "FlatExtents", "Windows", "decompress_around", "find_kept", "one_window"]
-
 OVERLAP_BYTES = 64 * 2**20
 """Below this, extents that overlap are read as they are."""
 

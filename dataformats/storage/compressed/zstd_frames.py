@@ -19,17 +19,6 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.compressed.chunked_file import ChunkTable
 from dataformats.storage.header_windows import HeaderWindows
 
-__all__ = [
-    "ZSTD_MAGIC",
-    "ZstdCompressor",
-    "decode_gzip",
-    "decode_zstd",
-    "encode_zstd",
-    "first_frame",
-    "list_frames",
-    "zstd_library",
-]
-
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE = range(0x184D2A50, 0x184D2A60)
 _MAX_HEADER = 18

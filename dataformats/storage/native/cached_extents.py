@@ -12,8 +12,6 @@ from dataformats.storage.compressed.windows import FlatExtents, Windows, one_win
 from dataformats.storage.remote.block_cache import current_cache
 from dataformats.storage.remote.files import FsspecFile
 
-__all__ = ["find_cached"]
-
 
 def find_cached(files: Sequence[StoredFile], requests: Sequence[Extents], max_bytes: int) -> Windows | None:
     """Return the memory in which these extents lie, as one window; `None` if the reference path must read them.

@@ -14,8 +14,6 @@ from dataformats.fork_hooks import after_fork
 from dataformats.kernels.engines import engine_open, engine_read, engine_state
 from dataformats.storage.descriptors import DESCRIPTORS, is_shortage
 
-__all__ = ["NAMES", "Engine", "describe", "engine"]
-
 NAMES = ("auto", "uring", "libaio", "threads")
 """The names that `engine` takes."""
 

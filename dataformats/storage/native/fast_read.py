@@ -35,8 +35,6 @@ from dataformats.storage.native.cached_extents import find_cached
 from dataformats.storage.native.file_set import FileSet
 from dataformats.storage.threads import kernel_threads
 
-__all__ = ["RECORD_BYTES", "FileNumbers", "PinnedRows", "PinnedTable", "pin_extents", "read", "read_record"]
-
 _MAX_BYTES = 2**62
 _FEW_FILES = 8  # any process may open this many at once
 RECORD_BYTES = 64 * 2**10

@@ -15,8 +15,6 @@ from dataformats.storage.files import LocalFile
 from dataformats.storage.native.engines import NAMES, Engine, engine
 from dataformats.storage.shared_memory_file import MappedFile, MemoryFile, SharedMemory, cache_files
 
-__all__ = ["FileSet", "open_files"]
-
 WAYS = (*NAMES, "fsspec", "mmap")
 
 

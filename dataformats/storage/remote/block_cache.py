@@ -21,8 +21,6 @@ from dataformats.storage.remote.disk_blocks import FILE_BYTES, PAGE_BYTES, DiskB
 from dataformats.storage.remote.node_folder import NodeFolder
 from dataformats.storage.remote.range_requests import get_ranges
 
-__all__ = ["BlockCache", "FileRange", "current_cache", "reading_through"]
-
 _MOST_REQUEST_BYTES = 8 * 2**20
 _PORTION_BYTES = 16 * 2**20
 _POLL_S = 0.003

@@ -10,8 +10,6 @@ from typing import Any, cast
 
 from dataformats.errors import FormatError
 
-__all__ = ["RangeRequest", "changed_error", "no_ranges_error", "request_all"]
-
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
 

@@ -24,8 +24,6 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["FILE_BYTES", "PAGE_BYTES", "DiskBlocks", "NextUse", "PageUses", "digest_of_key"]
-
 PAGE_BYTES = 4 * 2**10
 """A part of a file on the disk that has a checksum, and is there or missing."""
 FILE_BYTES = 2**20

@@ -10,8 +10,6 @@ from typing import Any
 
 from dataformats.errors import DataFormatsError
 
-__all__ = ["as_os_error", "is_transient", "raise_as_os_error"]
-
 _CREDENTIALS = {
     "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE, or pass storage_options={'key': ..., "
     "'secret': ...}; a public bucket is read with {'anon': True}",

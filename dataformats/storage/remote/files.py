@@ -24,8 +24,6 @@ from dataformats.storage.remote.versions import Versions, has_tag, identity_of
 from dataformats.storage.selected_files import is_data
 from dataformats.storage.threads import concurrent_map
 
-__all__ = ["FsspecFile", "FsspecFolder", "keep_on_disk", "match_files"]
-
 _UNVERSIONED = itertools.count()
 _SMALL_BYTES = 2**20
 _DISK_BLOCK_BYTES = 256 * 2**10

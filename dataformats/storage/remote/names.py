@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
-__all__ = ["entry_name", "is_http", "parent_of", "path_beside", "unquote_path"]
-
 
 def is_http(path: str) -> bool:
     """Return True for the path of a file behind HTTP, which is a whole URL."""

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from dataformats.storage.file_lock import FileLock
 
-__all__ = ["LOCAL_SIZES", "NodeFolder", "local_job"]
-
 _MEMORY = Path("/dev/shm")  # not predictable for others: a folder of theirs is refused
 _LOCK = "users"
 _TRIES = 10

@@ -11,8 +11,6 @@ from dataformats.errors import TruncatedError
 from dataformats.storage.remote.checked_requests import RangeRequest, no_ranges_error, request_all
 from dataformats.storage.remote.errors import as_os_error, is_transient
 
-__all__ = ["get_ranges", "retry_transient"]
-
 T = TypeVar("T")
 
 _WAITS_S = (0.1, 0.4, 1.5, 5.0)

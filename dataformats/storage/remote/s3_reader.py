@@ -21,8 +21,6 @@ from dataformats.storage.remote.s3_settings import fits_obstore, settings_of
 from dataformats.storage.remote.systems import CurrentSystem, file_system
 from dataformats.storage.threads import ThreadPool
 
-__all__ = ["S3Reader", "reader_of"]
-
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 _REQUESTS = ThreadPool(64, "dataformats-s3")

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-__all__ = ["fits_obstore", "settings_of"]
-
 _OPTIONS = frozenset(("key", "secret", "token", "anon", "endpoint_url", "profile", "client_kwargs"))
 _CLIENT_OPTIONS = frozenset(("endpoint_url", "region_name"))
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")

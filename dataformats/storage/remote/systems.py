@@ -10,8 +10,6 @@ from typing import Any
 from dataformats.errors import MissingExtraError, UnknownNameError
 from dataformats.storage.remote.errors import raise_as_os_error
 
-__all__ = ["CurrentSystem", "file_system", "is_copy", "is_local_system", "is_url"]
-
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "hdfs": "arrow"}  # scheme to the extra that serves it
 _PACKAGES = {
     "abfs": "adlfs",

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-__all__ = ["Versions", "has_tag", "identity_of"]
-
 _TAGS = ("ETag", "etag", "blob_id", "created")  # `blob_id` of Hugging Face, `created` of files in memory
 _VERSION_KEYS = (*_TAGS, "mtime", "LastModified", "last_modified", "Last-Modified")
 _CHECK_S = 1.0

@@ -10,7 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from dataformats.loaders import shuffle as shuffling
-from dataformats.loaders.plan import Plan, Shuffle
+from dataformats.loaders.plan import Plan
+from dataformats.loaders.shuffle import Shuffle
 from tests.deep.statistics import permutation_statistics as statistics
 
 GLOBAL = Shuffle.of(True)
