@@ -10,8 +10,6 @@ import pytest
 
 from dataformats.registry import backends, codecs
 
-__all__ = ["needs_examples", "register_examples"]
-
 _EXAMPLES = Path(__file__).parents[1] / "examples"
 
 needs_examples = pytest.mark.skipif(

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["QUICK", "SLOW", "encoded", "encoded_sound", "remuxed", "with_box", "with_colors", "without_first_frames"]
-
 H264 = {"codec": "libx264", "preset": "ultrafast"}
 VP8 = {"codec": "libvpx", "deadline": "realtime", "cpu-used": "8", "lag-in-frames": "8", "auto-alt-ref": "1"}
 VP9 = {"codec": "libvpx-vp9", "deadline": "realtime", "cpu-used": "8"}

@@ -9,8 +9,6 @@ from typing import Any
 import fsspec
 import pytest
 
-__all__ = ["Killed", "Remote"]
-
 STEPS = ("pipe_file", "put_file", "cp_file", "mv", "rm_file", "rm")
 
 

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 import dataformats
-from tests.converting.test_remote import N, remote, source
+from tests.converting import test_remote as fast
+from tests.converting.test_remote import N
 from tests.writing.failing_memory import Killed, Remote
 
-__all__ = ["remote", "source"]
+remote, source = fast.remote, fast.source  # fixtures
 
 
 @pytest.mark.parametrize("old", [False, True], ids=["new", "replaced"])

@@ -10,9 +10,6 @@ import numpy as np
 
 import dataformats
 
-__all__ = ["COMPRESSED", "ENGINES", "NAMES", "N_RECORDS", "WAYS", "create_all", "record"]
-
-
 _DATASETS: dict[str, tuple[str, dict[str, Any]]] = {
     "tfrecord": ("tfrecord", {}),
     "records.tfrecord.gz": ("tfrecord", {"compression": "gzip"}),

@@ -28,8 +28,6 @@ from typing import Any, NamedTuple
 import dataformats
 from dataformats.loaders.epochs import Grown
 
-__all__ = ["main"]
-
 SPEC = {"number": "int64", "body": "bytes"}
 PATIENCE_S = 120.0
 MOST_EXTRA_STEPS = 64  # until a rank is killed: on a busy machine it would make many

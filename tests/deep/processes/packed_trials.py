@@ -25,8 +25,6 @@ import dataformats
 from dataformats.indexing.index_cache import cache_folder
 from tests.deep.processes.resume_kills import FORK, _steps, _wait, attempts, order_of
 
-__all__ = ["Tally", "main", "trial"]
-
 EPOCHS = 2
 FORMATS = {"tfrecord": "a.tfrecord", "megatron": "a.bin", "syrah": "a.syr", "jsonl": "a.jsonl"}
 SPEC = {"tokens": "int32[]"}

@@ -31,8 +31,6 @@ import numpy as np
 import dataformats
 from tests.deep.remote.servers import S3Folder
 
-__all__ = ["main"]
-
 N, EPOCHS, SHARD = 1000, 2, 130
 SPEC = {"number": "int64", "body": "bytes"}
 PATIENCE_S = 120.0

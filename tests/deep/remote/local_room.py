@@ -25,8 +25,6 @@ import numpy as np
 import dataformats
 from tests.deep.remote.s3_server import BUCKET, S3Server, moto_server
 
-__all__ = ["main"]
-
 URL = f"s3://{BUCKET}/data"
 RECORD_BYTES = 2**20
 MB = 10**6

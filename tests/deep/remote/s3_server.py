@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree
 
-__all__ = ["BUCKET", "S3Server", "moto_server", "why_not"]
-
 MOTO = Path(os.environ.get("DATAFORMATS_MOTO", Path(__file__).parents[3] / ".venv-moto/bin/moto_server"))
 BUCKET = "bucket"
 _SIGNATURE = "AWS4-HMAC-SHA256 Credential=tests/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"

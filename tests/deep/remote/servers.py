@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
-__all__ = ["S3_CLIENTS", "RangeServer", "S3Folder", "counting_server", "plain_server"]
-
 S3_CLIENTS: dict[str, dict[str, Any]] = {"obstore": {}, "s3fs": {"default_cache_type": "none"}}
 """Options that choose what reads S3: obstore knows none of the second one."""
 

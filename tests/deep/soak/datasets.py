@@ -14,8 +14,6 @@ import dataformats
 from dataformats.testing.records import blob
 from tests.cases import FORMATS
 
-__all__ = ["CASES", "Dataset", "Datasets", "check_batch", "check_records", "records", "spec_of"]
-
 _OTHERS = ("jsonl", "mds", "array_record")  # the soak has not run over them
 CASES = {case.name: case for case in FORMATS if case.plain and case.format not in _OTHERS}
 N = 400

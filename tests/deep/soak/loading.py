@@ -17,8 +17,6 @@ from dataformats import Loader
 from dataformats.errors import WorkerError
 from tests.deep.soak.datasets import CASES, LARGE_SIDE, Dataset, Datasets, check_batch, check_records
 
-__all__ = ["Reading", "with_pid"]
-
 WorkerType = Literal["thread", "process"]
 StartMethod = Literal["fork", "forkserver", "spawn"]
 START_METHODS: tuple[StartMethod, ...] = ("fork", "forkserver", "spawn")

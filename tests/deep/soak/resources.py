@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-__all__ = ["Resources", "growth", "now"]
-
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _SLACK_MB = 16.0
 _SLACK = 0.05

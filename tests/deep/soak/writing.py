@@ -14,8 +14,6 @@ from dataformats.errors import DataFormatsError
 from dataformats.writing.dataset_writer import DatasetWriter
 from tests.deep.soak.datasets import CASES, Datasets, check_records, records, spec_of
 
-__all__ = ["Writing"]
-
 N = 60
 N_GROWN = 600
 SHARD_RECORDS = 25

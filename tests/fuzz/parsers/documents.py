@@ -23,8 +23,6 @@ from tests.cases import GOLDEN
 from tests.fuzz.parsers.engine import Files, Target
 from tests.fuzz.parsers.mutation import change_bytes, change_json, change_msgpack
 
-__all__ = ["TARGETS"]
-
 
 def _bson(files: Files) -> None:
     data = files["metadata"]

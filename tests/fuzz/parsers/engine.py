@@ -22,8 +22,6 @@ from typing import Any
 from dataformats.errors import DataFormatsError
 from tests.fuzz.parsers.mutation import Change, change_bytes
 
-__all__ = ["Campaign", "Files", "Target", "limited_memory", "load_input"]
-
 Files = Mapping[str, bytes]
 """An input: the name and content of each file."""
 

@@ -38,8 +38,6 @@ from tests.fuzz.parsers.engine import Files, Target
 from tests.fuzz.parsers.memory_files import HeldFolder, held
 from tests.fuzz.parsers.mutation import change_bytes, change_json, change_msgpack
 
-__all__ = ["TARGETS"]
-
 _MOST = 16  # records that are read
 
 

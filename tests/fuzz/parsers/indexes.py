@@ -38,8 +38,6 @@ from tests.fuzz.parsers.engine import Files, Target
 from tests.fuzz.parsers.memory_files import held
 from tests.fuzz.parsers.mutation import change_bytes, change_json, changed_value
 
-__all__ = ["TARGETS"]
-
 _DATA, _INDEX, _TEXT, _SIDECAR = (
     "x.tfrecord",
     "x.tfrecord.dataformats.idx",

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from dataformats.interfaces.stored_file import Folder, StoredFile
 
-__all__ = ["HeldFile", "HeldFolder", "held"]
-
 
 class HeldFile(StoredFile):
     """A file whose bytes are given; the others of its folder lie beside it."""

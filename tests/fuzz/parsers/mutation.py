@@ -10,8 +10,6 @@ from typing import Any
 
 import msgpack
 
-__all__ = ["Change", "change_bytes", "change_json", "change_msgpack", "changed_value"]
-
 Change = Callable[[Random, bytes, Sequence[bytes]], bytes]
 """Returns changed bytes. The last argument holds other inputs of the same kind, to take pieces from."""
 

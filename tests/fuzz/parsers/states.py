@@ -16,9 +16,6 @@ from dataformats.loaders import epochs, growth, skip_list, skips, state
 from tests.fuzz.parsers.engine import Files, Target
 from tests.fuzz.parsers.mutation import change_bytes, change_json
 
-__all__ = ["TARGETS"]
-
-
 OPTIONS: Sequence[dict[str, Any]] = ({"strict": False}, {"grown": "now"}, {"grown": "next_epoch"}, {})
 
 

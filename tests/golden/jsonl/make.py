@@ -10,8 +10,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-__all__ = ["record"]
-
 HERE = Path(__file__).parent
 
 

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DTYPES", "document", "sentence_lengths"]
-
 HERE = Path(__file__).parent
 DTYPES = ("uint8", "int8", "int16", "int32", "int64", "uint16")
 _IDX_HEADER = 34

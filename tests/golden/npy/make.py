@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ARRAYS", "REFUSED"]
-
 HERE = Path(__file__).parent
 ARRAYS: dict[str, NDArray[Any]] = {
     "images": (np.arange(12 * 4 * 5 * 3) * 7 % 251).astype("u1").reshape(12, 4, 5, 3),

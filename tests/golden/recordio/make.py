@@ -8,8 +8,6 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-__all__ = ["data", "labels", "plain"]
-
 HERE = Path(__file__).parent
 MAGIC = struct.pack("<I", 0xCED7230A)
 

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["stream"]
-
 HERE = Path(__file__).parent
 
 

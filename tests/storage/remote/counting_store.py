@@ -10,8 +10,6 @@ import fsspec
 
 from dataformats.storage.remote.files import FsspecFile
 
-__all__ = ["CountingStore"]
-
 
 class CountingStore:
     """Stands for a file system of a server.

@@ -11,8 +11,6 @@ from fsspec.implementations.local import LocalFileSystem
 
 from dataformats.storage.remote.files import FsspecFile
 
-__all__ = ["SlowFiles"]
-
 
 class SlowFiles(LocalFileSystem):  # type: ignore[misc]  # fsspec has no types
     """Local files, of which each call takes some time.

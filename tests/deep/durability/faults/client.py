@@ -14,8 +14,6 @@ from typing import Any, Self
 
 from tests.deep.durability.faults.shim import Fault, Operation, build, faults_of
 
-__all__ = ["FaultServer", "sample"]
-
 
 class FaultServer:
     """A process that runs writers with faults.

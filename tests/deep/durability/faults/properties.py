@@ -12,8 +12,6 @@ from dataformats.testing.records import is_same_value
 from tests.deep.durability.faults.scenarios import Scenario
 from tests.deep.durability.faults.shim import Action, Fault, Operation
 
-__all__ = ["Outcome", "listing", "violations"]
-
 _INDEX = ".dataformats.idx"
 _DELETIONS = ("unlink", "rmdir")
 # If one of these fails, the call may return: it copied another way, tidied up, found the folder, or had read all of

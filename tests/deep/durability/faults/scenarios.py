@@ -16,8 +16,6 @@ from dataformats.testing.records import blob, is_same_value, plain_record
 from dataformats.writing.dataset_writer import DatasetWriter
 from tests.cases import FORMATS, TABLES
 
-__all__ = ["SCENARIOS", "Contents", "Scenario"]
-
 N = 10
 N_SAFE = (3, 7)  # how many records are appended when `flush(sync=True)` is called
 SHARD_RECORDS = 4

@@ -13,20 +13,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
-__all__ = [
-    "Action",
-    "Fault",
-    "Operation",
-    "build",
-    "control",
-    "faults_of",
-    "note",
-    "parse_log",
-    "record",
-    "report_inodes",
-    "why_not",
-]
-
 _SOURCE = Path(__file__).with_name("shim.c")
 _KEPT: list[object] = []  # arrays that the shim looks into
 

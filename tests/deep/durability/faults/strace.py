@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 
 from tests.deep.durability.faults.shim import Operation
 
-__all__ = ["CHANGING", "counts_of_shim", "counts_of_strace", "unknown_calls"]
-
 # System call to kind. The shim tells creating from opening, and files from folders; here they count as one.
 CHANGING = {
     **dict.fromkeys(("open", "openat", "openat2", "creat"), "open"),

@@ -16,8 +16,6 @@ from typing import Any, Self
 from tests.deep.durability.faults.shim import build
 from tests.deep.durability.power_loss.jobs import JOBS
 
-__all__ = ["CRASHES", "Case", "CrashServer", "sample"]
-
 CRASHES = ("kill", "power", "unordered")
 """A process is killed; the power fails; the power fails, and operations on names are lost in any order."""
 

@@ -20,8 +20,6 @@ from typing import Literal
 from tests.deep.durability.power_loss.recording import Event, Kind
 from tests.deep.durability.power_loss.tree import Entry, Tree
 
-__all__ = ["Disk", "FileSystem"]
-
 _Order = Literal["journal", "folder", "none"]
 
 

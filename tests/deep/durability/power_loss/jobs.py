@@ -25,8 +25,6 @@ from dataformats.testing.records import blob, plain_record
 from tests.cases import FORMATS
 from tests.deep.durability.faults.scenarios import SCENARIOS, Contents, Scenario
 
-__all__ = ["GROUPS", "JOBS", "Job", "Notes", "Place", "Target"]
-
 N_OLD, N = 6, 13
 N_SAFE = (3, 8, 11)  # how many records there are when `flush(sync=True)` is called
 N_FLUSHED = (2, 5, 7, 10, 12)  # calls `flush()`, which writes them without a sync

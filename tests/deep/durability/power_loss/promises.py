@@ -14,8 +14,6 @@ from tests.deep.durability.faults.scenarios import Contents
 from tests.deep.durability.power_loss.jobs import Job, Notes, Place, Target
 from tests.deep.durability.power_loss.recording import Progress
 
-__all__ = ["KINDS", "all_names", "broken_promises", "run_calls"]
-
 KINDS = ("lost", "torn", "refused", "left")
 """How a broken promise begins: finished or synced records are not there; data are read that are neither old nor new;
 the same call raises; leftovers stay."""

@@ -9,8 +9,6 @@ from enum import IntEnum
 from struct import Struct
 from typing import Any
 
-__all__ = ["Event", "Kind", "Progress", "events_of"]
-
 _ENTRY = Struct("=IIIIqQQQ")  # `struct entry` of shim.c
 
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-__all__ = ["Entry", "Tree", "read_tree", "same_tree", "write_tree"]
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:

@@ -15,32 +15,6 @@ from typing import Any
 import dataformats
 from dataformats.writing.dataset_writer import DatasetWriter
 
-__all__ = [
-    "ADDED",
-    "ALIKE",
-    "FEWER",
-    "LOST",
-    "MORE",
-    "NEW",
-    "OLD",
-    "SHARD_RECORDS",
-    "SPEC",
-    "Call",
-    "Place",
-    "convert_file",
-    "convert_in_parts",
-    "convert_in_pool",
-    "convert_shards",
-    "create_file",
-    "create_shards",
-    "is_even",
-    "merge",
-    "prepare_sources",
-    "record",
-    "repair",
-    "split",
-]
-
 SPEC = {"n": "int64", "text": "utf8"}
 SHARD_RECORDS = 4
 NEW, FEWER = range(14), range(1000, 1010)

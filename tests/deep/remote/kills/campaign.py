@@ -14,8 +14,6 @@ from tests.deep.remote.kills.pairs import PAIRS, PairRunner
 from tests.deep.remote.kills.scenarios import SCENARIOS
 from tests.deep.remote.kills.stage import Stage, Violation
 
-__all__ = ["COLUMNS", "KINDS", "Campaign", "Choice", "choose", "print_table"]
-
 VIOLATIONS = ("lost", "torn", "blocked", "refused", "left", "wrong", "unable")
 COLUMNS = ("cases", "killed", "raised", "returned", "nothing", "error", "old", "new", *VIOLATIONS)
 KINDS = {"kills": KILLS, "failures": FAILURES, "late": LATE, "pairs": ()}

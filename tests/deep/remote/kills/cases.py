@@ -16,8 +16,6 @@ from tests.deep.remote.kills.proxy_client import LoggedRequest
 from tests.deep.remote.kills.scenarios import Scenario
 from tests.deep.remote.kills.stage import URL, Stage, Violation, labels, reader
 
-__all__ = ["CaseResult", "CaseRunner", "CleanRun"]
-
 _DENIES = (Action.FAIL_403, Action.DENY, Action.FAIL_500, Action.FAIL_503, Action.RESET)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["FAILURES", "KILLS", "LATE", "UNTIL_LIFTED", "Action", "Fault"]
-
 UNTIL_LIFTED = 10**6
 
 

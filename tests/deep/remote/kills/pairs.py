@@ -24,8 +24,6 @@ from tests.deep.remote.kills.programs import Ending, Program, look
 from tests.deep.remote.kills.scenarios import Dataset
 from tests.deep.remote.kills.stage import Stage, Violation, reader
 
-__all__ = ["PAIRS", "Pair", "PairRunner"]
-
 _PATIENCE_S = 20.0
 _Finals = dict[str, Sequence[Sequence[int]]]
 

@@ -24,8 +24,6 @@ from dataformats.storage.remote import range_requests
 from tests.deep.remote.kills.calls import SPEC, record
 from tests.deep.remote.kills.scenarios import Dataset
 
-__all__ = ["Ending", "Function", "Program", "look", "prepare_forks", "start"]
-
 LIMIT_S = 60.0
 _WRONG = -1  # stands for a record with the values of another number, or read without its spec
 

@@ -13,8 +13,6 @@ from typing import Any, Self
 
 from tests.deep.remote.kills.faults import Fault
 
-__all__ = ["LoggedRequest", "ProxyClient"]
-
 _NEVER = 10**9
 
 

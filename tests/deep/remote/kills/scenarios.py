@@ -27,8 +27,6 @@ from tests.deep.remote.kills.calls import (
     split,
 )
 
-__all__ = ["SCENARIOS", "Dataset", "Scenario"]
-
 FORMATS = {"tfrecord": ".tfrecord", "ffrecord": ".ffr", "ofrecord": ".ofrecord", "syrah": ".syr", "granular": ""}
 
 

@@ -22,8 +22,6 @@ from tests.deep.remote.kills.proxy_client import ProxyClient
 from tests.deep.remote.kills.scenarios import Dataset
 from tests.deep.remote.s3_server import BUCKET, S3Server, moto_server
 
-__all__ = ["URL", "Stage", "Violation", "labels", "open_stage"]
-
 URL = f"s3://{BUCKET}"
 MACHINES = ("machine", "elsewhere")
 
