@@ -22,7 +22,6 @@ from dataformats.spec import Spec
 from dataformats.storage.files import LocalFile
 
 _MAGIC = b"LANC"  # the end of a manifest: lance's protos/table.proto
-_ERRORS = (OSError, ValueError, RuntimeError)
 _VERSIONS = "_versions"
 _MANIFEST = ".manifest"
 _AHEAD_BYTES = 8 * 2**20  # in the files; more does not fit into the caches of processors

@@ -23,7 +23,6 @@ from dataformats.spec import Spec
 
 _MAGIC = b"\xde\xc0\xef\xbe"  # MDB_MAGIC in lmdb's mdb.c, behind the header of a page
 _MAGIC_OFFSET = 16
-_DATA = "data.mdb"
 _KEYS = 2**16  # that are joined at once
 
 

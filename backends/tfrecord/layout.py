@@ -33,19 +33,6 @@ _LENGTH = Struct("<Q")
 _HEADER_DTYPE = np.dtype([("length", "<u8"), ("checksum", "<u4")])
 
 
-# ---- making frames
-
-
-def frame(blob: bytes) -> bytes:
-    """Return the frame of one record."""
-    return frames([blob])
-
-
-def frames(blobs: Sequence[bytes]) -> bytes:
-    """Return the frames of these records, back to back."""
-    return FRAMING.frames(blobs)
-
-
 def header_is_sound(head: bytes) -> bool:
     """True if 12 bytes begin with a length and its checksum."""
     if len(head) < HEADER.size:

@@ -11,7 +11,6 @@ import hashlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,15 +23,6 @@ _RECORDS = 64
 _WHOLE_BYTES = 2**20  # a field of a record up to this size is read whole
 _PIECE_BYTES = 2**16  # read at the beginning and at the end of a larger one
 _READ_BYTES = 2**24  # read at once
-
-
-class HasFingerprint(Protocol):
-    """A source, or anything that a loader reads like one."""
-
-    @property
-    def fingerprint(self) -> str:
-        """A digest of the records."""
-        ...
 
 
 def files_fingerprint(format: str, blobs: BlobReader) -> str:
