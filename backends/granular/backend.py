@@ -19,7 +19,6 @@ from dataformats.errors import FormatError, SpecError
 from dataformats.interfaces import (
     AppendsInPlace,
     FieldsBackend,
-    KeepsFieldTypes,
     Reader,
     ReaderOptions,
     ShardSalvage,
@@ -32,12 +31,13 @@ from dataformats.spec import Spec
 from dataformats.storage.threads import concurrent_map
 
 
-class GranularBackend(FieldsBackend, AppendsInPlace, KeepsFieldTypes, SupportsRepair, WritesSingleValues):
+class GranularBackend(FieldsBackend, AppendsInPlace, SupportsRepair, WritesSingleValues):
     """Granular and its predecessor `bags`: datasets in folders, sharded ones in numbered folders, single bags."""
 
     name = "granular"
     suffixes: tuple[str, ...] = (BAG,)
     in_folders = True
+    keeps_field_types = True
 
     def find(self, folder: Folder) -> list[StoredFile]:
         """Return the files of the dataset in a folder, or of those in its numbered folders."""

@@ -15,7 +15,6 @@ from dataformats.interfaces import (
     FieldsBackend,
     FilePlace,
     Folder,
-    NamedByPrefix,
     Reader,
     ReaderOptions,
     SniffResult,
@@ -24,7 +23,7 @@ from dataformats.interfaces import (
 from dataformats.spec import Spec, Type
 
 
-class MegatronBackend(FieldsBackend, NamedByPrefix):
+class MegatronBackend(FieldsBackend):
     """Indexed datasets of Megatron-LM and GPT-NeoX: pairs of files."""
 
     name = "megatron"

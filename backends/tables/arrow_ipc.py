@@ -21,7 +21,6 @@ from dataformats.interfaces import (
     BlockTable,
     FieldsBackend,
     Folder,
-    OptionalFields,
     ReaderOptions,
     SniffResult,
     StoredFile,
@@ -194,13 +193,14 @@ class ArrowWriter(TableWriter):
         self._writer.close()
 
 
-class ArrowBackend(FieldsBackend, OptionalFields):
+class ArrowBackend(FieldsBackend):
     """Arrow IPC."""
 
     name = "arrow"
     suffixes: tuple[str, ...] = (".arrow", ".feather", ".ipc")
     has_checked_header = True
     stores_full_spec = False
+    stores_optional_fields = True
 
     def find(self, folder: Folder) -> list[StoredFile]:
         names, found = folder.names(), super().find(folder)

@@ -17,7 +17,7 @@ from dataformats.backends.tables.stored_types import stored_schema, stored_types
 from dataformats.batch import Column
 from dataformats.batch.to_arrow import pyarrow, to_arrow
 from dataformats.columns.arrow_columns import column_of_arrow
-from dataformats.interfaces import BlockTable, FieldsBackend, OptionalFields, ReaderOptions, SniffResult, StoredFile
+from dataformats.interfaces import BlockTable, FieldsBackend, ReaderOptions, SniffResult, StoredFile
 from dataformats.interfaces.table import starts_of
 from dataformats.spec import Spec
 from dataformats.storage.file_object import FileObject
@@ -108,13 +108,14 @@ class ParquetWriter(TableWriter):
         self._writer.close()
 
 
-class ParquetBackend(FieldsBackend, OptionalFields):
+class ParquetBackend(FieldsBackend):
     """Parquet."""
 
     name = "parquet"
     suffixes: tuple[str, ...] = (".parquet", ".pq")
     has_checked_header = True
     stores_full_spec = False
+    stores_optional_fields = True
 
     def sniff(self, file: StoredFile) -> SniffResult:
         if file.pread(0, 4) != MAGIC:

@@ -14,7 +14,6 @@ from dataformats.errors import SpecError
 from dataformats.interfaces import (
     FieldsBackend,
     FilePlace,
-    OptionalFields,
     ReaderOptions,
     SniffResult,
     StoredFile,
@@ -22,12 +21,13 @@ from dataformats.interfaces import (
 from dataformats.spec import Spec
 
 
-class WebDatasetBackend(FieldsBackend, OptionalFields):
+class WebDatasetBackend(FieldsBackend):
     """Tar files of samples, plain or compressed by gzip."""
 
     name = "webdataset"
     suffixes: tuple[str, ...] = (".tar", ".tar.gz", ".tgz")
     stores_full_spec = False
+    stores_optional_fields = True
     has_checked_header = True
 
     def sniff(self, file: StoredFile) -> SniffResult:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from dataformats.columns.codec_resolver import CodecResolver, as_bytes
 from dataformats.errors import Remedy, SpecError, UnknownNameError
-from dataformats.interfaces import Backend, BlobBackend, KeepsFieldTypes, RecordCodec
+from dataformats.interfaces import Backend, BlobBackend, RecordCodec
 from dataformats.interfaces.declared_spec import declared_spec
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.opening import remedies_of_source
@@ -107,9 +107,7 @@ def _payload_of(source: RecordSource) -> str | None:
 
 def portable_spec(spec: Mapping[str, Type], backend: Backend) -> Spec:
     """Return the types of these fields in another format."""
-    return Spec(
-        spec if isinstance(backend, KeepsFieldTypes) else {name: _portable(kind) for name, kind in spec.items()}
-    )
+    return Spec(spec if backend.keeps_field_types else {name: _portable(kind) for name, kind in spec.items()})
 
 
 def _portable(type_: Type) -> Type:

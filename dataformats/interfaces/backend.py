@@ -78,6 +78,10 @@ class Backend(ABC):
             never taken for one of a format without.
         folder_rank: If a folder has files of several formats, the one with the lowest rank has the folder. Files like
             `README.txt` and pictures often lie beside other data. Several formats of one rank are an error.
+        prefix_ending: The ending that `open` adds to a path that names no file, because the format's own programs leave
+            it out; `None` if they do not.
+        keeps_field_types: True if every codec is stored under its name, so that conversions keep the type of each
+            field. Conversions to other formats turn Granular's integers into numbers: `i64` and `int` into `int64`.
     """
 
     name: str
@@ -85,6 +89,8 @@ class Backend(ABC):
     in_folders: bool = False
     has_checked_header: bool = False
     folder_rank: int = 0
+    prefix_ending: str | None = None
+    keeps_field_types: bool = False
 
     def matches_name(self, name: str) -> bool:
         """True if a file of this name in a folder looks like this format's."""
@@ -177,10 +183,15 @@ class FieldsBackend(Backend):
     Attributes:
         stores_full_spec: False if the files lack a part of the spec, such as shapes: the sidecar then always has it.
         keeps_records: False if names of files order the records, so that a conversion cannot compare them in order.
+        stores_optional_fields: True if records may lack a field. Then specs may have types with a `?`, stored as one
+            blob each: `stored_spec` keeps the `?`, or refuses the type; a writer gets no blob (`[]`) of a field that a
+            record lacks; a reader's `Located` of the field has extents for the other records only, and `counts` of 1
+            and 0. False: `create` refuses types with a `?`.
     """
 
     stores_full_spec: bool = True
     keeps_records: bool = True
+    stores_optional_fields: bool = False
 
     @abstractmethod
     def stored_spec(self, spec: Spec, **backend_options: Any) -> Spec:

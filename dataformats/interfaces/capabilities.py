@@ -37,32 +37,6 @@ class ResumesFinishedFiles:
         return None
 
 
-class KeepsFieldTypes:
-    """A backend that stores every codec under its name, so that conversions keep the type of each field.
-
-    Conversions to other backends turn Granular's integers into numbers: `i64` and `int` into `int64`.
-    """
-
-
-class NamedByPrefix:
-    """A backend whose original programs name a dataset by its path without an ending: `open` finds the files.
-
-    Attributes:
-        prefix_ending: The ending of a file that lies at such a path.
-    """
-
-    prefix_ending: str
-
-
-class OptionalFields:
-    """A backend of fields whose records may lack a field: its specs may have types with a `?`, stored as one blob each.
-
-    `stored_spec` keeps the `?`, or refuses the type. A writer gets no blob (`[]`) of a field that a record lacks. A
-    reader's `Located` of the field has extents for the other records only, and `counts` of 1 and 0. For every other
-    backend of fields, `create` refuses types with a `?`.
-    """
-
-
 class WritesSingleValues(ABC):
     """A backend of fields that also has files of single values, written without a spec."""
 

@@ -87,7 +87,8 @@ class FieldsWriter(FileWriter):
     def append(self, blobs: Mapping[str, Sequence[bytes]]) -> None:
         """Append one record: field to its one blob, or to one blob for each element of a sequence.
 
-        A field that the record lacks has no blob: see `OptionalFields`. A record is appended whole or not at all.
+        A field that the record lacks has no blob: see `FieldsBackend.stores_optional_fields`. A record is appended
+        whole or not at all.
         """
 
     def extend(self, records: Sequence[Mapping[str, Sequence[bytes]]]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.errors import FormatError
-from dataformats.interfaces import NamedByPrefix, natural_key
+from dataformats.interfaces import natural_key
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.registry import backends
 from dataformats.storage.brace_patterns import expand_braces
@@ -34,7 +34,7 @@ def resolve(
 ) -> list[StoredFile | Folder]:
     """Return the files and folders that `path` names, in its order; the files of a glob are one entry.
 
-    If there is no such file, a path without its ending may name a dataset: see `NamedByPrefix`.
+    If there is no such file, a path without its ending may name a dataset: see `Backend.prefix_ending`.
 
     Args:
         path: A str or PathLike, a glob, a path with braces (`shard-{000..999}.tar`), local paths between `::`, a URL
@@ -146,7 +146,7 @@ def _from_text(
 def _from_prefix(text: str, storage_options: dict[str, Any] | None) -> StoredFile | None:
     """Return a file of the dataset that a path without an ending names; `None` if no file has it."""
     for backend in map(backends.get, backends):
-        if isinstance(backend, NamedByPrefix):
+        if backend.prefix_ending is not None:
             with suppress(OSError):
                 (file,) = _from_text(text + backend.prefix_ending, storage_options, lambda name: False)
                 if isinstance(file, StoredFile) and backend.sniff(file).match == "yes":

@@ -17,7 +17,6 @@ from dataformats.interfaces import (
     FieldsBackend,
     FieldsWriter,
     FilePlace,
-    OptionalFields,
     RecordCodec,
     WritesSingleValues,
     check_options,
@@ -160,7 +159,7 @@ def _parameters(function: Callable[..., Any]) -> frozenset[str]:
 
 def _check_optional(backend: FieldsBackend, spec: Spec) -> None:
     """Raise `SpecError` for optional types if records of the format cannot lack a field."""
-    wrong = [] if isinstance(backend, OptionalFields) else [name for name, kind in spec.items() if kind.optional]
+    wrong = [] if backend.stores_optional_fields else [name for name, kind in spec.items() if kind.optional]
     if wrong:
         what = f"every {backend.name} record has every field"
         raise SpecError.of(SpecError(f"{what}, found the type {spec[name]}", field=name) for name in wrong)

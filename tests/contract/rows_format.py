@@ -19,7 +19,7 @@ from dataformats.errors import FormatError, SpecError, TruncatedError
 from dataformats.fork_hooks import cached_property
 from dataformats.indexing.file_index import FileIndex
 from dataformats.indexing.indexed_fields_reader import FieldsIndex, IndexedFieldsReader
-from dataformats.interfaces import FieldsBackend, FieldsWriter, OptionalFields, ReaderOptions, SniffResult, StoredFile
+from dataformats.interfaces import FieldsBackend, FieldsWriter, ReaderOptions, SniffResult, StoredFile
 from dataformats.spec import NUMBER_TYPES, Spec, Type
 from dataformats.writing.appending_writer import AppendingWriter
 
@@ -131,10 +131,11 @@ class BlockWriter(RowsWriter):
         super().close(sync=sync)
 
 
-class Rows(FieldsBackend, OptionalFields):
+class Rows(FieldsBackend):
     name = "rows"
     suffixes = (".rows",)
     has_checked_header = True
+    stores_optional_fields = True
 
     def sniff(self, file: StoredFile) -> SniffResult:
         found = file.pread(0, len(MAGIC))
