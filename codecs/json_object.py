@@ -26,11 +26,7 @@ class _JsonObject(RecordCodec):
     name = "json_object"
 
     def encode(self, value: Any) -> bytes:
-        """Raise, because without a spec the types of fields are unknown.
-
-        Raises:
-            SpecError: Always.
-        """
+        """Raise `SpecError`: without a spec, the types of fields are unknown."""
         raise SpecError("an object of JSON cannot be encoded without types", remedy=_NEEDS_SPEC)
 
     def decode(self, blob: bytes) -> dict[str, Any]:

@@ -69,11 +69,7 @@ class _SequenceExample(RecordCodec):
     name = "sequence_example"
 
     def encode(self, value: Any) -> bytes:
-        """Raise, because without a spec the list of a value is unknown.
-
-        Raises:
-            SpecError: Always.
-        """
+        """Raise `SpecError`: without a spec, the list of a value is unknown."""
         raise SpecError("a SequenceExample cannot be encoded without types", remedy=NEEDS_SPEC)
 
     def decode(self, blob: bytes) -> dict[str, Any]:

@@ -58,7 +58,6 @@ class ArrayRecordBackend(BlobBackend):
         """Return a writer.
 
         Args:
-            path: The partial file.
             resume: The file begins anew: without its table it cannot be read.
             group_size: Records of a chunk, which is decompressed at once: 1 is the fastest for random reads.
             compression: `"zstd"`, `"brotli"`, `"snappy"` or `"none"`; the first two with a level, such as `"zstd:9"`.

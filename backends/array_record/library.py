@@ -33,9 +33,6 @@ class LibraryFiles:
 
     The library reads by names. So a file that is not on the local disk is copied at its first use, into a temporary
     file that has no name and ends with this object.
-
-    Args:
-        files: The files.
     """
 
     def __init__(self, files: Sequence[StoredFile]) -> None:

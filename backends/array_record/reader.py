@@ -21,11 +21,7 @@ _THREADS_BYTES = 4 * 2**20
 
 
 class ArrayRecordReader(Reader):
-    """The records of ArrayRecord files. The library verifies the hash of each chunk that it reads.
-
-    Args:
-        files: The files.
-    """
+    """The records of ArrayRecord files. The library verifies the hash of each chunk that it reads."""
 
     def __init__(self, files: Sequence[StoredFile]) -> None:
         self.files = files

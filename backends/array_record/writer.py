@@ -18,7 +18,6 @@ class ArrayRecordWriter(BlobWriter):
     """Writes one ArrayRecord file. Not thread-safe.
 
     Args:
-        path: The partial file.
         group_size: Records of a chunk.
         compression: See `ArrayRecordBackend.create`.
 

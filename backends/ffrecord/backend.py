@@ -37,10 +37,7 @@ class FFRecordBackend(BlobBackend, SupportsRepair):
         """Return a writer of one file.
 
         Args:
-            path: A local path.
-            resume: Continue the file that an interrupted writer left at `path`.
             records: The number of records, if it is known: `close` then need not copy the data.
-            **_: Empty.
         """
         return FFRecordWriter(path, resume=resume, records=records)
 

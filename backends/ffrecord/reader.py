@@ -24,7 +24,6 @@ class FFRecordReader(IndexedReader):
     record of its file, and a broken header makes only the records of its file unreadable.
 
     Args:
-        files: The files, in reading order.
         verify_checksums: Check the CRCs of headers and records; the structure is always checked.
         counts: int64[n_files], the records of each file, if they are known: each header is then read at its first use.
 

@@ -25,7 +25,6 @@ class FFRecordWriter(JournaledFileWriter, BlobWriter):
     which takes twice the space for that moment, unless `records` gave the length of the header in advance.
 
     Args:
-        path: A local path.
         resume: Continue an unfinished file; otherwise it is deleted.
         records: The number of records, if it is known.
 
@@ -66,7 +65,6 @@ class FFRecordWriter(JournaledFileWriter, BlobWriter):
         self._append((data,), len(data))
 
     def extend(self, blobs: Sequence[bytes]) -> None:
-        """Append several records, in order; up to the first that raises."""
         if self._records is not None and self.n_records + len(blobs) > self._records:
             super().extend(blobs)
             return
@@ -90,7 +88,6 @@ class FFRecordWriter(JournaledFileWriter, BlobWriter):
 
         Raises:
             ValueError: There are fewer records than `records`; the writer stays open.
-            RuntimeError: An append was interrupted halfway.
         """
         if not self._closed and self._records is not None and self.n_records != self._records:
             raise ValueError(f"cannot close: expected records={self._records}, found {self.n_records} records")

@@ -27,7 +27,6 @@ class KeptIndexReader(IndexedReader, CachesIndexes):
 
     Args:
         files: The files, decompressed.
-        options: The options of `open`.
     """
 
     is_packed = True

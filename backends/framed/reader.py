@@ -19,7 +19,6 @@ class FramedReader(KeptIndexReader):
 
     Args:
         files: The files, decompressed.
-        options: The options of `open`.
         store: Loads and saves the indexes of the format.
     """
 

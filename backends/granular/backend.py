@@ -63,7 +63,6 @@ class GranularBackend(FieldsBackend, AppendsInPlace, SupportsRepair, WritesSingl
             options: The options of `open`; bags have no checksums.
             shard_start: The first shard to read.
             shard_step: Read every `shard_step`-th shard from there on.
-            **_: Empty.
 
         Raises:
             FormatError: A file is missing, `spec.json` is not a spec, or a bag has no table.
@@ -89,9 +88,7 @@ class GranularBackend(FieldsBackend, AppendsInPlace, SupportsRepair, WritesSingl
         """Return `i64`, `u64` and `array` for numbers, `codec[]` for sequences, every other codec unchanged.
 
         Args:
-            spec: The types of the values.
             generation: 2 or 3; `None` is 3, or 2 if a sequence needs it.
-            **_: Empty.
         """
         return store_spec(spec, generation)
 
@@ -101,11 +98,7 @@ class GranularBackend(FieldsBackend, AppendsInPlace, SupportsRepair, WritesSingl
         """Return a writer of a dataset.
 
         Args:
-            path: A local path.
-            stored: The result of `stored_spec`.
-            resume: Continue the dataset that an interrupted writer left at `path`.
             generation: 2 or 3; `None` is 3, or 2 if a sequence needs it.
-            **_: Empty.
         """
         check_generation(generation)
         name = path.name.removesuffix(".partial")

@@ -79,13 +79,6 @@ class ImagesBackend(FieldsBackend):
     ) -> ImagesWriter:
         """Return a writer of a folder.
 
-        Args:
-            path: A local path.
-            stored: The result of `stored_spec`.
-            resume: Continue the folder that an interrupted writer left at `path`.
-            place: Where the folder belongs.
-            **_: Empty.
-
         Raises:
             SpecError: The name is of an image, or the folder would be one of several shards.
         """

@@ -77,11 +77,7 @@ class ImagesReader(Reader):
             update(names.content)
 
     def stored_type_for(self, field: str, declared: Type) -> Type:
-        """Return `declared`, if an image can be decoded so, or if it is the type of a name or label.
-
-        Raises:
-            SpecError: It is not.
-        """
+        """Return `declared`, if an image can be decoded so, or if it is the type of a name or label."""
         assert self.spec is not None  # set in the constructor; for the type checker
         if field == "image" and declared.codec == "uint8":  # arrays, as they were before they were encoded
             return self.spec[field]

@@ -29,7 +29,6 @@ class JournaledFileWriter(FileWriter):
     deletes the journal. A record consists of one blob or of a fixed number of blobs.
 
     Args:
-        path: A local path.
         journal: The journal beside it, which lists the records that the file holds already.
         base: Where in the file the first record begins.
         entry_bytes: Bytes that the finished file has for each record besides its data.

@@ -73,10 +73,8 @@ class _LinesBackend(BlobBackend, ResumesFinishedFiles):
         """Return a writer of one file.
 
         Args:
-            path: A local path.
             resume: Keep the whole lines at the front of the file, and append to them.
             compression: `"gzip"`, `"zstd"`, or `None`, whose random reads are faster; `"auto"` goes by the name.
-            place: Where the file belongs.
 
         Raises:
             MissingExtraError: zstd is not installed.

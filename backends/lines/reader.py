@@ -16,7 +16,6 @@ class LinesReader(KeptIndexReader):
 
     Args:
         files: The files, decompressed.
-        options: The options of `open`.
         store: Builds the indexes of the format.
     """
 

@@ -119,12 +119,8 @@ class MdsBackend(FieldsBackend):
         """Return a writer of a dataset.
 
         Args:
-            path: A local path.
-            stored: The result of `stored_spec`.
-            resume: Continue the dataset that an interrupted writer left at `path`.
             compression: `None` or `"zstd"`.
             size_limit: The most bytes of a shard.
-            **_: Empty.
         """
         if compression not in (None, "zstd") or not 0 < size_limit < 2**32:
             raise ValueError(f"expected compression='zstd' and size_limit < 2**32, found {compression!r}, {size_limit}")

@@ -67,11 +67,9 @@ class MegatronBackend(FieldsBackend):
 
         Args:
             files: The `.bin` or `.idx` file of each pair.
-            options: The arguments of `open` that every backend needs.
             window: The tokens of a record; `None`: a record is a document.
             stride: Tokens from the beginning of a window to the beginning of the next one; `None` is `window`.
             sequences: True if a record is a sequence, as in Megatron's `IndexedDataset`: a part of a document.
-            **_: Empty.
 
         Raises:
             FormatError: A pair is damaged or incomplete, the files differ in dtype, or there is no one token stream.
@@ -100,11 +98,7 @@ class MegatronBackend(FieldsBackend):
         """Return a writer of one pair.
 
         Args:
-            path: A local path.
-            stored: The result of `stored_spec`.
-            resume: Continue the file that an interrupted writer left at `path`.
             place: The final name of the `.bin` file, from which the `.idx` file's follows.
-            **_: Empty.
 
         Raises:
             FormatError: There are data to resume, but neither their journal nor their tables.

@@ -42,11 +42,8 @@ class NpyBackend(Backend):
         """Return a reader of rows, or of windows over tokens.
 
         Args:
-            files: The files, in reading order.
-            options: The arguments of `open` that every backend needs.
             window: The tokens of a record; `None`: a record is a row along the first axis.
             stride: Tokens from the beginning of a window to the beginning of the next one; `None` is `window`.
-            **_: Empty.
 
         Raises:
             FormatError: A header is damaged, an array has no rows or no numbers, or the files differ.

@@ -12,12 +12,7 @@ from dataformats.interfaces.stored_file import StoredFile
 
 
 class OFRecordReader(FramedReader):
-    """The records of OFRecord files. Records do not cross file boundaries.
-
-    Args:
-        files: The files, in reading order.
-        options: The options of `open`.
-    """
+    """The records of OFRecord files. Records do not cross file boundaries."""
 
     def __init__(self, files: Sequence[StoredFile], options: ReaderOptions) -> None:
         super().__init__(files, options, FrameIndexStore(FRAMING))

@@ -31,10 +31,7 @@ class RecordIOBackend(Backend):
         """Return a reader. Scans the files, unless the index cache has their indexes.
 
         Args:
-            files: The files, in reading order.
-            options: The arguments of `open` that every backend needs.
             headers: False if the data of a record do not begin with the header of an image (`mxnet.recordio.pack`):
                 then a record has one field, `data`.
-            **_: Empty.
         """
         return RecordIOReader(files, options, headers=headers)

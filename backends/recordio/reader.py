@@ -31,8 +31,6 @@ class RecordIOReader(Reader):
     """The records of some files. Records in several frames are read from a further file, which splices these.
 
     Args:
-        files: The files, in reading order.
-        options: The options of `open`.
         headers: False if the data of a record do not begin with the header of an image.
     """
 
@@ -92,11 +90,7 @@ class RecordIOReader(Reader):
             update(frames.length.tobytes() + frames.labels.tobytes())
 
     def stored_type_for(self, field: str, declared: Type) -> Type:
-        """Return `declared`, if the bytes of the field can be read as that: the data by any codec.
-
-        Raises:
-            SpecError: They cannot.
-        """
+        """Return `declared`, if the bytes of the field can be read as that: the data by any codec."""
         return number_type_for(field, self._types[field], declared)
 
     def _no_header(self, number: int, start: int, length: int) -> FormatError:

@@ -76,7 +76,6 @@ class RowsReader(Reader):
     """Files whose records are rows of a fixed size.
 
     Args:
-        files: The files, in reading order.
         fields: For each file, field to rows; all fields of a file have as many rows.
 
     Raises:
@@ -130,11 +129,7 @@ class RowsReader(Reader):
         update(repr((self._counts.tolist(), self._row_bytes, steps)).encode())
 
     def stored_type_for(self, field: str, declared: Type) -> Type:
-        """Return `declared`, if rows of the stored dtype can be read as that: numbers may have any dims.
-
-        Raises:
-            SpecError: They cannot.
-        """
+        """Return `declared`, if rows of the stored dtype can be read as that: numbers may have any dims."""
         return number_type_for(field, self._types[field], declared)
 
     def _extents(self, name: str, file: NDArray[np.int32], local: NDArray[np.int64]) -> Extents:

@@ -38,7 +38,6 @@ class WindowReader(RowsReader):
     No window reaches into the next file, and the tokens behind the last whole window are left out.
 
     Args:
-        files: The files, in reading order.
         streams: The tokens of each file.
         window: Tokens of a record.
         stride: Tokens from the beginning of a record to the beginning of the next one; `None` is `window`.

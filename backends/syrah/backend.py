@@ -39,12 +39,6 @@ class SyrahBackend(FieldsBackend, SupportsRepair):
     def create(self, path: Path, *, stored: Spec, resume: bool = False, **_: Any) -> SyrahWriter:
         """Return a writer of one file.
 
-        Args:
-            path: A local path.
-            stored: The result of `stored_spec`.
-            resume: Continue the file that an interrupted writer left at `path`.
-            **_: Empty.
-
         Raises:
             SpecError: The unfinished file has other fields.
         """

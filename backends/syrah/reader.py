@@ -51,9 +51,6 @@ class SyrahReader(Reader):
 
     The tables stay in memory: 16 bytes an item and array.
 
-    Args:
-        files: The files, in reading order.
-
     Raises:
         FormatError: A header or metadata are broken, or the files differ in arrays or dtypes.
     """
@@ -94,7 +91,6 @@ class SyrahReader(Reader):
 
         Raises:
             CorruptRecordError: The format has no such dtype.
-            SpecError: Arrays of this dtype cannot be read as `declared`.
         """
         dtype = self._dtypes[field]
         if declared == Type("bytes") or (declared.codec == dtype and dtype in NUMBER_TYPES and not declared.optional):

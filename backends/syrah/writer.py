@@ -31,7 +31,6 @@ class SyrahWriter(JournaledFileWriter, FieldsWriter):
     The arrays of an item lie in the order of the spec.
 
     Args:
-        path: A local path.
         stored: The types under which fields are stored, at least one.
         resume: Continue an unfinished file; otherwise it is deleted.
 

@@ -45,7 +45,6 @@ class ArrowTable(BlockTable):
     only its header is.
 
     Args:
-        files: The files.
         declared: The types of the call: see `common_spec`.
     """
 
@@ -235,8 +234,6 @@ class ArrowBackend(FieldsBackend):
         """Return a writer.
 
         Args:
-            path: The partial file.
-            stored: The types of the fields.
             resume: The file begins anew: without its footer it cannot be read at random.
             compression: The codec of buffers: `"lz4"`, `"zstd"` or `None`.
             batch_records: Records of a record batch; `None`: about 8 MiB of values.

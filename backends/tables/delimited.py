@@ -36,7 +36,6 @@ class DelimitedTable(BlockTable):
     cell of a column that is not text is missing.
 
     Args:
-        files: The files.
         declared: The types of columns, or of some.
         delimiter: The character between two cells; `None`: see `_delimiter_of`.
     """
@@ -139,11 +138,8 @@ class CsvBackend(Backend):
         """Return a table.
 
         Args:
-            files: The files.
-            options: The options of `open`.
             delimiter: The character between two cells. `None`: a tab in `.tsv`; else a comma, or a semicolon if the
                 line of names has semicolons and no comma.
-            **_: Empty.
         """
         return DelimitedTable(files, options.spec, delimiter)
 

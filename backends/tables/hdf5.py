@@ -154,10 +154,7 @@ class Hdf5Backend(Backend):
         """Return a table, or a reader of rows if no dataset needs h5py.
 
         Args:
-            files: The files.
-            options: The options of `open`.
             fields: The datasets to read, or groups of them: a list, or their names with commas. `None`: all.
-            **_: Empty.
         """
         table = Hdf5Table(files, names_of(fields), options.max_record_bytes)
         return table.in_place() or table

@@ -29,7 +29,6 @@ class ParquetTable(BlockTable):
     """The rows of Parquet files whose columns have the same names and types. A field is optional if a row may lack it.
 
     Args:
-        files: The files.
         verify_checksums: True verifies the checksums of pages that have one.
         declared: The types of the call: see `common_spec`.
     """
@@ -143,8 +142,6 @@ class ParquetBackend(FieldsBackend):
         """Return a writer.
 
         Args:
-            path: The partial file.
-            stored: The types of the fields.
             resume: The file begins anew: without its footer it cannot be read.
             compression: The codec of pages: `"zstd"`, `"snappy"`, `"lz4"`, `"gzip"`, `"brotli"` or `"none"`.
             row_group_records: Records of a row group; `None`: about 8 MiB of values.

@@ -220,9 +220,7 @@ class ZarrBackend(Backend):
 
         Args:
             files: The metadata file of each group.
-            options: The options of `open`.
             fields: The arrays to read, or groups of them: a list, or their names with commas. `None`: all.
-            **_: Empty.
         """
         return ZarrTable(files, names_of(fields), options.max_record_bytes)
 

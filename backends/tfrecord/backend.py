@@ -55,8 +55,6 @@ class TFRecordBackend(BlobBackend, ResumesFinishedFiles, SupportsRepair):
         """Return a reader.
 
         Args:
-            files: The files, in reading order.
-            options: The options of `open`.
             compression: `"gzip"`, `"zlib"`, `"none"`, or `"auto"`, which reads it from the first bytes of each file.
 
         Raises:
@@ -84,11 +82,9 @@ class TFRecordBackend(BlobBackend, ResumesFinishedFiles, SupportsRepair):
         """Return a writer of one file.
 
         Args:
-            path: A local path.
             resume: Keep the whole and sound records at the front of the file, and append to them.
             compression: `"gzip"` or `"zlib"`; `None` writes plain files, whose random reads are faster; `"auto"` goes
                 by the name: `.gz` and `.zlib` are compressed.
-            place: Where the file belongs.
         """
         return TFRecordWriter(path, resume=resume, compression=_compression_for(path, compression), place=place)
 

@@ -22,7 +22,6 @@ class TFRecordReader(FramedReader):
 
     Args:
         files: The files as stored.
-        options: The options of `open`.
         compression: The compression of all files; `"auto"` reads it from the first bytes of each file.
 
     Raises:

@@ -64,12 +64,9 @@ class TokensBackend(Backend):
         """Return a reader of windows over the tokens of each file.
 
         Args:
-            files: The files, in reading order.
-            options: The arguments of `open` that every backend needs.
             dtype: The dtype of the tokens, which only llm.c's header tells: `"uint16"` in nanoGPT.
             window: The tokens of a record.
             stride: Tokens from the beginning of a window to the beginning of the next one; `None` is `window`.
-            **_: Empty.
 
         Raises:
             FormatError: A header is damaged, a file is not as long as its header says, or the files differ in dtype.

@@ -54,11 +54,7 @@ class WebDatasetBackend(FieldsBackend):
         """Return a writer of one tar file.
 
         Args:
-            path: A local path.
-            stored: The result of `stored_spec`.
-            resume: Continue the file that an interrupted writer left at `path`.
             place: The place of the file in its dataset, for keys.
-            **_: Empty.
 
         Raises:
             SpecError: The name is one of a compressed file.

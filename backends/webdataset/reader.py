@@ -31,7 +31,6 @@ class WebDatasetReader(IndexedFieldsReader):
 
     Args:
         files: The tar files, in reading order.
-        options: The options of `open`.
     """
 
     def __init__(self, files: Sequence[StoredFile], options: ReaderOptions) -> None:
@@ -56,11 +55,7 @@ class WebDatasetReader(IndexedFieldsReader):
         return declared_type(self._stored_type(field))
 
     def stored_type_for(self, field: str, declared: Type) -> Type:
-        """Return the type that decodes members as a declared type: text or an array for numbers, else any codec.
-
-        Raises:
-            SpecError: They cannot be that type.
-        """
+        """Return the type that decodes members as a declared type: text or an array for numbers, else any codec."""
         return stored_type_for(field, self._stored_type(field), declared)
 
     def locate(self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:

@@ -27,8 +27,6 @@ class WebDatasetWriter(AppendingWriter, FieldsWriter):  # pyright: ignore[report
     """Appends samples to one tar file. The same records give the same bytes.
 
     Args:
-        path: A local path.
-        stored: The types under which fields are stored.
         place: The place of the file in its dataset, for keys: the index of the record, or the numbers of the shard and
             of the record in it if other processes write the records before it.
         resume: Keep the whole samples at the front of the file, and append to them.

@@ -52,11 +52,7 @@ class FeatureMap(RecordCodec):
         """Return the map in a message: name to `Feature`."""
 
     def encode(self, value: Any) -> bytes:
-        """Raise, because without a spec the list of a value is unknown.
-
-        Raises:
-            SpecError: Always.
-        """
+        """Raise `SpecError`: without a spec, the list of a value is unknown."""
         raise SpecError(f"{self.title} cannot be encoded without types", remedy=NEEDS_SPEC)
 
     def decode(self, blob: bytes) -> dict[str, Any]:

@@ -66,16 +66,13 @@ class WireColumn(FeatureColumn):
 
     @property
     def kinds(self) -> NDArray[np.int64]:
-        """int64[B], `ABSENT`, `MISSING`, `BYTES`, a list of numbers, or `STEPS`."""
         return self.features[:, KIND]
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """int64[B], number of values of each."""
         return self.features[:, COUNT]
 
     def take(self, rows: NDArray[np.int64]) -> WireColumn:
-        """Return the column of these rows."""
         features = self.features[rows]
         return WireColumn(self.shape, self.buffer, features, *survey_of(features).tolist())
 
@@ -110,12 +107,10 @@ class WireColumn(FeatureColumn):
         return WireColumn(self.shape, rows.reshape(-1), features, *survey, dense=True)
 
     def steps(self) -> WireColumn:
-        """Return the features in feature lists, list after list."""
         features = steps_of(self.shape, self.buffer, self.features, self.n_values)
         return WireColumn(self.shape, self.buffer, features, *survey_of(features).tolist())
 
     def values(self) -> list[Any]:
-        """Return each feature's values as stored: an array, a list of bytes, or `None`."""
         lists: dict[int, Any] = {BYTES: list(self.blobs())}
         for kind in KIND_DTYPES:
             lists[kind] = self.take(np.flatnonzero(self.kinds == kind)).numbers(kind) if self.holds(kind) else ()

@@ -74,31 +74,25 @@ class MessageColumn(FeatureColumn):
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """int64[B], number of values of each."""
         counts: NDArray[np.int64] = self.table[1]
         return counts
 
     def take(self, rows: NDArray[np.int64]) -> MessageColumn:
-        """Return the column of these rows."""
         return self._of_table([self.messages[row] for row in rows.tolist()], self.table[:, rows])
 
     def numbers(self, kind: int) -> NDArray[Any]:
-        """Return the values of features that are all of this kind, or missing: (sum,) of the kind's dtype."""
         values = [value for value in self.values() if value is not None]
         return np.concatenate([np.empty(0, KIND_DTYPES[kind]), *values])
 
     def blobs(self) -> Blobs:
-        """Return the values of all bytes features."""
         values = self.take(np.flatnonzero(self.kinds == BYTES)).values()
         return Blobs.join([blob for blobs in values for blob in blobs])
 
     def steps(self) -> MessageColumn:
-        """Return the features in feature lists, list after list."""
         lists = [message.feature for message in self.messages if message is not None]
         return self.of([step for steps in lists for step in steps], in_lists=False)
 
     def values(self) -> list[Any]:
-        """Return each feature's values as stored: an array, a list of bytes, or `None`."""
         return [None if message is None else feature_value(message) for message in self.messages]
 
     def value_slice(self, blobs: Blobs) -> ValueSlice | None:
