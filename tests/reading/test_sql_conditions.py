@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ pytest.importorskip("duckdb", reason="the extra duckdb is not installed")
 
 from dataformats.interop import duckdb as conditions
 from dataformats.interop.duckdb import matching
+from tests.waiting import LIMIT_S, wait_until
 
 DOCS = Path(__file__).parents[2] / "docs"
 SLOW = f"contains({'upper(lower(' * 20}s{'))' * 20}, 'zzz')"
@@ -100,9 +102,21 @@ def test_slow_condition_is_interrupted(source: RecordSource) -> None:
     assert sum(map(len, matching(source, "n >= 0", timeout_s=60))) == 2000
 
 
-@pytest.mark.usefixtures("small_chunks")
-def test_canceled_condition_is_interrupted(source: RecordSource) -> None:
-    found = matching(source, SLOW)
+class Endless:
+    """The same batches again and again."""
+
+    def __init__(self, *batches: Any) -> None:
+        self._batches = batches
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        pyarrow = pytest.importorskip("pyarrow")
+        reader = pyarrow.RecordBatchReader.from_batches(self._batches[0].schema, itertools.cycle(self._batches))
+        return reader.__arrow_c_stream__(requested_schema)
+
+
+def test_canceled_condition_is_interrupted(source: RecordSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = matching(source, "contains(s, 'zzz')")
+    monkeypatch.setattr(conditions, "_BatchStream", Endless)
     errors: list[BaseException] = []
 
     def search() -> None:
@@ -113,10 +127,9 @@ def test_canceled_condition_is_interrupted(source: RecordSource) -> None:
 
     thread = threading.Thread(target=search)
     thread.start()
-    while found._query._is_idle.is_set() and thread.is_alive():
-        time.sleep(0)
+    wait_until(lambda: not (found._query._is_idle.is_set() and thread.is_alive()))
     found.cancel()
-    thread.join(60)
+    thread.join(LIMIT_S)
     assert [type(error) for error in errors] == [CancelledError]
     found.close()
     found.cancel()  # it has ended

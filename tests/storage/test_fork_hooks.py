@@ -11,16 +11,19 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from dataformats import fork_hooks
 from dataformats.fork_hooks import after_fork, cached_property, no_fork
+from tests.waiting import LIMIT_S, wait_until
 
 SLOW_MODULE = """
-import builtins, time
+import builtins
 builtins.begun_imports.append(1)
-time.sleep({seconds} if len(builtins.begun_imports) == 1 else 0)
+if len(builtins.begun_imports) == 1:
+    builtins.first_import_may_end.wait()
 VALUE = 41
 """
 
@@ -36,7 +39,7 @@ def exit_code_of_child(function: Callable[[], int]) -> int | None:
             code = function()
         finally:
             os._exit(code)
-    end = time.monotonic() + 20
+    end = time.monotonic() + LIMIT_S
     while time.monotonic() < end:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
@@ -80,23 +83,41 @@ def test_a_failing_hook_stops_no_other() -> None:
 
 
 @pytest.fixture
-def import_slowly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[float], threading.Thread]]:
-    """A function that begins the import of `slow_module` in a thread; the import takes some seconds."""
+def fork_waits(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """An event that is set once a fork waits for another thread, as long as it takes."""
+    waits = threading.Event()
+
+    def sleep(seconds: float) -> None:
+        waits.set()
+        time.sleep(seconds)
+
+    monkeypatch.setattr(fork_hooks, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+    monkeypatch.setattr(fork_hooks, "_PATIENCE_S", LIMIT_S)
+    return waits
+
+
+@pytest.fixture
+def import_slowly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[threading.Event], threading.Thread]]:
+    """A function that begins the import of `slow_module` in a thread; the import goes on until an event is set."""
     begun: list[int] = []
-    threads: list[threading.Thread] = []
+    started: list[tuple[threading.Thread, threading.Event]] = []
     monkeypatch.setattr("builtins.begun_imports", begun, raising=False)
     monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "slow_module.py").write_text(SLOW_MODULE)
 
-    def begin(seconds: float) -> threading.Thread:
-        (tmp_path / "slow_module.py").write_text(SLOW_MODULE.format(seconds=seconds))
-        threads.append(threading.Thread(target=importlib.import_module, args=("slow_module",)))
-        threads[0].start()
-        while not begun:
-            time.sleep(0.001)
-        return threads[0]
+    def begin(may_end: threading.Event) -> threading.Thread:
+        monkeypatch.setattr("builtins.first_import_may_end", may_end, raising=False)
+        thread = threading.Thread(target=importlib.import_module, args=("slow_module",))
+        started.append((thread, may_end))
+        thread.start()
+        wait_until(lambda: begun)
+        return thread
 
     yield begin
-    for thread in threads:
+    for thread, may_end in started:
+        may_end.set()
         thread.join()
     sys.modules.pop("slow_module", None)
 
@@ -105,21 +126,27 @@ def imported_value() -> int:
     return int(importlib.import_module("slow_module").VALUE)
 
 
-def test_a_fork_waits_for_imports_of_other_threads(import_slowly: Callable[[float], threading.Thread]) -> None:
-    import_slowly(0.3)
+def test_a_fork_waits_for_imports_of_other_threads(
+    import_slowly: Callable[[threading.Event], threading.Thread], fork_waits: threading.Event
+) -> None:
+    import_slowly(fork_waits)
     assert exit_code_of_child(lambda: imported_value() if "slow_module" in sys.modules else 2) == 41
 
 
 def test_a_child_repeats_a_long_import(
-    import_slowly: Callable[[float], threading.Thread], monkeypatch: pytest.MonkeyPatch
+    import_slowly: Callable[[threading.Event], threading.Thread],
+    fork_waits: threading.Event,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(fork_hooks, "_PATIENCE_S", 0.01)
-    thread = import_slowly(1.5)
+    may_end = threading.Event()
+    thread = import_slowly(may_end)
     assert exit_code_of_child(imported_value) == 41
-    assert thread.is_alive()
-    monkeypatch.setattr(fork_hooks, "_PATIENCE_S", 60)
+    assert fork_waits.is_set()
+    fork_waits.clear()
     assert exit_code_of_child(imported_value) == 41
-    assert thread.is_alive()  # the second fork did not wait again
+    assert not fork_waits.is_set()  # the second fork did not wait again
+    may_end.set()
     thread.join()
     assert imported_value() == 41
 
@@ -147,13 +174,13 @@ def test_a_child_computes_a_cached_property(monkeypatch: pytest.MonkeyPatch) -> 
     thread.join()
 
 
-def test_a_fork_waits_for_a_call_of_a_library() -> None:
+def test_a_fork_waits_for_a_call_of_a_library(fork_waits: threading.Event) -> None:
     lock, begun = threading.Lock(), threading.Event()
 
     def call() -> None:
         with no_fork(), lock:
             begun.set()
-            time.sleep(0.2)
+            fork_waits.wait(LIMIT_S)
 
     def call_again() -> int:
         with no_fork():
@@ -163,5 +190,6 @@ def test_a_fork_waits_for_a_call_of_a_library() -> None:
     thread.start()
     begun.wait()
     assert exit_code_of_child(call_again) == 0
+    assert fork_waits.is_set()
     thread.join()
     assert call_again() == 0

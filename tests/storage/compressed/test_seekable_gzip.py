@@ -19,6 +19,7 @@ from dataformats.storage.compressed.decompressor import Decompressor
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 from dataformats.storage.files import LocalFile
 from dataformats.storage.threads import declare_readers
+from tests.waiting import LIMIT_S, n_waiting, wait_until
 
 WBITS = {"gzip": 31, "zlib": 15}
 KINDS = sorted(WBITS)
@@ -162,7 +163,7 @@ def test_a_forked_child_reads_on_while_the_parent_reads(tmp_path: Path) -> None:
         child = multiprocessing.get_context("fork").Process(target=_read_in_child, args=(file, data))
         child.start()
     assert file.pread(0, len(data)) == data
-    child.join(60)
+    child.join(LIMIT_S)
     assert child.exitcode == 0
 
 
@@ -283,8 +284,9 @@ def test_blocks_of_a_wrong_size_are_not_used(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("n_threads", [2, 4])
 def test_alternating_threads_decompress_each_byte_about_once(
-    tmp_path: Path, decompressed_bytes: list[int], n_threads: int
+    tmp_path: Path, decompressed_bytes: list[int], n_threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(inflate, "_PATIENCE_S", LIMIT_S)
     data, n = plain_bytes(4_000_000), 50_000
     file = opened(tmp_path, compress(data, "gzip"), "gzip")
     with ThreadPoolExecutor(n_threads, initializer=declare_readers, initargs=(n_threads,)) as threads:
@@ -293,16 +295,18 @@ def test_alternating_threads_decompress_each_byte_about_once(
     assert sum(decompressed_bytes) < 1.2 * len(data)
 
 
-def test_read_waits_for_the_read_before_it(tmp_path: Path, decompressed_bytes: list[int]) -> None:
+def test_read_waits_for_the_read_before_it(
+    tmp_path: Path, decompressed_bytes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inflate, "_PATIENCE_S", LIMIT_S)
     data = plain_bytes(200_000)
     file = opened(tmp_path, compress(data, "gzip"), "gzip")
     file._reads[-1] = (0, 100_000)  # another thread began it
     with ThreadPoolExecutor(1) as threads:
         second = threads.submit(file.pread, 100_000, 100_000)
-        with pytest.raises(TimeoutError):
-            second.result(0.05)
+        wait_until(lambda: n_waiting(file._ended) == 1)
         del file._reads[-1]
-        assert file.pread(0, 100_000) + second.result(10) == data
+        assert file.pread(0, 100_000) + second.result(LIMIT_S) == data
     assert sum(decompressed_bytes) == len(data)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import fsspec
 
 from dataformats.storage.remote.files import FsspecFile
+from tests.waiting import LIMIT_S
 
 
 class CountingStore:
@@ -41,7 +42,7 @@ class CountingStore:
         names = [path.rpartition("/")[2] for path in paths]
         self.calls.append(list(zip(names, starts, ends, strict=True)))
         answers = self.fs.cat_ranges(paths, starts, ends, on_error="return")
-        self.held.wait(10)
+        self.held.wait(LIMIT_S)
         return [self.answering(*row) for row in zip(names, starts, answers, strict=True)]
 
     @property

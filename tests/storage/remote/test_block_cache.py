@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import pickle
-import threading
 import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +21,7 @@ from dataformats.storage.remote import block_cache, range_requests
 from dataformats.storage.remote.block_cache import BlockCache, FileRange, reading_through
 from dataformats.storage.remote.versions import Versions
 from tests.storage.remote.counting_store import CountingStore
+from tests.waiting import LIMIT_S, future_wait, wait_until
 
 DATA = np.random.default_rng(3).bytes(10_050)
 
@@ -111,8 +111,7 @@ def test_threads_share_requests(store: CountingStore) -> None:
     store.held.clear()
     with ThreadPoolExecutor(8) as threads:
         reads = [threads.submit(read, cache, (file, 100 * (n % 3), 200)) for n in range(8)]
-        while len(cache._pending) < 4:
-            threading.Event().wait(0.001)
+        wait_until(lambda: len(cache._pending) == 4)
         store.held.set()
         assert [one.result() for one in reads] == [[DATA[100 * (n % 3) :][:200]] for n in range(8)]
     assert store.n_bytes == 400
@@ -133,24 +132,19 @@ def test_failing_block_fails_only_its_own_reads(store: CountingStore) -> None:
     assert store.n_requests == 3
 
 
-def test_an_interrupted_request_ends_the_waits_for_it(store: CountingStore) -> None:
+def test_an_interrupted_request_ends_the_waits_for_it(store: CountingStore, monkeypatch: pytest.MonkeyPatch) -> None:
     file = store.file("a", DATA)
-    cache = BlockCache(10_000, 100)
+    cache, waits = BlockCache(10_000, 100), future_wait(block_cache, monkeypatch)
 
     def interrupt(*_: Any) -> None:
-        while len(waiting) < 1:
-            threading.Event().wait(0.001)
-        threading.Event().wait(0.02)
+        assert waits.wait(LIMIT_S)
         raise KeyboardInterrupt
 
-    waiting: list[int] = []
     store.answering = interrupt
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(read, cache, (file, 0, 10))
-        while not cache._pending:
-            threading.Event().wait(0.001)
+        wait_until(lambda: cache._pending)
         second = threads.submit(read, cache, (file, 0, 10))
-        waiting.append(1)
         with pytest.raises(OSError, match="was interrupted"):
             second.result()
         assert isinstance(first.exception(), KeyboardInterrupt)
