@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import fsspec
@@ -19,9 +18,16 @@ from dataformats.loaders.plan import Plan
 from dataformats.loaders.read_ahead import ReadAhead
 from dataformats.loaders.shuffle import Shuffle
 from dataformats.storage.remote.block_cache import BlockCache
+from tests.waiting import LIMIT_S, n_waiting, wait_until
 
 N = 400
 WINDOWS = Shuffle.of("window", 10, 4, 2)
+
+
+@pytest.fixture(autouse=True)
+def eight_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give local files as many threads as remote ones."""
+    monkeypatch.setattr(read_ahead, "N_THREADS", 8)
 
 
 class Fetched(dataformats.RecordSource):
@@ -56,20 +62,13 @@ class Fetched(dataformats.RecordSource):
 
     def fetch(self, indices: Any, fields: Any = None) -> None:
         self.parts.append(np.asarray(indices).tolist())
-        assert self.proceed.acquire(timeout=10)
+        assert self.proceed.acquire(timeout=LIMIT_S)
         if self.fail:
             raise OSError("no such bucket")
 
     @property
     def found(self) -> list[int]:
         return sorted(number for part in self.parts for number in part)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.001)
 
 
 def threads() -> int:
@@ -91,14 +90,14 @@ def test_this_window_and_the_next_one_of_the_stream(fail: bool) -> None:
     ahead = ahead_of(source)
     plan = Plan.of_one(N, WINDOWS, 0)
     ahead.reach(np.array([1, 3, 5]))  # of the second stream
-    until(lambda: threads() == 0)
+    wait_until(lambda: threads() == 0)
     assert source.found == records(plan, range(1, 81, 2), range(81, 161, 2))
     assert all(len(part) <= 4 and part == sorted(part) for part in source.parts)
     source.parts.clear()
     ahead.reach(np.array([7, 79]))
     assert threads() == 0
     ahead.reach(np.array([81]))
-    until(lambda: threads() == 0)
+    wait_until(lambda: threads() == 0)
     assert source.found == records(plan, range(81, 161, 2), range(161, 241, 2))
 
 
@@ -120,12 +119,12 @@ def test_an_epoch_of_a_component_follows_its_last_window() -> None:
     source.proceed.release(100)
     alone = Plan.of_one(N, WINDOWS, 0)
     ahead_of(source).reach(np.array([N - 1]))
-    until(lambda: threads() == 0)
+    wait_until(lambda: threads() == 0)
     assert source.found == records(alone, range(321, N, 2))
     source.parts.clear()
     both = Plan((N, N), N, WINDOWS, 0, ((0, (1, 0)),), ("a", "b"))
     ReadAhead((source, source), both, BlockCache(2**20, 2**12)).reach(np.array([N - 1]))
-    until(lambda: threads() == 0)
+    wait_until(lambda: threads() == 0)
     assert source.found == records(alone, range(321, N, 2), range(N + 1, N + 81, 2))
 
 
@@ -133,7 +132,7 @@ def test_records_in_order() -> None:
     source = Fetched()
     source.proceed.release(100)
     ahead_of(source, Shuffle.of(False)).reach(np.array([20, 21]))
-    until(lambda: threads() == 0)
+    wait_until(lambda: threads() == 0)
     assert sorted(source.parts) == [[*range(first, first + 4)] for first in range(16, 48, 4)]
 
 
@@ -144,11 +143,10 @@ def test_a_window_begins_after_the_one_before(monkeypatch: pytest.MonkeyPatch) -
     ahead = ahead_of(source)
     ahead.reach(np.array([0]))
     source.proceed.release(8)  # of the ten parts of the first window
-    until(lambda: len(source.parts) >= 10)
-    time.sleep(0.05)
+    wait_until(lambda: n_waiting(ahead._changed) == 6)  # two fetch the last parts
     assert len(source.parts) == 10
     source.proceed.release(100)
-    until(lambda: threads() == 0)
+    wait_until(lambda: threads() == 0)
     assert len(source.parts) == 20
 
 
@@ -156,14 +154,14 @@ def test_a_move_ends_fetches_under_way() -> None:
     source = Fetched()
     ahead = ahead_of(source)
     ahead.reach(np.array([0]))
-    until(lambda: len(source.parts) == threads() > 1)
+    wait_until(lambda: len(source.parts) == threads() > 1)
     ahead.close()
     source.proceed.release(100)
-    until(lambda: threads() == 0)
+    wait_until(lambda: threads() == 0)
     assert len(source.parts) < 10
     source.parts.clear()
     ahead.reach(np.array([0]))
-    until(lambda: threads() == 0)
+    wait_until(lambda: threads() == 0)
     assert len(source.parts) == 20
 
 
@@ -171,11 +169,11 @@ def test_the_thread_ends_when_the_loader_is_dropped() -> None:
     source = Fetched()
     ahead = ahead_of(source)
     ahead.reach(np.array([0]))
-    until(lambda: len(source.parts) == threads() > 1)
+    wait_until(lambda: len(source.parts) == threads() > 1)
     del ahead
     gc.collect()
     source.proceed.release(100)
-    until(lambda: threads() == 0)
+    wait_until(lambda: threads() == 0)
     assert len(source.parts) < 10
 
 
@@ -209,7 +207,7 @@ def test_the_next_window_is_there_when_it_begins(monkeypatch: pytest.MonkeyPatch
         batches = iter(loader)
         for _ in range(10):
             next(batches)
-        until(lambda: threads() == 0)
+        wait_until(lambda: threads() == 0)
         threads_of_calls.clear()
         for _ in range(10):
             next(batches)

@@ -14,9 +14,11 @@ import pytest
 
 import dataformats
 from dataformats import Loader
+from dataformats.loaders import read_ahead
 from dataformats.loaders.record_read import _log_windows
 from dataformats.reading.blob_reader import BlobReader
 from dataformats.storage.remote.block_cache import BlockCache
+from tests.waiting import LIMIT_S
 
 N, SPEC = 4_000, {"data": "bytes", "number": "int64"}
 URL = "memory://requests/x.ofrecord"
@@ -54,6 +56,7 @@ def requests(data: Any, monkeypatch: pytest.MonkeyPatch) -> Requests:
         return real(memory, paths, starts, ends, **options)
 
     monkeypatch.setattr(type(data), "cat_ranges", cat_ranges)
+    monkeypatch.setattr(read_ahead, "_PATIENCE_S", LIMIT_S)  # else a batch requests its records itself
     return found
 
 
