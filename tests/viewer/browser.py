@@ -12,6 +12,7 @@ from typing import Any
 from dataformats.viewer.app import comparison_app, viewer_app
 from dataformats.viewer.dataset import ViewedDataset
 from dataformats.viewer.run import ViewedRun
+from tests.waiting import LIMIT_S
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 PHOTOS = GOLDEN / "real" / "photos.tfrecord"
@@ -40,7 +41,7 @@ class Browser:
         **options: Any,
     ) -> None:
         self.dataset = ViewedDataset(str(path), **options)
-        assert not ready or self.dataset.wait(30)
+        assert not ready or self.dataset.wait(LIMIT_S)
         if against is None:
             self._app = viewer_app(self.dataset, TOKEN, run)
         else:
@@ -68,7 +69,7 @@ class Browser:
         async def send(message: Any) -> None:
             sent.append(message)
             if taken is not None and len(sent) > taken:
-                await asyncio.sleep(60)  # as a browser that takes no more
+                await asyncio.sleep(LIMIT_S)  # as a browser that takes no more
 
         address, _, query = path.partition("?")
         hosts = [host] if isinstance(host, str) else host
@@ -83,7 +84,7 @@ class Browser:
 
 
 def finished(ask: Callable[[], Any], is_done: Callable[[Any], bool]) -> Any:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + LIMIT_S
     while not is_done(answer := ask()):
         assert time.monotonic() < deadline, answer
         time.sleep(0.01)

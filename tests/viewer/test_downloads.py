@@ -18,6 +18,7 @@ from dataformats.cli import main
 from dataformats.reading.scan import scan_sound
 from dataformats.viewer import downloads
 from tests.viewer.browser import DAMAGED, GOLDEN, PHOTOS, Answer, Browser, finished
+from tests.waiting import LIMIT_S
 
 DIGITS = GOLDEN / "real" / "digits-00000-of-00003.tfrecord"
 
@@ -117,7 +118,7 @@ def test_few_downloads_run_at_once(photos: Browser, monkeypatch: pytest.MonkeyPa
     going = threading.Event()
 
     def slow(*arguments: Any) -> Iterator[Any]:
-        going.wait(30)
+        going.wait(LIMIT_S)
         yield from scan_sound(*arguments)
 
     monkeypatch.setattr(downloads, "scan_sound", slow)

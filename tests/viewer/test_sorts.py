@@ -15,6 +15,7 @@ import dataformats
 from dataformats.reading.scan import scan_sound
 from dataformats.viewer import sorts
 from tests.viewer.browser import DAMAGED, PHOTOS, Browser, finished
+from tests.waiting import LIMIT_S
 
 pytest.importorskip("duckdb", reason="the extra duckdb is not installed")
 
@@ -66,6 +67,10 @@ def started(browser: Browser, field: str, condition: str = "") -> int:
     assert answer.status == 200, answer.json
     number: int = answer.json["sort"]
     return number
+
+
+def n_sorts() -> int:
+    return [thread.name for thread in threading.enumerate()].count("sort")
 
 
 def answer_of(browser: Browser, sort: int, descending: bool = False) -> Any:
@@ -133,16 +138,19 @@ def test_canceled_sorts_end(browser: Browser, monkeypatch: pytest.MonkeyPatch) -
     def slow(*arguments: Any) -> Iterator[Any]:
         for batch in scan_sound(*arguments):
             read.append(len(batch))
-            going.wait(30)
+            going.wait(LIMIT_S)
             yield batch
 
     monkeypatch.setattr(sorts, "scan_sound", slow)
-    first, second = started(browser, "x"), started(browser, "n")
-    far = finished(lambda: browser(f"/secret/api/sort?sort={first}").json, lambda _: bool(read))
+    monkeypatch.setattr(sorts, "_WAIT", 0.001)
+    first = started(browser, "x")
+    far = finished(lambda: browser(f"/secret/api/sort?sort={first}").json, lambda far: far["total"])
+    second = started(browser, "n")
     assert far == {"done": False, "read": 0, "total": N}
     for sort in (first, second):
         browser(f"/secret/api/sort?sort={sort}", "DELETE")
         assert browser(f"/secret/api/sort?sort={sort}").status == 422
+    finished(n_sorts, lambda n: n == 1)  # the second one waits for the first, and ends
     going.set()
-    finished(lambda: [one.name for one in threading.enumerate()], lambda names: "sort" not in names)
-    assert len(read) == 2
+    finished(n_sorts, lambda n: n == 0)
+    assert len(read) == 1

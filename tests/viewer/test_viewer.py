@@ -23,6 +23,7 @@ from dataformats.viewer.field_scan import FieldScan
 from dataformats.viewer.recent import Recent
 from dataformats.viewer.run import ViewedRun
 from tests.viewer.browser import DAMAGED, PHOTOS, Browser, finished
+from tests.waiting import LIMIT_S
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +87,7 @@ def test_facts_and_records(photos: Browser) -> None:
 def test_the_first_records_are_shown_before_the_index_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     index = threading.Event()
     monkeypatch.setattr("dataformats.reading.file_source._DECODED_RECORDS", 1)
-    monkeypatch.setattr(FileSource, "__len__", lambda source: 12 if index.wait(30) else 0)
+    monkeypatch.setattr(FileSource, "__len__", lambda source: 12 if index.wait(LIMIT_S) else 0)
     browser = Browser(PHOTOS, ready=False)
     rows = browser("/secret/api/records?numbers=0,11&fields=3").json["rows"]
     assert [row["record"] for row in rows] == [0, 11]
@@ -94,7 +95,7 @@ def test_the_first_records_are_shown_before_the_index_is_there(monkeypatch: pyte
     assert browser("/secret/value/11/2").body == b"gravel"
     assert browser("/secret/value/12/2").status == 422
     index.set()
-    assert browser.dataset.wait(30)
+    assert browser.dataset.wait(LIMIT_S)
 
 
 def test_statistics_and_damage_of_all_records() -> None:
@@ -110,7 +111,7 @@ def test_stopped_statistics_are_not_complete(monkeypatch: pytest.MonkeyPatch) ->
     browser, going = Browser(PHOTOS), threading.Event()
 
     def scan_when_told(source: Any, names: Any) -> Iterator[Any]:
-        going.wait(30)
+        going.wait(LIMIT_S)
         yield from scan_stats(source, names)
 
     monkeypatch.setattr("dataformats.viewer.field_scan.scan_stats", scan_when_told)

@@ -22,6 +22,7 @@ from dataformats.testing.records import is_same_value, value
 from dataformats.viewer.app import viewer_app
 from dataformats.viewer.dataset import ViewedDataset
 from tests.deep.remote import s3_server
+from tests.waiting import LIMIT_S
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 GENERAL = {"label": "int64", "name": "utf8", "data": "bytes", "vector": "float32[3]"}
@@ -198,7 +199,7 @@ def test_resume_on_other_ranks(data: Data) -> None:
 
 def test_view(data: Data) -> None:
     dataset = ViewedDataset(str(data.folder / data.target), **data.row.options)
-    assert dataset.wait(30)
+    assert dataset.wait(LIMIT_S)
     sent: list[Any] = []
 
     async def receive() -> Any:

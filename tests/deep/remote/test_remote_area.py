@@ -207,7 +207,7 @@ def test_abort_leaves_nothing(remote: Remote) -> None:
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_two_writers_do_not_mix(overwrite: bool, remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one closes while the first one makes a change, at each of them."""
-    monkeypatch.setattr("dataformats.staging.redo_log._PATIENCE_S", 5.0)
+    monkeypatch.setattr("dataformats.staging.redo_log._PATIENCE_S", 60.0)
     monkeypatch.setattr("dataformats.staging.redo_log._POLL_S", 0.01)
     at = 0
     for at in itertools.count():
