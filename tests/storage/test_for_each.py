@@ -11,6 +11,7 @@ import pytest
 
 from dataformats.storage import threads
 from dataformats.storage.threads import for_each
+from tests.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -42,8 +43,9 @@ def test_the_error_of_the_lowest_number_is_raised_after_all_calls_ended() -> Non
     def work(number: int) -> None:
         running.append(number)
         if number < 2:
+            job = threads._SHARED._jobs[0]
             met.wait()
-            time.sleep(0.01 * (1 - number))
+            wait_until(lambda: number or job._failed)  # number 1 fails first
             running.remove(number)
             raise ValueError(f"number {number}")
         running.remove(number)
@@ -93,11 +95,7 @@ def test_several_callers_share_the_processors() -> None:
         one.join(60)
     assert sorted(calls) == [(name, number) for name in range(3) for number in range(30)]
     assert most <= 4 + 2  # a thread that helps leaves after its call if a caller needs its processor
-    for _ in range(1000):
-        if threads._SHARED._n_working == 0:
-            break
-        time.sleep(0.01)
-    assert threads._SHARED._n_working == 0
+    wait_until(lambda: threads._SHARED._n_working == 0)
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

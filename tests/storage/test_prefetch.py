@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import gc
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from dataformats.storage.prefetch import prefetch
+from tests.waiting import LIMIT_S, wait_until
 
 
 def threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if "ahead" in thread.name]
-
-
-def ended() -> bool:
-    """Wait for the threads; they need not hurry."""
-    until = time.monotonic() + 60
-    while threads() and time.monotonic() < until:
-        time.sleep(0.01)
-    return not threads()
 
 
 def test_everything_comes_in_order() -> None:
@@ -42,10 +34,7 @@ def test_one_item_is_made_ahead() -> None:
 
     ahead = prefetch(items())
     assert next(ahead) == 0
-    deadline = time.monotonic() + 60
-    while made != [0, 1] and time.monotonic() < deadline:
-        time.sleep(0.001)
-    assert made == [0, 1]
+    wait_until(lambda: made == [0, 1])
     ahead.close()  # type: ignore[attr-defined]
     assert threads() == []
 
@@ -86,7 +75,7 @@ def test_a_cycle_may_be_collected_by_its_own_thread() -> None:
     def items() -> Iterator[int]:
         try:
             yield 0
-            assert dropped.wait(60)
+            assert dropped.wait(LIMIT_S)
             gc.collect()
             collected.set()
             yield 1
@@ -100,11 +89,11 @@ def test_a_cycle_may_be_collected_by_its_own_thread() -> None:
     try:
         del cycle
         dropped.set()
-        assert collected.wait(60)
+        assert collected.wait(LIMIT_S)
     finally:
         gc.enable()
-    assert closed.wait(60)
-    assert ended()
+    assert closed.wait(LIMIT_S)
+    wait_until(lambda: not threads())
 
 
 def test_a_cycle_may_be_collected_while_holding_a_lock_of_its_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,9 +112,9 @@ def test_a_cycle_may_be_collected_while_holding_a_lock_of_its_thread(monkeypatch
     cycle: list[Any] = [prefetch(items())]
     with lock:
         assert next(cycle[0]) == 0
-        assert begun.wait(60)
+        assert begun.wait(LIMIT_S)
         cycle.append(cycle)
         del cycle
         gc.collect()
-    assert closed.wait(60)
-    assert ended()
+    assert closed.wait(LIMIT_S)
+    wait_until(lambda: not threads())

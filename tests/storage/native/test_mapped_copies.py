@@ -26,6 +26,7 @@ from dataformats.storage.files import LocalFile
 from dataformats.storage.native import fast_read
 from dataformats.storage.native.file_set import FileSet
 from tests.campaign import share
+from tests.waiting import LIMIT_S
 
 pytestmark = [
     pytest.mark.skipif(not reads_batches(), reason="maps are copied by the compiled kernels"),
@@ -216,7 +217,7 @@ for _ in range(4):
 links = [os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink() and os.path.exists(link)]
 assert not any("memfd:dataformats" in link for link in links)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -235,9 +236,12 @@ def shrink_while_read(path: Path) -> None:
     stat = path.stat()
     n_read = n_changes = 0
 
+    def is_over() -> bool:
+        return n_read > 0 and time.monotonic() > until
+
     def shrink() -> None:
         nonlocal n_changes
-        while time.monotonic() < until:
+        while not is_over():
             n_changes += 1
             os.truncate(path, 4096 * 3 + 17)
             with path.open("r+b") as file:
@@ -246,10 +250,10 @@ def shrink_while_read(path: Path) -> None:
             n_changes += 1
             time.sleep(0.001)
 
-    other = threading.Thread(target=shrink)
+    other = threading.Thread(target=shrink, daemon=True)
     files = file_set(path)
     other.start()
-    while time.monotonic() < until:
+    while not is_over():
         before = n_changes
         try:
             found = read(files, extents(FEW))
@@ -259,11 +263,10 @@ def shrink_while_read(path: Path) -> None:
         is_same = before % 2 == 0 and n_changes == before  # else the file may have had its time again at the end
         assert not is_same or found == [expected(FEW)]
     other.join()
-    assert n_read > 0
 
 
 def test_file_shrinking_during_reads_does_not_crash(path: Path) -> None:
     """The reads run in a process of their own: SIGBUS would end it."""
     command = [sys.executable, "-c", SHRINKING, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, (done.returncode, done.stderr)
