@@ -214,8 +214,8 @@ def test_a_spawned_process_reads_an_opened_source(tmp_path: Path) -> None:
     out = context.Queue()
     process = context.Process(target=_loaded, args=(src, out))
     process.start()
-    assert out.get(timeout=60) == [[record(i), record(0)] for i in range(20)]
-    process.join(60)
+    assert out.get(timeout=240) == [[record(i), record(0)] for i in range(20)]
+    process.join(240)
     assert process.exitcode == 0
 
 
@@ -233,8 +233,8 @@ def test_a_forked_process_gets_an_error(tmp_path: Path) -> None:
     out = context.Queue()
     process = context.Process(target=_refused, args=(src, out))
     process.start()
-    assert "array_record cannot be used after a fork" in out.get(timeout=60)
-    process.join(60)
+    assert "array_record cannot be used after a fork" in out.get(timeout=240)
+    process.join(240)
 
 
 def test_error_of_the_system_keeps_its_number(tmp_path: Path) -> None:

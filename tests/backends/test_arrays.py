@@ -74,7 +74,7 @@ def test_an_open_source_in_a_forked_child(path: Path) -> None:
     queue = context.Queue()
     process = context.Process(target=child, args=(source, queue))
     process.start()
-    assert queue.get(timeout=60) == expected
+    assert queue.get(timeout=240) == expected
     process.join()
 
 

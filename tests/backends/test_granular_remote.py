@@ -24,7 +24,7 @@ def written(name: str, generation: int) -> str:
 
 def together(real: Any, n: int, ending: str) -> Any:
     """Return a method that waits until `n` threads have called it for such paths."""
-    barrier = threading.Barrier(n, timeout=10)
+    barrier = threading.Barrier(n, timeout=240)
 
     def called(self: Any, paths: Any, *arguments: Any, **named: Any) -> Any:
         if (paths if isinstance(paths, str) else paths[0]).endswith(ending):

@@ -36,7 +36,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def run(arguments: list[str], environment: dict[str, str], folder: Path = REAL) -> subprocess.CompletedProcess[str]:
     command = [*PROGRAM, *arguments]
     return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240, check=False
     )
 
 
@@ -54,7 +54,7 @@ def test_help_imports_little(environment: dict[str, str]) -> None:
         "try:\n    main(['--help'])\nexcept SystemExit:\n    print(*sys.modules, sep='\\n', file=sys.stderr)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=240, check=True
     )
     heavy = {"numpy", "PIL", "google.protobuf", "tqdm", "fsspec", "bson"}
     assert heavy & {*done.stderr.splitlines()} == set()
@@ -95,7 +95,7 @@ def test_a_closed_pipe_is_no_error(environment: dict[str, str]) -> None:
         program.stdout.readline()
         program.stdout.close()
         assert program.stderr.read() == ""
-        assert program.wait(timeout=60) == 141
+        assert program.wait(timeout=240) == 141
 
 
 def shell(command: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
@@ -106,7 +106,7 @@ def shell(command: str, environment: dict[str, str]) -> subprocess.CompletedProc
         env=environment | {"P": shlex.join(PROGRAM)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
 

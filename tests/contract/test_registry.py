@@ -138,7 +138,7 @@ def test_entry_points(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text.lstrip())
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r})\n{PROGRAM}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -150,11 +150,11 @@ def test_a_fork_while_another_thread_loads_something() -> None:
     def hold() -> None:
         with constants._lock:
             held.set()
-            forked.wait(100)
+            forked.wait(240)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    assert held.wait(60)
+    assert held.wait(240)
     try:
         assert in_fork(lambda: constants.get("tau")) == math.tau
     finally:

@@ -21,7 +21,7 @@ def run(code: str, choice: str | None, **variables: str) -> subprocess.Completed
     if choice is not None:
         environment["DATAFORMATS_KERNELS"] = choice
     command = [sys.executable, "-W", "always", "-c", code]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
 
 
 def test_unknown_choice() -> None:

@@ -429,7 +429,7 @@ def test_failing_record_is_omitted_at_any_place_in_a_batch(source: Any) -> None:
 def test_damaged_images_are_searched_on_all_processors(source: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "N_THREADS", 2)
     monkeypatch.setattr(threads, "_POOL", threads.ThreadPool(2, "test"))
-    together = threading.Barrier(2, timeout=60)  # breaks unless two rows are decoded at once
+    together = threading.Barrier(2, timeout=240)  # breaks unless two rows are decoded at once
 
     class Alone(FieldOperation):
         name = "Alone"

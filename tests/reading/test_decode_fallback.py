@@ -16,7 +16,7 @@ from dataformats.storage import threads
 def test_damaged_records_are_searched_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "N_THREADS", 2)
     monkeypatch.setattr(threads, "_POOL", threads.ThreadPool(2, "test"))
-    together, met = threading.Barrier(2, timeout=60), threading.Event()  # breaks unless two are decoded at once
+    together, met = threading.Barrier(2, timeout=240), threading.Event()  # breaks unless two are decoded at once
 
     def decode(blob: bytes) -> bytes:
         if blob == b"bad":

@@ -38,7 +38,7 @@ RARE = ("dataformats.staging.remote_area", "dataformats.reading.blob_reader", "d
 
 def imported() -> list[str]:
     command = [sys.executable, "-I", "-c", PROGRAM]
-    modules: list[str] = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=120).stdout)
+    modules: list[str] = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=240).stdout)
     return modules
 
 
@@ -54,7 +54,7 @@ def test_import_is_light() -> None:
 
 def test_writer_of_a_local_file_imports_no_rare_module(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WRITING, str(tmp_path / "x.tfrecord"), *RARE]
-    assert json.loads(subprocess.run(command, check=True, capture_output=True, timeout=120).stdout) == []
+    assert json.loads(subprocess.run(command, check=True, capture_output=True, timeout=240).stdout) == []
 
 
 @pytest.mark.skipif(wire_kernels() is None, reason="without kernels, protobuf parses")
@@ -63,4 +63,4 @@ def test_reader_of_examples_imports_no_protobuf(tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "x.tfrecord", spec={"tokens": "int64[]"}) as writer:
         writer.extend({"tokens": [1, 2, 3]} for _ in range(9))
     command = [sys.executable, "-c", PACKING, str(tmp_path / "x.tfrecord"), "google.protobuf", "numpy.ma"]
-    assert json.loads(subprocess.run(command, check=True, capture_output=True, timeout=120).stdout) == []
+    assert json.loads(subprocess.run(command, check=True, capture_output=True, timeout=240).stdout) == []

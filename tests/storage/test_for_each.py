@@ -29,7 +29,7 @@ def test_each_call_is_made_once(n: int) -> None:
 
 
 def test_calls_run_at_the_same_time() -> None:
-    together = threading.Barrier(4, timeout=60)  # breaks unless four calls meet
+    together = threading.Barrier(4, timeout=240)  # breaks unless four calls meet
 
     def work(number: int) -> None:
         together.wait()
@@ -38,7 +38,7 @@ def test_calls_run_at_the_same_time() -> None:
 
 
 def test_the_error_of_the_lowest_number_is_raised_after_all_calls_ended() -> None:
-    running, met = [], threading.Barrier(2, timeout=60)
+    running, met = [], threading.Barrier(2, timeout=240)
 
     def work(number: int) -> None:
         running.append(number)
@@ -92,7 +92,7 @@ def test_several_callers_share_the_processors() -> None:
     for one in callers:
         one.start()
     for one in callers:
-        one.join(60)
+        one.join(240)
     assert sorted(calls) == [(name, number) for name in range(3) for number in range(30)]
     assert most <= 4 + 2  # a thread that helps leaves after its call if a caller needs its processor
     wait_until(lambda: threads._SHARED._n_working == 0)

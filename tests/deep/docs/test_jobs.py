@@ -65,7 +65,7 @@ def check_view(arguments: list[str]) -> None:
         command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"}
     ) as view:
         assert view.stdout is not None
-        with urllib.request.urlopen(view.stdout.readline().removeprefix("view: ").strip(), timeout=60) as page:
+        with urllib.request.urlopen(view.stdout.readline().removeprefix("view: ").strip(), timeout=240) as page:
             assert page.status == 200
         view.send_signal(signal.SIGINT)
-        assert view.wait(timeout=60) == 0
+        assert view.wait(timeout=240) == 0

@@ -92,7 +92,7 @@ def test_damage_behind_the_rows_of_a_read(tmp_path: Path) -> None:
 def test_a_spawned_process_reads(path: Path) -> None:
     source = dataformats.open(path)
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        assert pool.submit(text_of, source).result(60) == text_of(source)
+        assert pool.submit(text_of, source).result(240) == text_of(source)
 
 
 def read_in_child(source: Any, queue: Any) -> None:
@@ -108,7 +108,7 @@ def test_a_forked_process_gets_an_error(path: Path) -> None:
     queue = context.Queue()
     process = context.Process(target=read_in_child, args=(dataformats.open(path), queue))
     process.start()
-    assert "Lance cannot be used after a fork" in queue.get(timeout=60)
+    assert "Lance cannot be used after a fork" in queue.get(timeout=240)
     process.join()
 
 

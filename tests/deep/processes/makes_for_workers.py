@@ -59,15 +59,17 @@ class Acts(Numbers):
         return super().row(position)
 
 
-class Slow(Numbers):
-    """Takes this many seconds for the given positions."""
+class Watched(Numbers):
+    """Makes each row after another look of the parent, which counts them in shared memory."""
 
-    def __init__(self, seconds: dict[int, float]) -> None:
+    def __init__(self, looks: Any) -> None:
         super().__init__()
-        self.seconds = seconds
+        self.looks = looks
 
     def row(self, position: int) -> Any:
-        time.sleep(self.seconds.get(position, 0.0))
+        before = self.looks.value
+        while self.looks.value == before:
+            time.sleep(0.002)
         return super().row(position)
 
 
@@ -173,9 +175,9 @@ def leave() -> None:
 
 
 def orphan() -> None:
-    """Dies and leaves a process behind that holds all that was inherited, until a file is gone or for 4 minutes."""
+    """Dies and leaves a process behind that holds all that was inherited, until a file is gone or for ten minutes."""
     if os.fork() == 0:
-        until = time.monotonic() + 240
+        until = time.monotonic() + 600
         while os.path.exists(os.environ["HOLDS_WHILE_THERE"]) and time.monotonic() < until:
             time.sleep(0.01)
         os._exit(0)

@@ -23,7 +23,7 @@ import numpy as np
 
 import dataformats
 from dataformats.indexing.index_cache import cache_folder
-from tests.deep.processes.resume_kills import FORK, _steps, _wait, attempts, order_of
+from tests.deep.processes.resume_kills import FORK, _steps, _wait, attempts, order_of, until_killed
 
 EPOCHS = 2
 FORMATS = {"tfrecord": "a.tfrecord", "megatron": "a.bin", "syrah": "a.syr", "jsonl": "a.jsonl"}
@@ -105,12 +105,12 @@ def _together(run: Run, attempt: dict[str, Any], state: Any, n_steps: int, end: 
     return steps
 
 
-def _train(run: Run, attempt: dict[str, Any], rank: int, state: Any, log: str, end: int) -> None:
-    """Load to the end as one rank; save the state and the rows of each step."""
+def _train(run: Run, attempt: dict[str, Any], rank: int, state: Any, log: str, n_steps: int, end: int) -> None:
+    """Load as one rank, to the end or until it is killed; save the state and the rows of each step."""
     with dataformats.Loader(run.rows(), **run.order, **attempt, rank=rank) as loader, open(log, "ab", 0) as file:
         if state is not None:
             loader.load_state_dict(state)
-        for step in _rows_of(loader, end):
+        for step in until_killed(_rows_of(loader, end), n_steps):
             file.write(json.dumps(step).encode() + b"\n")
 
 
@@ -119,7 +119,7 @@ def _killed(run: Run, attempt: dict[str, Any], state: Any, n_steps: int, end: in
     with tempfile.TemporaryDirectory() as folder:
         logs = [Path(folder, str(rank)) for rank in range(attempt["world_size"])]
         ranks = [
-            FORK.Process(target=_train, args=(run, attempt, rank, state, str(log), end))
+            FORK.Process(target=_train, args=(run, attempt, rank, state, str(log), n_steps, end))
             for rank, log in enumerate(logs)
         ]
         for rank in ranks:

@@ -32,8 +32,9 @@ import dataformats
 from tests.deep.remote.servers import S3Folder
 
 N, EPOCHS, SHARD = 1000, 2, 130
+EXTRA_STEPS = 3  # between the step at which a rank is to be killed, and the kill
 SPEC = {"number": "int64", "body": "bytes"}
-PATIENCE_S = 120.0
+PATIENCE_S = 240.0
 BLOB = np.random.default_rng(0).bytes(N + 3000)
 FORK = multiprocessing.get_context("fork")
 
@@ -110,9 +111,16 @@ def places(folder: Path, server: S3Folder) -> list[Place]:
 
 
 def _train(
-    place: Place, order: dict[str, Any], attempt: dict[str, Any], rank: int, state: Any, log: str, listed: Listed
+    place: Place,
+    order: dict[str, Any],
+    attempt: dict[str, Any],
+    rank: int,
+    state: Any,
+    log: str,
+    listed: Listed,
+    n_steps: int | None,
 ) -> None:
-    """Load to the end as one rank; save the state and the records of each step."""
+    """Load as one rank, to the end or until it is killed; save the state and the records of each step."""
     os.environ["LOCAL_WORLD_SIZE"] = str(attempt["world_size"])  # as torchrun does
     source = dataformats.open(place[0], spec=SPEC, **place[1])
     new_skip = state is not None and state.get("skip_list") != listed.digest
@@ -123,12 +131,25 @@ def _train(
     ):
         if state is not None:
             loader.load_state_dict(state)
-        while loader.state_dict()["position"] < EPOCHS * N:
-            for batch in loader:
-                numbers = batch["number"].tolist()
-                wrong = sum(bytes(blob) != body(number) for blob, number in zip(batch["body"], numbers, strict=True))
-                rows = dict(zip(batch.positions.tolist(), numbers, strict=True))
-                file.write(json.dumps([loader.state_dict(), rows, wrong]).encode() + b"\n")
+        for batch in until_killed(batches_of(loader, EPOCHS * N), n_steps):
+            numbers = batch["number"].tolist()
+            wrong = sum(bytes(blob) != body(number) for blob, number in zip(batch["body"], numbers, strict=True))
+            rows = dict(zip(batch.positions.tolist(), numbers, strict=True))
+            file.write(json.dumps([loader.state_dict(), rows, wrong]).encode() + b"\n")
+
+
+def batches_of(loader: Any, end: int) -> Iterator[Any]:
+    """Yield the batches up to a position, over several epochs."""
+    while loader.state_dict()["position"] < end:
+        yield from loader
+
+
+def until_killed(steps: Iterator[Any], n_steps: int | None) -> Iterator[Any]:
+    """Yield steps; a few steps after `n_steps` wait for the kill, which comes late if the machine is busy."""
+    for number, step in enumerate(steps):
+        if n_steps is not None and number >= n_steps + EXTRA_STEPS:
+            time.sleep(2 * PATIENCE_S)
+        yield step
 
 
 def _steps(log: Path) -> list[Any]:
@@ -182,16 +203,16 @@ def trial(
             position = 0 if state is None else state["position"]
             listed = _new_list(of_lists, place, listed, position, folder / f"{seed}-{number}.json")
             tally.lists += 1
+        left = -(-(EPOCHS * N - len(found)) // (attempt["batch_size"] * attempt["world_size"]))
+        n_steps = None if number >= 4 or rng.random() < 0.1 else rng.randint(0, max(0, left - EXTRA_STEPS - 1))
         logs = [folder / f"{seed}-{number}-{rank}" for rank in range(attempt["world_size"])]
         runs = [
-            FORK.Process(target=_train, args=(place, order, attempt, rank, state, str(log), listed))
+            FORK.Process(target=_train, args=(place, order, attempt, rank, state, str(log), listed, n_steps))
             for rank, log in enumerate(logs)
         ]
         for run in runs:
             run.start()
-        left = -(-(EPOCHS * N - len(found)) // (attempt["batch_size"] * attempt["world_size"]))
-        ends = number >= 4 or rng.random() < 0.1
-        is_killed = _wait(runs, logs[0], None if ends else rng.randint(0, left), rng.random() * 0.02)
+        is_killed = _wait(runs, logs[0], n_steps, rng.random() * 0.02)
         kills += is_killed * len(runs)
         tally.attempts += 1
         if not is_killed and any(run.exitcode for run in runs):

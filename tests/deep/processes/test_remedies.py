@@ -26,7 +26,7 @@ def test_commands_for_files_of_other_programs(name: str, tmp_path: Path, monkeyp
     command = re.split("[Rr]un ", str(caught.value.remedy))[-1]
     if shutil.which(shlex.split(command)[0]) is None:
         pytest.skip(f"the system has no {command}")
-    subprocess.run(["sh", "-c", command], check=True, timeout=60)
+    subprocess.run(["sh", "-c", command], check=True, timeout=240)
     if name in OPENED:
         assert len(dataformats.open(OPENED[name])) == 1
     else:

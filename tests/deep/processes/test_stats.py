@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,11 @@ import pytest
 
 import dataformats
 from dataformats.loaders import stats as module
+from dataformats.loaders.processes.prefetcher import ProcessPrefetcher
 from dataformats.loaders.stats import LoaderStats
 from dataformats.storage import threads
+from tests.loaders.fake_clock import CLOCK
+from tests.waiting import wait_until
 
 SLOW_S = 0.005
 
@@ -27,34 +29,52 @@ class SlowItems:
         return 80
 
     def __getitem__(self, index: int) -> int:
-        time.sleep(SLOW_S)
+        CLOCK.sleep(SLOW_S)
         return index
 
 
 def slow(value: Any) -> Any:
-    time.sleep(SLOW_S)
+    CLOCK.sleep(SLOW_S)
     return value
 
 
 def slow_collate(records: list[int]) -> dict[str, Any]:
-    time.sleep(SLOW_S * len(records))
+    CLOCK.sleep(SLOW_S * len(records))
     return {"n": np.array(records)}
 
 
 @pytest.fixture(autouse=True)
 def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give hints after a moment, as on a machine with 8 processors."""
+    """Give hints after a moment of the fake clock, as on a machine with 8 processors."""
+    CLOCK.install(monkeypatch)
     monkeypatch.setattr(module, "_MIN_S", 0.05)
     monkeypatch.setattr(threads, "N_THREADS", 8)
 
 
-def run(source: Any, training_s: float = 0.0, **arguments: Any) -> LoaderStats:
-    with dataformats.Loader(source, 4, workers=2, worker_type="process", start_method="fork", **arguments) as loader:
-        for _ in loader:
-            time.sleep(training_s)
+def run(source: Any, **arguments: Any) -> LoaderStats:
+    with loader_of(source, **arguments) as loader:
+        list(loader)
         return loader.stats()
 
 
+def loader_of(source: Any, **arguments: Any) -> dataformats.Loader:
+    options: dict[str, Any] = {"workers": 2, "worker_type": "process", "start_method": "fork", **arguments}
+    return dataformats.Loader(source, 4, prefetch=2, **options)
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the caller wait for each batch for some time."""
+    take = ProcessPrefetcher.take
+
+    def take_slowly(prefetcher: ProcessPrefetcher) -> Any:
+        CLOCK.sleep(SLOW_S)
+        return take(prefetcher)
+
+    monkeypatch.setattr(ProcessPrefetcher, "take", take_slowly)
+
+
+@pytest.mark.usefixtures("waits")
 @pytest.mark.parametrize(
     ("stage", "source", "functions"),
     [
@@ -66,16 +86,30 @@ def run(source: Any, training_s: float = 0.0, **arguments: Any) -> LoaderStats:
 def test_stats_name_the_slow_stage(stage: str, source: Any, functions: dict[str, Any]) -> None:
     stats = run(source, **functions)
     assert stats.batches == 20
-    assert stats.shares[stage] > 0.6
-    assert sum(stats.shares.values()) <= 1 + 1e-9
-    assert stats.built_s >= 80 * SLOW_S
-    assert stats.waiting > 0.3
+    assert stats.shares == pytest.approx(dict.fromkeys(stats.shares, 0) | {stage: 1})
+    assert stats.built_s == pytest.approx(80 * SLOW_S)
+    assert stats.waiting == pytest.approx(1)
     assert "try workers=4" in stats.hint
 
 
 def test_slow_training_finds_a_full_queue() -> None:
-    stats = run(range(80), training_s=0.02)
-    assert (stats.waiting < 0.1, stats.queue > 0.5, stats.hint) == (True, True, "")
+    with loader_of(range(80)) as loader:
+        for n_taken, _ in enumerate(loader, 1):
+            CLOCK.sleep(0.02)
+            wait_for_batches(loader._session._prefetcher, min(4, 20 - n_taken))
+        stats = loader.stats()
+    assert stats.queue > 0.5
+    assert (stats.waiting, stats.hint) == (0, "")
+
+
+def wait_for_batches(prefetcher: Any, n: int) -> None:
+    """Wait until so many batches are built ahead."""
+
+    def are_there() -> bool:
+        prefetcher._receive(prefetcher._pool, 0.0)
+        return len(prefetcher._arrivals) >= n
+
+    wait_until(are_there)
 
 
 def test_conversion_in_the_process_of_the_caller_is_a_transfer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,6 +119,5 @@ def test_conversion_in_the_process_of_the_caller_is_a_transfer(monkeypatch: pyte
     converted = device.to_torch
     monkeypatch.setattr(device, "to_torch", lambda batch: converted(slow(batch)))
     stats = run(range(80), to="torch")
-    assert stats.transferred_s >= 20 * SLOW_S
-    assert stats.shares["transfer"] > 0.5
-    assert stats.waiting > 0.5
+    assert stats.transferred_s == pytest.approx(20 * SLOW_S)
+    assert stats.shares["transfer"] == pytest.approx(1)

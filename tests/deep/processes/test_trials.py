@@ -37,7 +37,7 @@ def test_killed_ranks_resume_exactly(options: list[str]) -> None:
 def test_packed_rows_resume_exactly(options: list[str]) -> None:
     counts = counts_of("packed_trials", *options)
     assert counts["trials"] == int(options[1])
-    assert counts["attempts"] > counts["trials"]  # on a busy machine, a rank reads all rows before it is killed
+    assert counts["attempts"] >= 2 * counts["trials"]
     assert (counts["kills"] >= counts["trials"]) == ("--kills" in options)
     assert [counts[name] for name in ("missing", "repeated", "displaced", "wrong")] == [0] * 4
 

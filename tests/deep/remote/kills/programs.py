@@ -24,7 +24,7 @@ from dataformats.storage.remote import range_requests
 from tests.deep.remote.kills.calls import SPEC, record
 from tests.deep.remote.kills.scenarios import Dataset
 
-LIMIT_S = 60.0
+LIMIT_S = 240.0
 _WRONG = -1  # stands for a record with the values of another number, or read without its spec
 
 Function = Callable[[Callable[..., None]], None]
