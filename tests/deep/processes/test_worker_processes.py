@@ -575,11 +575,7 @@ SCRIPT = """
     import sys, time
     sys.path.insert(0, {here!r})
     import makes_for_workers as makes
-    from dataformats.loaders.processes.pool import WorkerPool
-from dataformats.loaders.processes.prefetcher import ProcessPrefetcher
-from dataformats.loaders.processes.status import WorkerStatus
-from tests.loaders.fake_clock import pass_while
-from tests.waiting import wait_until
+    from dataformats.loaders.processes.prefetcher import ProcessPrefetcher
 
     def main():
         prefetcher = ProcessPrefetcher(makes.{make}, 2, start_method={method!r}, prefetch=2)
