@@ -36,7 +36,7 @@ class DatasetFixture:
         """Return a fixture that makes its datasets in a new folder inside this one's."""
         folder = self.folder / name
         folder.mkdir()
-        return DatasetFixture(self.case, folder)
+        return DatasetFixture(self.case, folder, self.choose_damage)
 
     def record(self, index: int) -> dict[str, Any]:
         """Return plain record `index`."""
