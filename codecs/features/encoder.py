@@ -33,7 +33,7 @@ from dataformats.kernels.wire_write import (
     TEXT_ITEM,
     Field,
     Write,
-    writer,
+    plan_writer,
 )
 from dataformats.spec import Spec, Type
 
@@ -94,7 +94,7 @@ class RecordEncoder:
     def _write(self) -> Write:
         # Not before it is needed: resolving codecs may import their dependencies.
         fields = [self._field(name, kind) for name, kind in self._spec.items()]
-        return writer(self._shape, fields) or self._write_without_kernels
+        return plan_writer(self._shape, fields) or self._write_without_kernels
 
     def _write_without_kernels(self, values: tuple[Any, ...], normalize: Callable[[int, Any], Any]) -> bytes:
         maps: dict[int, list[bytes]] = {0: [], 1: []}

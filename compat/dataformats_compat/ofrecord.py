@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dataformats.codecs.features.protobuf_messages import message_class
+from dataformats.internals import message_class
 
 __all__ = ["BytesList", "DoubleList", "Feature", "FloatList", "Int32List", "Int64List", "OFRecord"]
 

@@ -54,7 +54,7 @@ list of bytes or text.
 """
 
 
-def writer(shape: Shape, fields: Sequence[Field]) -> Write | None:
+def plan_writer(shape: Shape, fields: Sequence[Field]) -> Write | None:
     """Return a function that writes records; `None` without wire kernels.
 
     Args:

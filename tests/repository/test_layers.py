@@ -47,6 +47,7 @@ LEVELS = {
     "loaders": 8,
     "cli": 9,
     "images": 9,
+    "internals": 9,
     "interop": 9,
     "testing": 9,
     "videos": 9,
@@ -170,6 +171,11 @@ def test_nothing_imports_a_higher_level() -> None:
     assert [str(found) for found in imports() if climbs(found)] == []
 
 
+def test_no_module_imports_the_drop_in_modules() -> None:
+    text = {module: path.read_text("utf-8") for module, path in MODULES.items()}
+    assert [module for module in text if re.search(r"\b(from|import) dataformats_compat\b", text[module])] == []
+
+
 def test_a_wing_never_imports_another() -> None:
     def crosses(found: Import) -> bool:
         importer, imported = found.rooms
@@ -195,8 +201,8 @@ def source_classes(cls: type) -> Iterator[type]:
         yield from source_classes(derived)
 
 
-# Attributes of fsspec's file systems, torch's operators and the drop-in datasets that sources have by coincidence.
-NO_SOURCES = {"fs._parent", "self._fs._parent", "func._schema", "leaf._n", "dataset._n"}
+# Attributes of fsspec's file systems and torch's operators that sources have by coincidence.
+NO_SOURCES = {"fs._parent", "self._fs._parent", "func._schema"}
 
 
 def test_no_module_uses_private_members_of_sources() -> None:

@@ -13,11 +13,10 @@ from typing import Any, Self, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.backends.ffrecord.table_index import TableIndex
+from dataformats import create
 from dataformats.errors import FormatError
-from dataformats.reading.opening import OpenArguments
-from dataformats.storage.files import LocalFile
-from dataformats.writing.creating import create
+from dataformats.interfaces import LocalFile
+from dataformats.internals import TableIndex, arguments_of
 
 __all__ = ["FileReader", "FileWriter", "MissingFileError", "ReadError", "RecordIndexError", "checkFsAlign"]
 
@@ -66,8 +65,8 @@ class FileReader:
         self._check_data = check_data
         self._closed = False
         try:
-            self._source = OpenArguments(
-                path=self._fnames,
+            self._source = arguments_of(
+                self._fnames,
                 format="ffrecord",
                 payload="bytes",
                 verify_checksums=bool(check_data),

@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dataformats.backends.ffrecord.packed import scan_folder, walk
-from dataformats.backends.ffrecord.packed_tree import MAGIC, Tree, build_structure, parse_structure, to_ordered_dict
+from dataformats.internals import build_structure, parse_structure, scan_folder, to_ordered_dict, walk
 from dataformats_compat.ffrecord.fileio import FileReader, FileWriter, MissingFileError
 
 __all__ = ["MAGIC_BYTES", "PackedFolder", "dump_files", "dump_structure", "pack_folder"]
 
-MAGIC_BYTES = MAGIC
+MAGIC_BYTES = b"piouhjgbr"
 """The first bytes of the record that holds the structure."""
 
 
@@ -152,7 +151,7 @@ def dump_files(
     return counter
 
 
-def _read_structure(reader: FileReader) -> Tree:
+def _read_structure(reader: FileReader) -> dict[str, Any]:
     path, last = reader.fnames[-1], reader.n - 1
     record = reader.read_one(last).tobytes() if reader.n else b""
     offset_bytes = int(reader.get_offsets(len(reader.fnames) - 1)[-2]) if reader.n else 0

@@ -24,18 +24,17 @@ from itertools import islice, pairwise
 from operator import le
 from typing import TYPE_CHECKING, Any, cast
 
-from dataformats.backends.granular.bag_limits import layout_of
-from dataformats.backends.granular.layout import ENTRY_BYTES
 from dataformats.errors import FormatError, TruncatedError
-from dataformats.storage.paths import is_local
+from dataformats.internals import is_local, layout_of
 from dataformats_compat.granular.content import SharedBuffer, content_of
 from dataformats_compat.granular.utils import ArgumentError, Closing, RandomAccess, path_of
 
 if TYPE_CHECKING:
-    from dataformats.interfaces.stored_file import StoredFile
+    from dataformats.interfaces import StoredFile
 
 __all__ = ["BagReader", "BagWriter", "SharedBuffer", "rows_of"]
 
+_END_BYTES = 8  # a uint64
 _TWO_ENDS = struct.Struct("<QQ")
 _BUFFER_BYTES = 2**16
 _SINGLE_FILE = (1, 2)  # the generations with their table at the end of the bag
@@ -83,7 +82,7 @@ class BagWriter(Closing):
     @property
     def size(self) -> int:
         """Bytes of the records and of their ends."""
-        return self._end + ENTRY_BYTES * (self.length + (self.version == 1))
+        return self._end + _END_BYTES * (self.length + (self.version == 1))
 
     def __len__(self) -> int:
         return self.length
@@ -159,8 +158,8 @@ class BagWriter(Closing):
     def _resume(self) -> tuple[int, int]:
         """Return the records of the bag, and the end of the last one."""
         idx, bag = content_of(self.idx_path), content_of(self.bag_path)
-        length = idx.size // ENTRY_BYTES
-        end = int.from_bytes(idx.pread(ENTRY_BYTES * (length - 1), ENTRY_BYTES), "little") if length else 0
+        length = idx.size // _END_BYTES
+        end = int.from_bytes(idx.pread(_END_BYTES * (length - 1), _END_BYTES), "little") if length else 0
         idx.close()
         size = bag.size if self.bag_path.exists() else 0
         if size < end:
@@ -171,7 +170,7 @@ class BagWriter(Closing):
     def _repaired(self, data: bytes) -> int:
         """Drop an end that was torn; return how many of these bytes the bag has already behind its last end."""
         if isinstance(self.idx, FileIO):
-            self.idx.truncate(ENTRY_BYTES * (self.length - len(self._ends)))
+            self.idx.truncate(_END_BYTES * (self.length - len(self._ends)))
         size = self.bag.seek(0, os.SEEK_END)
         if size == self._written:
             return 0
@@ -237,11 +236,11 @@ class BagReader(RandomAccess):
             layout = layout_of(cast("StoredFile", self._bag), None)
             self._table, self.length, self._data_bytes = layout.table_offset, layout.n_records, layout.data_bytes
         else:
-            self.length, self._data_bytes = self._idx.size // ENTRY_BYTES, self._bag.size
+            self.length, self._data_bytes = self._idx.size // _END_BYTES, self._bag.size
         if cache_data and not isinstance(self._bag, SharedBuffer):
             self._bag = SharedBuffer(self._bag.pread(0, self._bag.size))
         if cache_index is not False and not isinstance(self._idx, SharedBuffer):
-            self._idx = SharedBuffer(self._idx.pread(self._table, ENTRY_BYTES * self.length))
+            self._idx = SharedBuffer(self._idx.pread(self._table, _END_BYTES * self.length))
             self._table = 0
 
     @property
@@ -249,7 +248,7 @@ class BagReader(RandomAccess):
         """Bytes of the records and of their ends."""
         if self._single_size:
             return self._single_size
-        return (self._limits(self.length - 1, self.length)[-1] if self.length else 0) + ENTRY_BYTES * self.length
+        return (self._limits(self.length - 1, self.length)[-1] if self.length else 0) + _END_BYTES * self.length
 
     def __getitem__(self, index: Any) -> Any:
         """Return a record, or the list of those in a slice or range, which is cut at the end.
@@ -269,8 +268,8 @@ class BagReader(RandomAccess):
         if not 0 < number < self.length:
             start, stop = self._limits(self.checked(number), 1)
         else:
-            at, memory = self._table + ENTRY_BYTES * (number - 1), self._idx.buf
-            ends = self._idx.pread(at, 2 * ENTRY_BYTES) if memory is None else memory[at : at + 2 * ENTRY_BYTES]
+            at, memory = self._table + _END_BYTES * (number - 1), self._idx.buf
+            ends = self._idx.pread(at, 2 * _END_BYTES) if memory is None else memory[at : at + 2 * _END_BYTES]
             start, stop = _TWO_ENDS.unpack(ends)
         return self._read(number, start, stop)
 
@@ -294,8 +293,8 @@ class BagReader(RandomAccess):
     def _limits(self, start: int, stop: int) -> tuple[int, ...]:
         """Return the starts of records `start` to `stop - 1`, and the end of the last one."""
         first = max(0, start - 1)
-        table = self._idx.pread(self._table + ENTRY_BYTES * first, ENTRY_BYTES * (stop - first))
-        ends = _ends_of(len(table) // ENTRY_BYTES).unpack(table)
+        table = self._idx.pread(self._table + _END_BYTES * first, _END_BYTES * (stop - first))
+        ends = _ends_of(len(table) // _END_BYTES).unpack(table)
         return ends if start else (0, *ends)
 
     def _read(self, number: int, start: int, stop: int) -> bytes:

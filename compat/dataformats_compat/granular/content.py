@@ -11,8 +11,7 @@ from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 from typing import Any
 
-from dataformats.storage.path_objects import ObjectFile
-from dataformats.storage.paths import is_local
+from dataformats.internals import ObjectFile, is_local
 
 __all__ = ["Content", "GrowingFile", "PathFile", "SharedBuffer", "content_of"]
 

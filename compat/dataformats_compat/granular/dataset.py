@@ -20,8 +20,7 @@ from typing import Any
 import msgpack
 
 from dataformats.errors import FormatError
-from dataformats.storage.paths import is_local
-from dataformats.storage.threads import ThreadPool
+from dataformats.internals import ThreadPool, is_local
 from dataformats_compat.granular.bag import BagReader, rows_of
 from dataformats_compat.granular.dataset_spec import REFS, Functions, functions_of, has_refs, is_sequence, read_spec
 from dataformats_compat.granular.dataset_writer import DatasetWriter

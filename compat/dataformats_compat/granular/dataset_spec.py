@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dataformats.backends.granular.folder import REFS, spec_types
 from dataformats.errors import UnknownNameError
+from dataformats.internals import spec_types
 
 __all__ = ["REFS", "Functions", "functions_of", "has_refs", "is_sequence", "read_spec"]
+
+REFS = "refs"
+"""The bag of a dataset of granular 0.21 that has the places of the values of sequences."""
 
 Functions = Mapping[str, Callable[..., Any]] | None
 """Type to encoder or decoder; `None`: values are the stored bytes."""

@@ -22,11 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Blobs
-from dataformats.codecs.arrays import ARRAY
-from dataformats.codecs.granular_integers import INT
 from dataformats.codecs.images import JPG, PNG
-from dataformats.codecs.videos import FPS, MP4, WEBM, Video
-from dataformats.interfaces import Codec
+from dataformats.codecs.videos import MP4, WEBM, Video
+from dataformats.interfaces import Codec, codecs
 from dataformats_compat.granular.utils import ArgumentError
 
 __all__ = [
@@ -34,6 +32,7 @@ __all__ = [
     "encode_image", "encode_int", "encode_tree", "encode_video", "encoders",
 ]  # fmt: skip
 
+_ARRAY, _INT = codecs.get("array"), codecs.get("int")
 _ARRAY_MARK = "_"  # the first of four items that are an array in a tree
 _MAX_INT_BYTES = 16
 
@@ -49,7 +48,7 @@ def encode_int(
         OverflowError: It does not fit in `size` bytes.
     """
     if size is None and signed and endian == "little":
-        return INT.encode(value)
+        return _INT.encode(value)
     if size is None:
         size = max(1, -(-(value.bit_length() + signed) // 8))
     return int(value).to_bytes(size, endian, signed=signed)
@@ -71,7 +70,7 @@ def decode_int(
 def encode_array(value: NDArray[Any]) -> bytes:
     """Return the bytes of an array, whatever its memory layout."""
     if value.dtype.kind in "biufc":
-        return ARRAY.encode(value)
+        return _ARRAY.encode(value)
     return cast("bytes", msgpack.packb((value.dtype.str, value.shape, np.ascontiguousarray(value).data)))
 
 
@@ -128,7 +127,7 @@ def encode_video(array: NDArray[Any], fps: float = 20, format: str | None = None
     """Return a video of uint8 (n, h, w, 3): MP4, or WebM if `codec` is `"vp9"`. Needs the extra `video`."""
     video = WEBM if "webm" in (format, "webm" if codec == "vp9" else None) else MP4
     rate = Fraction(fps).limit_denominator(10**6)
-    return (video if rate == FPS else Video(video.container, rate)).encode(array)
+    return (video if rate == video.fps else Video(video.container, rate)).encode(array)
 
 
 def decode_video(buffer: bytes, *args: Any) -> NDArray[np.uint8]:
@@ -162,7 +161,7 @@ encoders: dict[str, Callable[..., Any]] = {name: encode for name, (encode, _) in
 decoders: dict[str, Callable[..., Any]] = {name: decode for name, (_, decode) in CODECS.items()}
 """Type to the function from bytes to a value."""
 
-_BATCH_CODECS: dict[Callable[[bytes], Any], Codec] = {decode_array: ARRAY, decode_int: INT}
+_BATCH_CODECS: dict[Callable[[bytes], Any], Codec] = {decode_array: _ARRAY, decode_int: _INT}
 
 
 def decode_all(decode: Callable[[bytes], Any], data: bytes, limits: Sequence[int]) -> list[Any]:

@@ -25,9 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.errors import SpecError, WorkerError
-from dataformats.fork_hooks import cached_property
-from dataformats.loaders.prefetcher import BatchTask, BuiltBatch, FixedTask, Progress
-from dataformats.loaders.processes.prefetcher import ProcessPrefetcher
+from dataformats.internals import BatchTask, BuiltBatch, FixedTask, ProcessPrefetcher, Progress, cached_property
 from dataformats_compat.granular.sources import convert
 from dataformats_compat.granular.utils import ArgumentError
 

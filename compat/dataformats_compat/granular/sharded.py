@@ -19,8 +19,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from dataformats.storage.paths import is_local
-from dataformats.storage.threads import concurrent_map
+from dataformats.internals import concurrent_map, is_local
 from dataformats_compat.granular.bag import rows_of
 from dataformats_compat.granular.dataset import DatasetReader, DatasetWriter
 from dataformats_compat.granular.dataset_spec import Functions

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataformats.backends.syrah.layout import MAGIC
-
 __all__ = [
     "MAGIC_BYTES",
     "NUM_BYTES_MAGIC_BYTES",
@@ -12,8 +10,8 @@ __all__ = [
     "NUM_BYTES_VERSION",
 ]
 
-MAGIC_BYTES = MAGIC
-NUM_BYTES_MAGIC_BYTES = len(MAGIC)
+MAGIC_BYTES = b"GS"
+NUM_BYTES_MAGIC_BYTES = len(MAGIC_BYTES)
 NUM_BYTES_VERSION = 4
 NUM_BYTES_METADATA_OFFSET = 8
 NUM_BYTES_METADATA_LENGTH = 8

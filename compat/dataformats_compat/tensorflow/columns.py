@@ -9,11 +9,20 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from dataformats.codecs.features.list_kinds import BYTES, FLOATS, INTEGERS, MISSING
-from dataformats.codecs.features.stored_feature import NO_KIND, FeatureColumn
-from dataformats.columns.field_decoder import renumber_errors
-from dataformats.kernels.buffers import empty, rows
-from dataformats.kernels.wire_columns import JOINED, RAGGED, Output
+from dataformats.internals import (
+    BYTES,
+    FLOATS,
+    INTEGERS,
+    JOINED,
+    MISSING,
+    NO_KIND,
+    RAGGED,
+    FeatureColumn,
+    Output,
+    empty,
+    renumber_errors,
+    rows,
+)
 from dataformats_compat.tensorflow.dtypes import convert, string_array
 from dataformats_compat.tensorflow.errors import InvalidArgumentError
 from dataformats_compat.tensorflow.features import FixedLenFeature, FixedLenSequenceFeature, stored_dtype

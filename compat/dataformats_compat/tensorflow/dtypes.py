@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dataformats.errors import MissingExtraError
-from dataformats.fork_hooks import cached_property
+from dataformats.internals import cached_property
 from dataformats_compat.tensorflow.missing import missing
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dataformats.codecs import images
-from dataformats.codecs.image_decoders import jpeg
-from dataformats.kernels.buffers import empty
+from dataformats.internals import empty
 from dataformats_compat.tensorflow.dtypes import numpy_dtype
 from dataformats_compat.tensorflow.errors import InvalidArgumentError
 from dataformats_compat.tensorflow.tensor import as_tensor
@@ -145,7 +144,10 @@ def extract_jpeg_shape(contents: bytes, output_type: Any = "int32", name: Any = 
         InvalidArgumentError: The bytes are no JPEG.
     """
     _check_start(contents, (_JPEG,))
-    shape = jpeg.shape_of(contents)
+    try:
+        shape = images.JPG.opened(contents).shape
+    except ValueError as error:
+        raise InvalidArgumentError(f"the image of {len(contents)} bytes does not decode: {error}") from error
     if shape is None:
         shape = _decoded(contents, 0, (0,)).shape
     return as_tensor(np.array((*shape, 1)[:3], numpy_dtype(output_type)))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from dataformats.backends.tfrecord.compression import Compression, chosen_compression
-from dataformats.backends.tfrecord.writer import TFRecordWriter as FileWriter
+from dataformats.internals import TFRecordWriter as FileWriter
 from dataformats_compat.tensorflow import features, gfile, image_files, parsing, tensors
 from dataformats_compat.tensorflow.data.record_dataset import records_of
 from dataformats_compat.tensorflow.dtypes import string_array
@@ -62,11 +61,11 @@ class TFRecordOptions:
         return (options if isinstance(options, TFRecordOptions) else cls(options)).compression_type or ""
 
 
-def _compression(name: str | None) -> Compression:
-    compression = chosen_compression(name)
-    if compression == "auto":
-        raise ValueError(f"compression_type: expected 'GZIP', 'ZLIB', '' or None, found {name!r}")
-    return compression
+def _compression(name: Any) -> Literal["gzip", "zlib", "none"]:
+    for known in ("gzip", "zlib", "none"):
+        if known == str(name or "none").lower():
+            return known
+    raise ValueError(f"compression_type: expected 'GZIP', 'ZLIB', '' or None, found {name!r}")
 
 
 class TFRecordWriter:

@@ -9,11 +9,8 @@ from typing import Any
 import numpy as np
 
 from dataformats.batch import Blobs
-from dataformats.codecs.features.located_features import find_columns
-from dataformats.codecs.features.protobuf_messages import SEQUENCE_MESSAGE
-from dataformats.codecs.features.stored_feature import FeatureColumn
 from dataformats.errors import CorruptRecordError
-from dataformats.kernels.wire import Shape
+from dataformats.internals import SEQUENCE_MESSAGE, FeatureColumn, Shape, find_columns
 from dataformats_compat.tensorflow import sparse
 from dataformats_compat.tensorflow.columns import Padded, ParsedFeature
 from dataformats_compat.tensorflow.errors import InvalidArgumentError

@@ -7,11 +7,18 @@ from functools import lru_cache
 from typing import Any
 
 from dataformats.batch import Blobs
-from dataformats.codecs.features.located_features import find_columns
-from dataformats.codecs.features.protobuf_messages import EXAMPLE_MESSAGE
-from dataformats.codecs.features.stored_feature import FeatureColumn
-from dataformats.kernels.wire import Shape
-from dataformats.kernels.wire_columns import JOINED, RAGGED, ReadValues, Value, ValueForm, plan_columns
+from dataformats.internals import (
+    EXAMPLE_MESSAGE,
+    JOINED,
+    RAGGED,
+    FeatureColumn,
+    ReadValues,
+    Shape,
+    Value,
+    ValueForm,
+    find_columns,
+    plan_columns,
+)
 from dataformats_compat.tensorflow.columns import Dense, Padded, ParsedFeature
 from dataformats_compat.tensorflow.features import (
     FixedLenFeature,

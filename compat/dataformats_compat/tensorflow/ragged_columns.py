@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dataformats.codecs.features.list_kinds import INTEGERS, MISSING
-from dataformats.codecs.features.stored_feature import FeatureColumn
-from dataformats.kernels.wire_columns import Output
+from dataformats.internals import INTEGERS, MISSING, FeatureColumn, Output
 from dataformats_compat.tensorflow import ragged
 from dataformats_compat.tensorflow.columns import KIND_NAMES, Found, ParsedFeature
 from dataformats_compat.tensorflow.features import (

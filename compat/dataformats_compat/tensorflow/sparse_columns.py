@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dataformats.codecs.features.list_kinds import INTEGERS
+from dataformats.internals import INTEGERS
 from dataformats_compat.tensorflow import sparse
 from dataformats_compat.tensorflow.columns import Found, ParsedFeature
 from dataformats_compat.tensorflow.features import SparseFeature

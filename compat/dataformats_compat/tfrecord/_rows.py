@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dataformats.batch import Blobs
-from dataformats.codecs.features.list_kinds import BYTES, MISSING
-from dataformats.codecs.features.located_features import find_columns
-from dataformats.codecs.features.protobuf_column import maps_of
-from dataformats.codecs.features.protobuf_messages import parse
-from dataformats.codecs.features.stored_feature import FeatureColumn
-from dataformats.kernels.wire import STEPS, Shape
+from dataformats.internals import BYTES, MISSING, STEPS, FeatureColumn, Shape, find_columns, maps_of, parse
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dataformats.codecs.features.protobuf_messages import message_class
+from dataformats.internals import message_class
 
 __all__ = [
     "BytesList", "Example", "Feature", "FeatureList", "FeatureLists", "Features", "FloatList", "Int64List",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -10,14 +11,8 @@ from typing import Any
 import numpy as np
 
 from dataformats.batch import Blobs
-from dataformats.codecs.features.feature import feature_value
-from dataformats.codecs.features.list_kinds import KINDS
-from dataformats.codecs.features.protobuf_messages import parse
 from dataformats.errors import CorruptRecordError, SpecError, TruncatedError
-from dataformats.kernels.wire import Shape
-from dataformats.reading.file_source import FileSource
-from dataformats.reading.opening import arguments_of
-from dataformats.spec import VALUE
+from dataformats.internals import KINDS, FileSource, Shape, arguments_of, feature_value, parse
 from dataformats_compat.tfrecord import example_pb2
 from dataformats_compat.tfrecord._rows import Kinds, decode_rows, plain_value
 from dataformats_compat.tfrecord.iterator_utils import sample_iterators
@@ -92,7 +87,8 @@ def _runs(
                 for start in range(0, len(blobs), _RECORDS):
                     yield first + start, blobs.take(slice(start, start + _RECORDS))
         except TruncatedError as error:
-            raise TruncatedFileError(error.what, **error._facts()) from error
+            facts = {fact.name: getattr(error, fact.name) for fact in dataclasses.fields(TruncatedFileError)}
+            raise TruncatedFileError(**facts) from error
 
 
 def _parts(source: FileSource, index_path: str | None, shard: Shard) -> Iterator[tuple[int, Blobs]]:
@@ -110,7 +106,7 @@ def _parts(source: FileSource, index_path: str | None, shard: Shard) -> Iterator
         parts = [source[start:], source[:start]]
     for part in parts:
         for batch in part.scan():
-            column: Any = batch.columns[VALUE]
+            column: Any = batch.columns["value"]
             yield int(batch.indices[0]), Blobs(column.values, column.offsets[:-1], column.lengths)
 
 

@@ -10,12 +10,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dataformats.codecs.features.list_kinds import BYTES, EXAMPLE_LISTS, FLOATS, INTEGERS, KINDS
-from dataformats.codecs.features.wire import delimited, map_entry, packed_integers, packed_numbers
+from dataformats import create
+from dataformats.internals import (
+    BYTES,
+    BYTES_ITEM,
+    EXAMPLE_LISTS,
+    FLOATS,
+    INTEGERS,
+    KINDS,
+    MESSAGE,
+    NUMBERS_ITEM,
+    OTHER_ITEM,
+    Field,
+    Shape,
+    Write,
+    delimited,
+    map_entry,
+    packed_integers,
+    packed_numbers,
+    plan_writer,
+)
 from dataformats.kernels import masked_crc32c
-from dataformats.kernels.wire import Shape
-from dataformats.kernels.wire_write import BYTES_ITEM, MESSAGE, NUMBERS_ITEM, OTHER_ITEM, Field, Write, writer
-from dataformats.writing.creating import create
 from dataformats_compat.tfrecord import example_pb2
 from dataformats_compat.tfrecord.reader import TYPENAMES, FeatureTypeError, list_of
 
@@ -28,7 +43,7 @@ _LISTS: dict[int, tuple[Any, int, str, int]] = {
     FLOATS: (example_pb2.FloatList, NUMBERS_ITEM, "f", 4),
     INTEGERS: (example_pb2.Int64List, NUMBERS_ITEM, "i", 8),
 }
-"""Kind to its message, and the values that the kernels write: see `wire_write.Field`."""
+"""Kind to its message, and the values that the kernels write: see `Field` of the kernels."""
 
 
 class TFRecordWriter:
@@ -178,7 +193,7 @@ def _writer(shape: Shape, features: tuple[_FeatureWriter, ...]) -> Write | None:
             fields.append(Field(key.encode(), 0, kind, True, item, letter, width, (-1,) if many else ()))
         else:
             fields.append(Field(key.encode(), 1, MESSAGE, True, OTHER_ITEM, "b", 1, ()))
-    return writer(shape, fields)
+    return plan_writer(shape, fields)
 
 
 def _joined(features: Sequence[_FeatureWriter], values: Sequence[Any]) -> bytes:

@@ -25,7 +25,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 PAGE = {path.relative_to(CHECKOUT).as_posix() for path in (CHECKOUT / "dataformats/viewer/static").iterdir()}
-DATA = {"dataformats/py.typed", "dataformats/__init__.pyi", "dataformats/kernels/_native.pyi", *PAGE}
+STUBS = {"dataformats/__init__.pyi", "dataformats/internals.pyi", "dataformats/kernels/_native.pyi"}
+DATA = {"dataformats/py.typed", *STUBS, *PAGE}
 SOURCES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "dataformats", "backends", "codecs", "loaders")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch.utils.data
 from numpy.typing import NDArray
 
-from dataformats.loaders.pytorch.map_dataset import dataloader_worker
+from dataformats.internals import dataloader_worker
 from dataformats_compat.ffrecord.fileio import FileReader
 
 __all__ = ["ConcatDataset", "Dataset", "ReaderRegistry", "Subset"]

@@ -11,12 +11,9 @@ from typing import Any, Self, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats import DatasetWriter, Spec
 from dataformats.errors import CorruptRecordError, SpecError, UnknownNameError
-from dataformats.reading.opening import OpenArguments
-from dataformats.spec import Spec
-from dataformats.writing.creating import writer
-from dataformats.writing.dataset_writer import DatasetWriter
-from dataformats.writing.output_schema import OutputSchema
+from dataformats.internals import OutputSchema, arguments_of, writer
 from dataformats_compat.syrah._hl.serialization import deserialize_array, serialize_array
 
 __all__ = ["ArrayNamesError", "File", "UnknownArrayError"]
@@ -182,7 +179,7 @@ class _StoredItems:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.version = _version_of(path)
-        source = OpenArguments(path=[path], format="syrah", max_record_bytes=_NO_LIMIT).open_files()
+        source = arguments_of([path], format="syrah", max_record_bytes=_NO_LIMIT).open_files()
         stored = source.reader.stored_spec
         self.dtypes: dict[str, str] = {name: kind.codec for name, kind in (stored or {}).items()}
         self.names = tuple(self.dtypes)

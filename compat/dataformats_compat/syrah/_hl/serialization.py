@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.backends.syrah.metadata import ITEM_BYTES
-
 __all__ = ["deserialize_array", "dtype_names", "dtype_to_string", "dtypes", "serialize_array"]
 
-dtypes: dict[int, str] = {np.dtype(name).num: name for name in ITEM_BYTES if name == "str" or hasattr(np, name)}
+_NAMES = (
+    "bool", "int8", "uint8", "str", "int16", "uint16", "float16", "int32", "uint32", "float32", "int64", "uint64",
+    "float64", "float128",
+)  # fmt: skip
+
+dtypes: dict[int, str] = {np.dtype(name).num: name for name in _NAMES if name == "str" or hasattr(np, name)}
 """numpy's number of a type to its name in a file."""
 
 dtype_names: dict[str, int] = {name: number for number, name in dtypes.items()}

@@ -16,7 +16,7 @@ except ModuleNotFoundError as error:
     what = "syrah.utils.data needs torch. Run pip install 'dataformats[torch]'"
     raise ModuleNotFoundError(what, name=error.name) from error
 
-from dataformats.loaders.pytorch.map_dataset import dataloader_worker
+from dataformats.internals import dataloader_worker
 
 __all__ = ["SyrahConcatDataset", "SyrahDataset"]
 

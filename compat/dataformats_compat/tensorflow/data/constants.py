@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataformats.storage.threads import processors
+from dataformats.internals import processors
 from dataformats_compat.tensorflow.errors import InvalidArgumentError
 
 __all__ = ["AUTOTUNE", "INFINITE_CARDINALITY", "UNKNOWN_CARDINALITY", "parallelism"]

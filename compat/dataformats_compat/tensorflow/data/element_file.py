@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dataformats.reading.opening import open
-from dataformats.writing.creating import create
+from dataformats import create, open
 from dataformats_compat.tensorflow.dtypes import string_array
 from dataformats_compat.tensorflow.ragged import RaggedTensor
 from dataformats_compat.tensorflow.sparse import SparseTensor

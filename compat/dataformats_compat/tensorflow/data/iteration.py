@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import Any
 
-from dataformats.storage.prefetch import prefetch as one_ahead
+from dataformats.internals import prefetch
 
 __all__ = ["batches", "groups", "interleaved", "mapped", "prefetched", "repeated", "shuffled", "windows"]
 
@@ -49,7 +49,7 @@ def _in_threads(items: Iterator[Any], function: Callable[[Any], Any], n_threads:
 
 def prefetched(items: Iterable[Any], most: int) -> Iterator[Any]:
     """Yield the items of an iterator that runs ahead in a thread: by about 1 ms, and by one item at least."""
-    for chunk in one_ahead(_chunks(iter(items), most)):
+    for chunk in prefetch(_chunks(iter(items), most)):
         yield from chunk
 
 

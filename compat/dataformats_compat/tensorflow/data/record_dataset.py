@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from dataformats.reading.opening import open
+from dataformats import open
 from dataformats_compat.tensorflow.data.constants import parallelism
 from dataformats_compat.tensorflow.data.dataset import Dataset
 

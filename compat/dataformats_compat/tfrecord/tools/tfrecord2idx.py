@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from dataformats.backends.tfrecord.text_index import write_text_index
+from dataformats.internals import write_text_index
 
 __all__ = ["create_index", "create_indices", "main"]
 

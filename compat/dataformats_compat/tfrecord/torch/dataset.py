@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import torch.utils.data
 
-import dataformats.backends.tfrecord  # not in each forked worker
-import dataformats.reading.views  # noqa: F401
+from dataformats.interfaces import backends
 from dataformats_compat.tfrecord.iterator_utils import shuffle_iterator
 from dataformats_compat.tfrecord.reader import Description, Shard, multi_tfrecord_loader, tfrecord_loader
 
 __all__ = ["MultiTFRecordDataset", "TFRecordDataset"]
+
+backends.get("tfrecord")  # imported here, and not in each forked worker
 
 
 class _Dataset(torch.utils.data.IterableDataset[Any]):
