@@ -96,10 +96,10 @@ class LineIndexStore:
         metadata, names = index.metadata, [column.name for column in index.layout.columns]
         if names != ["length"] or metadata["compression"] != file.compression:
             raise ValueError("it is of another kind")
-        tiling = LineTiling(int(metadata.get("head", 0)), int(metadata.get("extra", 1)))
+        tiling = LineTiling(int(metadata["head"]), int(metadata["extra"]))
         rest = error_from_json(metadata["rest"], file.name)
         size = int(metadata["size"]) if file.is_compressed else file.size
-        end = tiling.head + index.total + tiling.extra * len(index) - int(metadata.get("open", 0))
+        end = tiling.head + index.total + tiling.extra * len(index) - int(metadata["open"])
         if not 0 <= tiling.head <= end <= size or (rest is None and end != size):
             raise ValueError(f"its records do not fill the file: expected {size} bytes, found {end}")
         if isinstance(file, DecompressedFile):

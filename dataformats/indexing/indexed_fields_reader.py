@@ -138,7 +138,7 @@ class IndexedFieldsReader(Reader):
                 columns = kept.rows(0, len(kept)).columns
                 fields = [str(name) for name in kept.metadata["fields"]]
                 extents = {name: _extents(columns, at) for at, name in enumerate(fields)}
-                return FieldsIndex(len(kept), extents, dict(kept.metadata.get("metadata", {})))
+                return FieldsIndex(len(kept), extents, dict(kept.metadata["metadata"]))
             except (BrokenBlockError, LookupError, TypeError, ValueError) as error:
                 _LOG.warning("ignored the index of %s: %s", file.name, error)
         index = self.build_index(file)

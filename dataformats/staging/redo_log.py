@@ -21,8 +21,6 @@ _PATIENCE_S = 10.0
 """A writer whose heartbeat stands still so long counts as killed."""
 _POLL_S = 0.2
 
-_STORED_NAMES = {"metadata": "facts"}
-
 
 @dataclass(frozen=True, slots=True)
 class RedoLog:
@@ -56,7 +54,7 @@ class RedoLog:
 
     def pack(self) -> bytes:
         """Return the text."""
-        return json.dumps({_STORED_NAMES.get(name, name): value for name, value in asdict(self).items()}).encode()
+        return json.dumps(asdict(self)).encode()
 
     @classmethod
     def parse(cls, text: bytes, data: str) -> RedoLog:
@@ -70,8 +68,7 @@ class RedoLog:
             ValueError: It is no log, or one of other data.
         """
         try:
-            stored = json.loads(text)
-            log = cls(metadata=stored.pop("facts"), **stored)
+            log = cls(**json.loads(text))
             name = PurePosixPath(data)
             final = (f"{data}/", f"{data.removesuffix(name.name)}{name.stem}.")
             names = [*log.moves, *log.kept, *log.beside]

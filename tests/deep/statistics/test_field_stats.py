@@ -10,7 +10,7 @@ import dataformats
 from dataformats.reading.stats import scan_stats
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-FILES = [path for path in GOLDEN.rglob("*") if path.is_file() and not {"compat", "granular"} & {*path.parts}]
+FILES = [path for path in GOLDEN.rglob("*") if path.is_file() and not {"frozen", "granular"} & {*path.parts}]
 DATASETS = sorted({*FILES, *(path.parent for path in (GOLDEN / "granular").rglob("*") if path.is_file())})
 
 
