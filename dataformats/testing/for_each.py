@@ -27,22 +27,23 @@ def for_each(names: str, cases: Iterable[Any]) -> Callable[[_Test], _Test]:
         @functools.wraps(test)
         def test_all(*instance: object, **fixtures: Any) -> None:
             assert listed, "no cases"
-            failed: list[BaseException] = []
+            failed: list[tuple[BaseException, str]] = []
             for number, case in enumerate(listed):
                 values = dict(zip(arguments, case if len(arguments) > 1 else [case], strict=True))
                 try:
                     with _fresh(fixtures, number) as own:
                         test(*instance, **own, **values)
                 except (Exception, BaseExceptionGroup, pytest.fail.Exception, pytest.skip.Exception) as error:
-                    failed.append(error)
-                    error.add_note(", ".join(f"{name}={value!r:.120}" for name, value in values.items()))
+                    failed.append((error, ", ".join(f"{name}={value!r:.120}" for name, value in values.items())))
                     if isinstance(error, TimeoutError) or "pytest-timeout" in str(error):
                         break
-            if len(failed) == len(listed) and all(isinstance(error, pytest.skip.Exception) for error in failed):
-                raise failed[0]
+            if len(failed) == len(listed) and all(isinstance(error, pytest.skip.Exception) for error, _ in failed):
+                raise failed[0][0]
+            for error, place in failed:
+                error.add_note(place)
             if failed:
-                places = "; ".join(error.__notes__[-1] for error in failed)
-                raise BaseExceptionGroup(f"{len(failed)} of {len(listed)} cases failed: {places}", failed)
+                text = f"{len(failed)} of {len(listed)} cases failed: " + "; ".join(place for _, place in failed)
+                raise BaseExceptionGroup(text, [error for error, _ in failed])
 
         parameters = [one for one in inspect.signature(test).parameters.values() if one.name not in arguments]
         test_all.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # pytest reads it

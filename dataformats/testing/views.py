@@ -10,6 +10,7 @@ import pytest
 from dataformats.errors import SpecError, UnknownNameError
 from dataformats.reading.concat import concat
 from dataformats.testing.dataset_fixture import DatasetFixture
+from dataformats.testing.for_each import for_each
 
 _SLICES = [
     slice(2, 10),
@@ -25,7 +26,7 @@ _SLICES = [
 class ViewConformance:
     """Views against lists of indices."""
 
-    @pytest.mark.parametrize("part", _SLICES, ids=str)
+    @for_each("part", _SLICES)
     def test_slices(self, data: DatasetFixture, part: slice) -> None:
         """A slice holds the records of a list's slice; so does a slice of a slice."""
         src, numbers = data.source(33), range(33)
