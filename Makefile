@@ -47,11 +47,11 @@ PAIRED := docs lowest sanitize pyright fuzz-short plain wheel reference
 
 test-deep: .venv/stamp
 	@$(MAKE) $(BESIDE) $(PAIRED:%=test-%) environments; paired=$$?; \
-	    $(STAGE) deep $(if $(ALL),3600,900) $(MAKE) --no-print-directory run-deep && exit $$paired
+	    $(STAGE) deep $(if $(ALL),5400,2400) $(MAKE) --no-print-directory run-deep && exit $$paired
 
 # A stage over its limit of seconds ends with its stacks, and the other stages go on.
 test-%: .venv/stamp
-	@$(STAGE) $* 600 $(MAKE) --no-print-directory run-$*
+	@$(STAGE) $* 1200 $(MAKE) --no-print-directory run-$*
 
 # No stage runs while something is added to its environment, or the kernels are built in the checkout, as for .venv-docs.
 $(PAIRED:%=test-%): .venv-docs/stamp

@@ -29,7 +29,7 @@ from dataformats.testing.writing import WritingConformance
 class BackendSuite:
     """The part that both classes share: a subclass names the format in a fixture `case`."""
 
-    timeout_s: ClassVar[float] = 120.0
+    timeout_s: ClassVar[float] = 300.0
 
     @pytest.fixture
     def case(self) -> FormatCase:
