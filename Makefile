@@ -14,7 +14,8 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.pycache
 
 # Makes a Python environment from a lock. Runs one stage of the check, with a limit in seconds.
-INSTALL := PYTHON=$(PYTHON) .ci/install
+export PYTHON
+INSTALL := .ci/install
 STAGE := .ci/stage
 
 # SEED chooses the third of the campaigns that runs; by default it is made of the commit's tree. ALL=1 runs all of them,

@@ -39,8 +39,8 @@ def for_each(names: str, cases: Iterable[Any]) -> Callable[[_Test], _Test]:
                         break
             if len(failed) == len(listed) and all(isinstance(error, pytest.skip.Exception) for error, _ in failed):
                 raise failed[0][0]
-            for error, place in failed:
-                error.add_note(place)
+            for raised, place in failed:
+                raised.add_note(place)
             if failed:
                 text = f"{len(failed)} of {len(listed)} cases failed: " + "; ".join(place for _, place in failed)
                 raise BaseExceptionGroup(text, [error for error, _ in failed])

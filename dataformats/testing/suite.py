@@ -45,7 +45,8 @@ class BackendSuite:
         with _time_limit(self.timeout_s):
             yield DatasetFixture(case, folder, self.choose_damage)
 
-    def choose_damage(self, places: Sequence[Any]) -> Sequence[Any]:
+    @staticmethod
+    def choose_damage(places: Sequence[Any]) -> Sequence[Any]:
         """Return the places to damage, of all that a thorough test knows; a subclass may choose some by a seed."""
         return places
 

@@ -17,11 +17,11 @@ from dataformats.backends.framed import parallel_scan as pieces
 from dataformats.backends.framed.framing import Framing
 from dataformats.backends.ofrecord.layout import FRAMING as OFRECORD
 from dataformats.backends.tfrecord.layout import FRAMING as TFRECORD
-from dataformats.backends.tfrecord.layout import frame, frames
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.files import LocalFile
 from tests.campaign import share
 
+frames = TFRECORD.frames
 GOLDEN = Path(__file__).parents[1] / "golden"
 FORMATS = {"tfrecord": TFRECORD, "ofrecord": OFRECORD}
 FILES = [
@@ -107,8 +107,8 @@ def test_scan_reads_records_holding_tfrecords(size: int, tiny: Callable[[int, in
 
 
 def test_data_made_of_headers(tiny: Callable[[int, int], None]) -> None:
-    header = frame(b"abc")[:12]
-    far = frame(bytes(2000))[:12]
+    header = frames([b"abc"])[:12]
+    far = frames([bytes(2000)])[:12]
     content = frames([header * 50, far * 60, b"y" * 30, (far + header) * 40])
     assert_same(tiny, TFRECORD, Held(content), [64, 100, 500])
 
@@ -117,7 +117,7 @@ def test_header_in_data_does_not_mislead_scan(tiny: Callable[[int, int], None]) 
     padding, between = b"p" * 250, [b"true", b"frames", b"x" * 50, b""]
     inner = frames([b"inside"] * 30)
     to_inner = len(frames(between)) + 4 + 12  # bytes from the end of the header: a footer, true frames, a header
-    lure = frame(bytes(to_inner - 4))[:12]
+    lure = frames([bytes(to_inner - 4)])[:12]
     content = frames([b"first", padding + lure, *between, inner, *between])
     assert content.index(inner) == content.index(lure) + 12 + to_inner
     assert_same(tiny, TFRECORD, Held(content), [*range(40, 300, 7)])

@@ -20,7 +20,7 @@ import dataformats
 from dataformats.backends.framed import reader
 from dataformats.backends.framed.file_scan import scan
 from dataformats.backends.tfrecord import BACKEND
-from dataformats.backends.tfrecord.layout import FRAMING_BYTES, frame, frames
+from dataformats.backends.tfrecord.layout import FRAMING, FRAMING_BYTES
 from dataformats.backends.tfrecord.reader import INDEXES, TFRecordReader
 from dataformats.backends.tfrecord.text_index import write_text_index
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
@@ -39,7 +39,7 @@ ENTRIES: list[dict[str, Any]] = json.loads((FOLDER / "expected.json").read_text(
 GOOD = [entry for entry in ENTRIES if not entry["error"]]
 DAMAGED = [entry for entry in ENTRIES if entry["error"]]
 RECORDS = [b"first", b"", b"the third record", bytes(40)]
-SMALL = b"".join(frame(record) for record in RECORDS)
+SMALL = b"".join(FRAMING.frames([record]) for record in RECORDS)
 
 
 def ids(entry: dict[str, Any]) -> str:
@@ -216,7 +216,7 @@ def test_a_first_header_with_one_bit_flipped_is_a_damaged_tfrecord(tmp_path: Pat
 
 @pytest.mark.parametrize("position", [5, 8])
 def test_a_broken_length_checksum_is_recognized_by_its_context(position: int, tmp_path: Path) -> None:
-    for data in (SMALL, frame(b"a record alone")):
+    for data in (SMALL, FRAMING.frames([b"a record alone"])):
         path = tmp_path / f"{len(data)}.bin"
         path.write_bytes(data[:8] + b"\xff\x00\x12\x34" + data[12:])
         assert BACKEND.sniff(LocalFile(path)).match == "damaged"
@@ -258,7 +258,7 @@ def test_names() -> None:
 def test_plain_file_with_gzip_magic_is_read_plain(tmp_path: Path) -> None:
     for length in (0x8B1F, 0x088B1F):
         path = tmp_path / f"{length}"
-        path.write_bytes(frame(bytes(length)))
+        path.write_bytes(FRAMING.frames([bytes(length)]))
         assert path.read_bytes()[:2] == b"\x1f\x8b"
         assert read(opened(path)) == [bytes(length)]
 
@@ -367,7 +367,7 @@ def test_absurd_lengths_cost_nothing(length: int, compress: Any, tmp_path: Path)
 def test_large_records_are_skipped_by_the_scan_and_streamed_in_steps(tmp_path: Path) -> None:
     noise = np.random.default_rng(0)
     records = [noise.bytes(n) for n in (3, 5_000_000, 0, 200_000, 2**20, 300_000, 7, 2_097_140, 9_000_000)]
-    data = frames(records)
+    data = FRAMING.frames(records)
     (tmp_path / "plain").write_bytes(data)
     (tmp_path / "gzip").write_bytes(gzip.compress(data, 1))
     (tmp_path / "cut").write_bytes(data[:-5])
@@ -386,12 +386,12 @@ def test_changed_data_make_index_outdated(tmp_path: Path) -> None:
     os.utime(path, (10**9, 10**9))  # long before its index is made
     times = path.stat()
     assert read(opened(path)) == RECORDS
-    swapped = frames([b"FIRST", b"", b"the third record", bytes(40)])
+    swapped = FRAMING.frames([b"FIRST", b"", b"the third record", bytes(40)])
     path.write_bytes(swapped)
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     found = read(opened(path))
     assert isinstance(found[0], OutdatedIndexError)
-    path.write_bytes(frames([b"", b"first", b"the third record", bytes(40)]))
+    path.write_bytes(FRAMING.frames([b"", b"first", b"the third record", bytes(40)]))
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     found = read(opened(path, verify_checksums=False))
     assert isinstance(found[0], OutdatedIndexError)
@@ -535,7 +535,7 @@ def test_an_index_copied_with_the_data_is_looked_at_frame_by_frame(
         patched.setattr(reader, "scan", never)
         assert read(opened(copy / plain.name)) == found
     other = [bytes(len(blob)) for blob in reversed(found) if isinstance(blob, bytes)]
-    (copy / plain.name).write_bytes(frames(other))
+    (copy / plain.name).write_bytes(FRAMING.frames(other))
     os.utime(copy / plain.name, (2, 2))
     assert read(opened(copy / plain.name)) == other
     assert "does not fit" in caplog.text
@@ -618,7 +618,7 @@ def test_the_fingerprint_does_not_depend_on_where_the_index_came_from(plain: Pat
 
 def test_an_index_holds_a_few_bytes_a_record_and_on_disk_none(tmp_path: Path) -> None:
     n = 300_000
-    (tmp_path / "a.tfrecord").write_bytes(frames([b"", b"x", b"yz"]) * (n // 3))
+    (tmp_path / "a.tfrecord").write_bytes(FRAMING.frames([b"", b"x", b"yz"]) * (n // 3))
     for place, most in (("cache", 100_000), (str(tmp_path / "a.tfrecord" / "no folder"), 6 * n)):
         source = opened(tmp_path / "a.tfrecord", index=place)
         tracemalloc.start()
@@ -790,6 +790,6 @@ def test_an_index_made_in_the_same_tick_as_its_file_is_not_trusted(tmp_path: Pat
     os.utime(path, ns=(tick, tick))
     assert read(opened(path)) == RECORDS
     swapped = [b"FIRST", b"", b"the third record", bytes(40)]
-    path.write_bytes(frames(swapped))
+    path.write_bytes(FRAMING.frames(swapped))
     os.utime(path, ns=(tick, tick))
     assert read(opened(path)) == swapped

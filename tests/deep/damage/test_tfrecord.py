@@ -4,7 +4,7 @@ from pathlib import Path
 
 import tests.backends.test_tfrecord as fast
 from dataformats.backends.tfrecord import BACKEND
-from dataformats.backends.tfrecord.layout import frames
+from dataformats.backends.tfrecord.layout import FRAMING
 from dataformats.errors import FormatError
 from tests.backends.test_tfrecord import (
     LINES,
@@ -45,7 +45,7 @@ def test_a_file_cut_anywhere_is_resumed_behind_its_last_whole_record(tmp_path: P
         writer = BACKEND.create(path, resume=True, compression=compression)
         n = writer.n_records
         if compression is None:
-            assert writer.n_bytes == path.stat().st_size == len(frames(RECORDS[:n]))
+            assert writer.n_bytes == path.stat().st_size == len(FRAMING.frames(RECORDS[:n]))
         for record in RECORDS[n:]:
             writer.append(record)
         writer.close()

@@ -18,6 +18,7 @@ import sysconfig
 import tempfile
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import dataformats
 import dataformats.kernels
@@ -52,7 +53,7 @@ FILES = {  # format: path, records
     "webdataset": ("webdataset/train-000000.tar", 4),
     "zarr": ("zarr/v3.zarr", 40),
 }
-OPTIONS = {"tokens": {"window": 16}}
+OPTIONS: dict[str, Any] = {"tokens": {"window": 16}}
 
 
 def check_installation() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dataformats.backends.framed.file_scan import Frames
-from dataformats.backends.tfrecord.layout import FRAMING, frames
+from dataformats.backends.tfrecord.layout import FRAMING
 from dataformats.backends.tfrecord.reader import INDEXES
 from dataformats.indexing.index_cache import IndexCache
 from dataformats.storage.files import LocalFile
@@ -70,7 +70,7 @@ def blob(kind: int, record: int) -> bytes:
 
 def content(kind: int) -> tuple[dict[int, bytes], np.ndarray]:
     """The frames that are there, record to bytes, and the checksums of all as an index has them."""
-    real = {record: frames([blob(kind, record)]) for record in REAL}
+    real = {record: FRAMING.frames([blob(kind, record)]) for record in REAL}
     crc = np.random.default_rng(kind).integers(0, 2**32, RECORDS, np.uint32)
     for record, frame in real.items():
         crc[record] = int.from_bytes(frame[-4:], "little")
