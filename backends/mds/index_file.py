@@ -38,6 +38,7 @@ class Shard:
         samples: How many samples it has.
         name: The path of its plain file below the folder.
         n_bytes: The bytes of this file.
+        hashes: Algorithm to digest of this file.
         zip_name: The path of its compressed file; `None` without one.
         zip_bytes: The bytes of this file.
         zip_hashes: Algorithm to digest of this file.
@@ -48,6 +49,7 @@ class Shard:
     samples: int
     name: str
     n_bytes: int
+    hashes: Mapping[str, str]
     zip_name: str | None
     zip_bytes: int
     zip_hashes: Mapping[str, str]
@@ -115,6 +117,7 @@ def _shard(entry: Any, known: dict[str, Columns]) -> Shard:
         samples,
         path_below(raw["basename"]),
         _count(raw["bytes"], 2**32),
+        _hashes(raw),
         path_below(packed["basename"]) if packed else None,
         _count(packed["bytes"], 2**62) if packed else 0,
         _hashes(packed) if packed else {},
