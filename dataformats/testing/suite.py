@@ -46,7 +46,7 @@ class BackendSuite:
             yield DatasetFixture(case, folder, self.choose_damage)
 
     @staticmethod
-    def choose_damage(places: Sequence[Any]) -> Sequence[Any]:
+    def choose_damage(places: Sequence[Any], /) -> Sequence[Any]:
         """Return the places to damage, of all that a thorough test knows; a subclass may choose some by a seed."""
         return places
 
