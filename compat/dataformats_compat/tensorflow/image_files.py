@@ -12,7 +12,7 @@ from dataformats.codecs import images
 from dataformats.internals import empty
 from dataformats_compat.tensorflow.dtypes import numpy_dtype
 from dataformats_compat.tensorflow.errors import InvalidArgumentError
-from dataformats_compat.tensorflow.tensor import as_tensor
+from dataformats_compat.tensorflow.tensor import array_of, as_tensor, tensor_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,7 +78,7 @@ def decode_png(contents: bytes, channels: int = 0, dtype: Any = "uint8", name: A
     Raises:
         InvalidArgumentError: The bytes are no such image, or are damaged.
     """
-    return as_tensor(_as_dtype(_decoded(contents, channels, (0, 1, 2, 3, 4)), dtype, is_jpeg(contents)))
+    return as_tensor(_as_dtype(_decoded(contents, channels, (0, 1, 2, 3, 4)), dtype, contents.startswith(_JPEG)))
 
 
 def decode_image(
@@ -101,7 +101,7 @@ def decode_image(
     pixels = _decoded(contents, channels or 0, (0, 1, 3, 4))
     if numpy_dtype(dtype).kind == "f":
         return as_tensor((pixels * np.float32(1 / np.iinfo(pixels.dtype).max)).astype(numpy_dtype(dtype)))
-    return as_tensor(_as_dtype(pixels, dtype, is_jpeg(contents)))
+    return as_tensor(_as_dtype(pixels, dtype, contents.startswith(_JPEG)))
 
 
 def decode_and_crop_jpeg(contents: bytes, crop_window: Any, *args: Any, **named: Any) -> Any:
@@ -153,13 +153,14 @@ def extract_jpeg_shape(contents: bytes, output_type: Any = "int32", name: Any = 
     return as_tensor(np.array((*shape, 1)[:3], numpy_dtype(output_type)))
 
 
-def is_jpeg(contents: bytes, name: Any = None) -> bool:
-    """Return True if the bytes begin as a JPEG."""
-    return contents.startswith(_JPEG)
+def is_jpeg(contents: Any, name: Any = None) -> Any:
+    """Return bool: which strings begin as a JPEG."""
+    texts = array_of(contents)
+    return tensor_of(np.array([one.startswith(_JPEG) for one in texts.ravel().tolist()], bool).reshape(texts.shape))
 
 
-def encode_jpeg(image: Any, format: str = "", quality: int = 95, name: Any = None, **ignored: Any) -> bytes:
-    """Return the JPEG of pixels.
+def encode_jpeg(image: Any, format: str = "", quality: int = 95, name: Any = None, **ignored: Any) -> Any:
+    """Return the JPEG of pixels, a string.
 
     Args:
         image: uint8 (height, width, 1 or 3).
@@ -173,8 +174,8 @@ def encode_jpeg(image: Any, format: str = "", quality: int = 95, name: Any = Non
     return _written(images.Jpg(quality), image)
 
 
-def encode_png(image: Any, compression: int = -1, name: Any = None) -> bytes:
-    """Return the PNG of pixels.
+def encode_png(image: Any, compression: int = -1, name: Any = None) -> Any:
+    """Return the PNG of pixels, a string.
 
     Args:
         image: uint8 (height, width, 1 to 4), or uint16 (height, width, 1).
@@ -185,15 +186,14 @@ def encode_png(image: Any, compression: int = -1, name: Any = None) -> bytes:
     return _written(images.PNG, image)
 
 
-def _written(codec: Any, image: Any) -> bytes:
+def _written(codec: Any, image: Any) -> Any:
     pixels = np.asarray(image)
     if pixels.ndim != 3:
         raise InvalidArgumentError(f"expected an image of shape (height, width, channels), found {pixels.shape}")
     try:
-        encoded: bytes = codec.encode(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
+        return as_tensor(codec.encode(pixels[..., 0] if pixels.shape[2] == 1 else pixels))
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(str(error)) from error
-    return encoded
 
 
 def _check_start(contents: Any, starts: tuple[bytes, ...]) -> None:
@@ -211,7 +211,7 @@ def _decoded(
 ) -> NDArray[Any]:
     """Return (height, width, channels)."""
     _check_start(contents, (_JPEG, _PNG))
-    is_jpeg_file = is_jpeg(contents)
+    is_jpeg_file = contents.startswith(_JPEG)
     if channels not in allowed or (is_jpeg_file and channels not in (0, 1, 3)):
         raise InvalidArgumentError(
             f"channels: expected one of {allowed[:3] if is_jpeg_file else allowed}, found {channels}"

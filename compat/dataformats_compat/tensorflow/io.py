@@ -154,9 +154,9 @@ def matching_files(pattern: Any, name: Any = None) -> Any:
     return as_tensor(string_array([os.fsencode(path) for path in sorted({*paths})]))
 
 
-def read_file(filename: Any, name: Any = None) -> bytes:
-    """Return the bytes of a file."""
-    return Path(os.fsdecode(filename)).read_bytes()
+def read_file(filename: Any, name: Any = None) -> Any:
+    """Return the bytes of a file, a string."""
+    return as_tensor(Path(os.fsdecode(filename)).read_bytes())
 
 
 def write_file(filename: Any, contents: bytes, name: Any = None) -> None:

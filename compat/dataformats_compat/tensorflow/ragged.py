@@ -117,9 +117,9 @@ class RaggedTensor:
         """The sizes; `None` for ragged dimensions."""
         return TensorShape((len(self), *[None] * self.ragged_rank, *self.flat_values.shape[1:]))
 
-    def nrows(self) -> int:
+    def nrows(self, name: Any = None) -> Any:
         """Return the number of rows."""
-        return len(self)
+        return as_tensor(np.array(len(self), self.row_splits.dtype))
 
     def row_lengths(self) -> Any:
         """Return the length of each row."""
@@ -141,7 +141,7 @@ class RaggedTensor:
         """Return the shape of `to_tensor()`."""
         inner = self.values.bounding_shape()[1:] if isinstance(self.values, RaggedTensor) else self.values.shape[1:]
         sizes = [len(self), array_of(self.row_lengths()).max(initial=0), *inner]
-        return np.array(sizes, self.row_splits.dtype)
+        return as_tensor(np.array(sizes, self.row_splits.dtype))
 
     def numpy(self) -> Any:
         """Return an array of all values if the rows are equally long, else an object array of the rows."""

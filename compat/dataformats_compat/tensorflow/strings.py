@@ -44,7 +44,7 @@ def join(inputs: Any, separator: str = "", name: Any = None) -> Any:
     """Return strings joined, element by element."""
     parts = np.broadcast_arrays(*(np.asarray(convert(one), object) for one in inputs))
     joined = [separator.encode().join(one) for one in zip(*(part.ravel().tolist() for part in parts), strict=True)]
-    return joined[0] if not parts[0].ndim else as_tensor(string_array(joined, parts[0].shape))
+    return tensor_of(string_array(joined, parts[0].shape))
 
 
 def length(input: Any, unit: str = "BYTE", name: Any = None) -> Any:

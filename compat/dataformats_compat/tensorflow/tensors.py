@@ -106,8 +106,7 @@ def parse_tensor(serialized: bytes, out_type: Any, name: Any = None) -> Any:
         raise InvalidArgumentError(f"expected {size} values for the shape {shape}, found {len(values)}")
     if len(values) < size:
         values = _repeated(values, size)
-    array = values.reshape(shape)
-    return as_tensor(array) if array.ndim else array[()]
+    return as_tensor(values.reshape(shape))
 
 
 def _values(message: Any, name: str) -> NDArray[Any]:

@@ -21,6 +21,8 @@ import dataformats_compat.tensorflow as ours
 from dataformats_compat.tensorflow.missing import REMEDIES
 from tests.cases import GOLDEN
 
+from ..tensorflow_calls import CALLS, METHODS, plain_parts  # noqa: TID252  # to mypy, compat is no package
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 pytest.importorskip("tensorflow", reason="the extra bench installs it")
 theirs: Any = importlib.import_module("tensorflow")
@@ -664,3 +666,8 @@ NAMES: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", NAMES)
 def test_names_of_pipelines(name: str) -> None:
     assert plain(NAMES[name](ours)) == plain(NAMES[name](theirs))
+
+
+@pytest.mark.parametrize("name", [*CALLS, *METHODS])
+def test_table_has_calls_that_return_tensors(name: str) -> None:
+    assert [*plain_parts((CALLS | METHODS)[name](theirs))] == []
