@@ -151,9 +151,21 @@ def test_an_index_rotates_and_shares_the_records(numbers: tuple[str, str]) -> No
     parts = [labels(tfrecord.tfrecord_loader(path, index, shard=(part, 3))) for part in range(3)]
     assert [len(part) for part in parts] == [133, 133, 134]
     assert [*itertools.chain(*parts)] == [*range(N)]
-    assert labels(tfrecord.tfrecord_loader(path, None, shard=(1, 3))) == [*range(N)]
+    assert [labels(tfrecord.tfrecord_loader(path, None, shard=(part, 3))) for part in range(3)] == parts
+    assert labels(tfrecord.tfrecord_loader(path, None, shard=(0, 1))) == [*range(N)]
     with pytest.raises(FileNotFoundError):
         next(tfrecord.tfrecord_loader(path, f"{index}.none"))
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_workers_share_the_records(numbers: tuple[str, str], indexed: bool) -> None:
+    data = pytest.importorskip("torch.utils.data", reason="the extra torch is not installed")
+    path, index = numbers[0], numbers[1] if indexed else None
+    one = tfrecord.torch.TFRecordDataset(path, index, ["n"])
+    several = tfrecord.torch.MultiTFRecordDataset(path.replace("n.t", "{}.t"), None, {"n": 1.0}, ["n"], infinite=False)
+    for dataset in (one, several):
+        loader = data.DataLoader(dataset, batch_size=None, num_workers=2)
+        assert sorted(int(record["n"]) for record in loader) == [*range(N)]
 
 
 def test_iterators_use_the_global_random_state(numbers: tuple[str, str]) -> None:

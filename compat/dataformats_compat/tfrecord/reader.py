@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dataformats import RecordSource
 from dataformats.batch import Blobs
 from dataformats.errors import CorruptRecordError, SpecError, TruncatedError
 from dataformats.internals import KINDS, FileSource, Shape, arguments_of, feature_value, parse
@@ -56,7 +57,7 @@ def tfrecord_iterator(
         data_path: The file.
         index_path: A file that `create_index` made. With it, the iteration begins at a random record
             (`np.random.choice`) and wraps around. Its content is not needed: the package keeps indexes by itself.
-        shard: `(i, n)`: the i-th of n parts, in order; ignored without `index_path`.
+        shard: `(i, n)`: the i-th of n parts, in order.
         compression_type: `"gzip"` or `None`.
 
     Raises:
@@ -92,15 +93,16 @@ def _runs(
 
 
 def _parts(source: FileSource, index_path: str | None, shard: Shard) -> Iterator[tuple[int, Blobs]]:
-    if index_path is None:
+    if index_path is not None:
+        os.stat(index_path)
+    if shard is not None and shard[1] > 1:
+        parts: list[RecordSource] = [source.shard(*shard)]
+    elif shard is not None or index_path is None:
         first = 0
         for stored in source.scan_stored():
             yield first, stored.blobs
             first += len(stored)
         return
-    os.stat(index_path)
-    if shard is not None:
-        parts = [source.shard(*shard)]
     else:
         start = int(np.random.choice(len(source))) if len(source) else 0
         parts = [source[start:], source[:start]]

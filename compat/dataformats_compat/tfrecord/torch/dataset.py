@@ -39,7 +39,7 @@ class _Dataset(torch.utils.data.IterableDataset[Any]):
 class TFRecordDataset(_Dataset):
     """The Examples or SequenceExamples of a file as an iterable dataset.
 
-    With an index, the workers of a `DataLoader` share the records; without one, each reads all.
+    The workers of a `DataLoader` share the records, also without an index.
 
     Args:
         data_path: The file.
