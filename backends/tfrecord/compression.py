@@ -11,6 +11,7 @@ from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.compressed.decompressor import WBITS
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
+from dataformats.storage.git_lfs import POINTER, is_pointer, pull_command
 
 Compression = Literal["auto", "gzip", "zlib", "none"]
 PREFIX_BYTES = 16 * 1024
@@ -53,7 +54,7 @@ def decompress_file(file: StoredFile, compression: Compression) -> StoredFile:
     """Return the decompressed file: itself if it is not compressed, or empty.
 
     Raises:
-        FormatError: It is not compressed as `compression` says.
+        FormatError: It is not compressed as `compression` says, or is a git-lfs pointer.
     """
     if file.size == 0:
         return file
@@ -61,6 +62,8 @@ def decompress_file(file: StoredFile, compression: Compression) -> StoredFile:
     if header_is_sound(head) and compression in ("auto", "none"):
         return file  # the common case: of ten thousand files, only these 12 bytes are read
     head = file.pread(0, PREFIX_BYTES)
+    if is_pointer(head):
+        raise FormatError(f"not a TFRecord: it looks like {POINTER}", path=file.name, remedy=pull_command(file))
     found = compression_of(head)
     if compression == "auto":
         compression = found

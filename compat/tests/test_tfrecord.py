@@ -214,3 +214,19 @@ def test_indexes_of_a_folder(numbers: tuple[str, str], monkeypatch: pytest.Monke
     monkeypatch.setattr(sys, "argv", ["tfrecord2idx", numbers[0]])
     with pytest.raises(SystemExit):
         tool.main()
+
+
+def test_git_lfs_pointers_are_named(tmp_path: Path) -> None:
+    pointer = tmp_path / "a.tfrecord"
+    pointer.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n")
+    calls = (
+        lambda: tfrecord.tools.create_index(str(pointer), str(tmp_path / "a.index")),
+        lambda: tfrecord.tools.tfrecord2idx.create_indices(str(tmp_path)),
+        lambda: next(tfrecord.tfrecord_loader(str(pointer), None)),
+    )
+    for call in calls:
+        with pytest.raises(
+            dataformats.FormatError, match=r"a git-lfs pointer\. Run git lfs pull --include a\.tfrecord"
+        ):
+            call()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.tfrecord"]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from dataformats.display.media import media_of
 from dataformats.errors import Remedy
 from dataformats.interfaces.stored_file import StoredFile
+from dataformats.storage.git_lfs import POINTER, is_pointer, pull_command
 
 _HEAD = 4096
 _CONTROLS = bytes({*range(32), 127} - set(b"\t\n\f\r\x1b"))
@@ -81,8 +82,8 @@ def other_format(file: StoredFile) -> OtherFormat | None:
 def _kind_of_file(file: StoredFile) -> OtherFormat | None:
     stored = file.stored
     head = stored.pread(0, _HEAD)
-    if head.startswith(b"version https://git-lfs.github.com/"):
-        return OtherFormat("a git-lfs pointer", f"Run git lfs pull --include {shlex.quote(file.basename)}")
+    if is_pointer(head):
+        return OtherFormat(POINTER, pull_command(file))
     if head.startswith(b"\x1f\x8b"):
         inner = _kind_of(_decompressed(head)) or OtherFormat("an unknown file")
         name = f"gzip of {inner.name}"

@@ -162,6 +162,13 @@ def test_a_pointer_beside_its_sidecar(tmp_path: Path) -> None:
     assert caught.value.remedy == "Run git lfs pull --include a.ffr"
 
 
+def test_a_pointer_with_a_named_format(tmp_path: Path) -> None:
+    (tmp_path / "a.tfrecord").write_bytes(POINTER)
+    with pytest.raises(FormatError, match="not a TFRecord: it looks like a git-lfs pointer") as caught:
+        len(dataformats.open(tmp_path / "a.tfrecord", format="tfrecord", payload="bytes"))
+    assert caught.value.remedy == "Run git lfs pull --include a.tfrecord"
+
+
 class _RowsByInfix(Rows):
     """A format whose shards have the names of TFRecord shards."""
 
