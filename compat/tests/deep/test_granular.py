@@ -207,7 +207,8 @@ def test_nothing_of_it_is_left_behind(tmp_path: Path) -> None:
     write(ours, tmp_path / "set", POINTS)
     program = tmp_path / "program.py"
     program.write_text(
-        "import sys\nimport dataformats_compat.granular as granular\n"
+        "import logging, sys\nimport dataformats_compat.granular as granular\n"
+        "logging.disable()\n"  # on a busy machine, of a worker that starts slowly
         "if __name__ == '__main__':\n"
         "    reader = granular.ShardedDatasetReader(sys.argv[1], granular.decoders, cache_keys=['n'])\n"
         "    source = granular.sources.Truncate(reader, 1)\n"
