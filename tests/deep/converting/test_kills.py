@@ -9,8 +9,8 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import dataformats
+from tests.waiting import wait_until
 
 N = 3000
 SPEC = {"n": "int64", "image": "uint8[16,16]"}
@@ -62,15 +63,28 @@ def whole(source: Path, target: Path, *options: str) -> dict[str, bytes]:
     return tree(target)
 
 
+def written(folder: Path) -> int:
+    """Return the bytes of unfinished conversions in a folder."""
+    n_bytes = 0
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):  # renamed meanwhile
+            n_bytes += path.stat().st_size if ".partial" in str(path) else 0
+    return n_bytes
+
+
+def wait_for_bytes(process: subprocess.Popen[str], folder: Path, n_bytes: float) -> None:
+    """Wait until a conversion has written so many bytes, or ended."""
+    wait_until(lambda: written(folder) >= n_bytes or process.poll() is not None)
+
+
 @pytest.mark.parametrize(("workers", "options"), [(0, ()), (2, ("shards",))], ids=["here", "two workers"])
 def test_killed_at_random_moments(source: Path, workers: int, options: tuple[str, ...], tmp_path: Path) -> None:
-    begin = time.perf_counter()
     expected = whole(source, tmp_path / "whole", *options)
-    seconds = time.perf_counter() - begin
+    n_bytes = sum(map(len, expected.values()))
     target, chosen = tmp_path / "new", random.Random(3)
     for _ in range(5):
         process = start(source, target, workers, "resume", *options)
-        time.sleep(chosen.uniform(0.4, 1.1) * seconds)
+        wait_for_bytes(process, tmp_path, chosen.uniform(written(tmp_path), 1.1 * n_bytes))
         process.send_signal(signal.SIGKILL)
         process.communicate()
         if target.exists():

@@ -6,12 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 
 import dataformats
+from tests.waiting import wait_until
 
 N, PARTS = 2000, 3
 SCRIPT = """
@@ -45,13 +45,6 @@ def results(*processes: subprocess.Popen[str]) -> list[list[int]]:
     return [[int(number) for number in out.split()] for out, _ in ended]
 
 
-def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + 240
-    while not path.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def tree(path: Path) -> dict[str, bytes]:
     return {str(file.relative_to(path)): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
 
@@ -64,7 +57,7 @@ def test_killed_and_duplicate_parts_give_the_same_bytes(tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "hold").touch()
     killed, *others = (start(tmp_path, "parts/new", which) for which in ("0", "1", "2", "2"))
-    wait_for(tmp_path / "parts" / "new.partial" / "00003.json")
+    wait_until((tmp_path / "parts" / "new.partial" / "00003.json").exists)
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
     (tmp_path / "parts" / "hold").unlink()
