@@ -52,15 +52,21 @@ class Soak:
         self._gate = threading.Lock()  # held while the writing thread writes, or resources are measured
         self._is_over = threading.Event()
 
-    def run(self, seconds: float, report: Callable[[Soak, float], None], every_s: float) -> None:
-        """Run all activities again and again, and measure after each."""
+    def run(self, goes_on: Callable[[int, float], bool], report: Callable[[Soak, float], None], every_s: float) -> None:
+        """Run all activities again and again, and measure after each.
+
+        Args:
+            goes_on: Called with the number of measurements so far and the seconds; False ends the run.
+            report: Called with the seconds now and then.
+            every_s: Seconds between two calls of `report`.
+        """
         for activity in (*self._reading, *self._writing):  # each once, so that all is imported and started
             self._try(activity)
         self._measure()
         begin = reported = time.monotonic()
         beside = threading.Thread(target=self._write_beside, args=(random.Random(self._chosen.random()),))
         beside.start()
-        while time.monotonic() < begin + seconds:
+        while goes_on(len(self.rows), time.monotonic() - begin):
             self._try(self._chosen.choice(self._reading))
             self._measure()
             if time.monotonic() > reported + every_s:
@@ -110,6 +116,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run; return 1 if a promise was broken or a resource grew."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=1800)
+    parser.add_argument("--measurements", type=int, help="how many, whatever time they take")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     parser.add_argument("--every", type=float, default=60, help="seconds between two rows")
     parser.add_argument("--descriptors", type=int, default=64, help="how many the process may have open")
@@ -118,7 +125,8 @@ def main(words: Sequence[str] | None = None) -> int:
     print(f"seed {arguments.seed}, {arguments.descriptors} descriptors")
     print("  ".join(["seconds", *COUNTED, *USED]), flush=True)
     soak = Soak(_temporary_folder(), arguments.seed)
-    soak.run(arguments.seconds, report, arguments.every)
+    most = arguments.measurements
+    soak.run(lambda n, seconds: seconds < arguments.seconds if most is None else n < most, report, arguments.every)
     problems = growth(soak.rows)
     if soak.counts["failures"]:
         problems.append(f"{soak.counts['failures']} activities failed")

@@ -7,6 +7,7 @@ import os
 import statistics
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -15,7 +16,8 @@ _SLACK_MB = 16.0
 _SLACK = 0.05
 # The kernels start up to 16 threads to read and 8 to share batches, when they can use them. For threads that read at
 # the same time they keep rings of the operating system, and up to 8 copiers of maps, each with a descriptor and a map.
-_POOLED = {"threads": 24, "descriptors": 12, "shared": 8}
+# Some indexes, and files of multiprocessing, are there after some activities and not after others.
+_POOLED = {"threads": 24, "descriptors": 12, "shared": 8, "files": 4}
 _SETTLING_S = 20
 _LEFT_S = 60
 
@@ -102,7 +104,10 @@ def _shared(begin: float) -> int:
     lines = Path("/proc/self/maps").read_text().splitlines()
     mapped = sum("/memfd:" in line or "/dev/shm/" in line for line in lines)
     # Other programs have files there too, but seldom for long.
-    made = (path.stat().st_ctime for path in Path("/dev/shm").iterdir() if path.is_file())
+    made = []
+    for path in Path("/dev/shm").iterdir():
+        with suppress(FileNotFoundError):
+            made += [path.stat().st_ctime] if path.is_file() else []
     return mapped + sum(begin < at < time.time() - _LEFT_S for at in made)
 
 

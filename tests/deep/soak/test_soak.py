@@ -12,8 +12,10 @@ from tests.campaign import SEED
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="resources are counted in /proc")
+@pytest.mark.timeout(900)
 def test_a_short_run() -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-m", "tests.deep.soak", "--seconds", "8", "--every", "4", "--seed", str(SEED)]
+    words = ["--measurements", "20", "--every", "4", "--seed", str(SEED)]
+    command = [sys.executable, "-m", "tests.deep.soak", *words]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
