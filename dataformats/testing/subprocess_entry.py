@@ -23,7 +23,7 @@ from dataformats.testing.case import FormatCase
 from dataformats.testing.records import index_of, plain_record
 from dataformats.writing.creating import create
 
-_START_S = 120.0  # a new process imports numpy, and the machine may be busy
+_START_S = 240.0  # a new process imports numpy, and the machine may be busy
 
 
 # ---- in the parent
@@ -139,7 +139,7 @@ def read_pickle(pickled: bytes) -> tuple[str, str]:
 def count_records(call: tuple[str, dict[str, Any], Any]) -> str:
     """Open data at the same moment as other processes; return the digest of its records."""
     path, options, barrier = call
-    barrier.wait(60)
+    barrier.wait(_START_S)
     return digest(open_dataset(path, **options))
 
 

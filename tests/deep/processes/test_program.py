@@ -10,7 +10,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ import tests.cli.conftest as commands
 import tests.cli.test_program as fast
 from tests.cli.conftest import Run
 from tests.cli.test_program import NAMES, PROGRAM, REAL, run
+from tests.waiting import wait_until
 
 environment, run_here = fast.environment, commands.run  # fixtures
 
@@ -88,10 +88,8 @@ def test_ctrl_c_ends_a_conversion_in_processes_with_one_line(environment: dict[s
     with subprocess.Popen(
         [*PROGRAM, *command], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as program:
-        deadline = time.monotonic() + 240
         signs = ("waiting-*", "digits.partial/0000?.json")
-        while any(len([*tmp_path.glob(sign)]) < 2 for sign in signs) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until(lambda: all(len([*tmp_path.glob(sign)]) >= 2 for sign in signs))
         os.killpg(program.pid, signal.SIGINT)  # a terminal sends it to all processes, too
         assert program.stderr is not None
         said = program.stderr.read()

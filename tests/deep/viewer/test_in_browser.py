@@ -109,11 +109,16 @@ def records(page: Any) -> list[int]:
 
 def until(page: Any, expression: str) -> None:
     """Wait until an expression is true; the page's policy forbids playwright's own way."""
-    for _ in range(1200):
-        if page.evaluate(expression):
+    while_running(page, lambda: page.evaluate(expression), expression)
+
+
+def while_running(page: Any, condition: Callable[[], object], what: str) -> None:
+    """Wait until a condition is true, while the page runs."""
+    for _ in range(4800):
+        if condition():
             return
         page.wait_for_timeout(50)
-    raise AssertionError(f"{expression}: {page.inner_text('main')[:500]}")
+    raise AssertionError(f"{what}: {page.inner_text('main')[:500]}")
 
 
 def until_shown(page: Any, numbers: list[int]) -> None:
@@ -395,7 +400,7 @@ def test_views_drawn_before_new_fields_arrive(page: Any, serve: Callable[..., Se
     for key in ("2", "1"):
         page.keyboard.press(key)
         page.wait_for_timeout(300)
-    assert held
+    while_running(page, lambda: held, "records are requested")
     page.unroute("**/api/records?*")
     page.reload()
     playwright.expect(page.locator("thead")).to_contain_text("field1991")

@@ -27,7 +27,7 @@ Files = Mapping[str, bytes]
 
 MOST_SECONDS = 1.0
 _TRACED = 24  # one execution in so many is traced: its lines are counted, and new ones make it a seed
-_HANG_S = 10
+_HANG_S = 120
 _MOST_ADDRESSES = 3 * 2**29  # threads take some 70 MB of addresses each
 _MOST_MEMORY = 2**28
 
@@ -130,19 +130,25 @@ class Campaign:
 
     def execute(self, files: Files) -> Finding | None:
         """Run one input; return its finding."""
-        start, before = time.process_time(), _most_memory()
-        finding = None
-        try:
-            self.target.run(files)
-        except (Exception, HangError) as error:
-            if not isinstance(error, self._allowed):
-                finding = Finding(_place_of(error), traceback.format_exc(), files)
-        took = time.process_time() - start
+        before = _most_memory()
+        finding, took = self._timed(files)
+        if finding is None and took > MOST_SECONDS:
+            took = min(took, *(self._timed(files)[1] for _ in range(2)))  # the processor may be busy, or slow for once
         if finding is None and took > MOST_SECONDS:
             finding = Finding(f"took {took:.1f} s of processor time", "", files)
         if finding is None and _most_memory() - before > _MOST_MEMORY:
             finding = Finding(f"took {(_most_memory() - before) >> 20} MB of memory", "", files)
         return finding
+
+    def _timed(self, files: Files) -> tuple[Finding | None, float]:
+        """Run one input; return its finding, except time and memory, and the seconds of processor time."""
+        finding, start = None, time.process_time()
+        try:
+            self.target.run(files)
+        except (Exception, HangError) as error:
+            if not isinstance(error, self._allowed):
+                finding = Finding(_place_of(error), traceback.format_exc(), files)
+        return finding, time.process_time() - start
 
     @property
     def coverage(self) -> tuple[int, int]:
