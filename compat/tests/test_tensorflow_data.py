@@ -196,10 +196,13 @@ def test_samples_from_several() -> None:
 
 def test_long_calls_are_made_in_threads_and_keep_their_order() -> None:
     threads: set[int] = set()
+    together = threading.Barrier(2, timeout=240)
 
     def slow(x: Any) -> Any:
         threads.add(threading.get_ident())
         time.sleep(0.001 * float(1 + x % 3))
+        if x in (20, 21):
+            together.wait()
         return x * 2
 
     dataset = up_to(40).map(slow, num_parallel_calls=4, deterministic=False)
