@@ -1,4 +1,4 @@
-"""Drop-in modules import public names of the core and those of `dataformats.internals`, and nothing else."""
+"""Drop-in modules import public names of the core, the semi-public ones of `dataformats.internals`, and no others."""
 
 from __future__ import annotations
 

@@ -669,5 +669,5 @@ def test_names_of_pipelines(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*CALLS, *METHODS])
-def test_table_has_calls_that_return_tensors(name: str) -> None:
+def test_listed_calls_return_tensors(name: str) -> None:
     assert [*plain_parts((CALLS | METHODS)[name](theirs))] == []
