@@ -16,7 +16,7 @@ import pytest
 
 from dataformats.errors import DataFormatsError, FormatError, UnknownNameError
 from dataformats.testing.dataset_fixture import DatasetFixture, fail_after
-from dataformats.testing.for_each import for_each
+from dataformats.testing.loop_over import loop_over
 from dataformats.testing.records import is_same_value
 from dataformats.testing.subprocess_entry import digest, in_fork
 
@@ -240,7 +240,7 @@ class LocationConformance:
             data.check(data.open(path), range(3))
             assert list((tmp_path / "temporary").iterdir()) == []
 
-    @for_each("cache", ["memory", ("data",)])
+    @loop_over("cache", ["memory", ("data",)])
     def test_caches(self, data: DatasetFixture, cache: Any) -> None:
         """Files held in memory, all or only some fields' files, give the same records, in other processes too."""
         if cache != "memory" and data.spec:
@@ -270,7 +270,7 @@ class LocationConformance:
             with pytest.raises(UnknownNameError, match="nothing"):
                 data.open(path, cache=("nothing",))
 
-    @for_each("verify", [True, False])
+    @loop_over("verify", [True, False])
     def test_shrunk_file_raises_its_name(self, data: DatasetFixture, verify: bool) -> None:
         """Records that are cut off are errors that name the file; the others are right."""
         path = data.write(50)

@@ -16,7 +16,7 @@ from dataformats.errors import DataFormatsError, SpecError, UnknownNameError
 from dataformats.inspecting.description import info
 from dataformats.inspecting.verification import verify
 from dataformats.testing.dataset_fixture import DatasetFixture
-from dataformats.testing.for_each import for_each
+from dataformats.testing.loop_over import loop_over
 from dataformats.testing.records import blob, is_same_value
 
 
@@ -65,7 +65,7 @@ class ReadingConformance:
             assert batch.keys() == (tuple(data.spec) if data.spec else ("value",))
             assert not batch.failed
 
-    @for_each("index", [-1, 10, 2**62, -(2**63)])
+    @loop_over("index", [-1, 10, 2**62, -(2**63)])
     def test_indices_are_checked(self, data: DatasetFixture, index: int) -> None:
         """`read` takes indices in [0, len)."""
         src = data.source(10)
@@ -75,7 +75,7 @@ class ReadingConformance:
             with pytest.raises(IndexError, match=str(index)):
                 src[index]
 
-    @for_each("index", [[1.0], "id", [[1]], [True], None, ["1"]])
+    @loop_over("index", [[1.0], "id", [[1]], [True], None, ["1"]])
     def test_only_numbers_are_indices(self, data: DatasetFixture, index: Any) -> None:
         """Nothing is cast to an index."""
         with pytest.raises(TypeError):

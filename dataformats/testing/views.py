@@ -10,7 +10,7 @@ import pytest
 from dataformats.errors import SpecError, UnknownNameError
 from dataformats.reading.concat import concat
 from dataformats.testing.dataset_fixture import DatasetFixture
-from dataformats.testing.for_each import for_each
+from dataformats.testing.loop_over import loop_over
 
 _SLICES = [
     slice(2, 10),
@@ -26,7 +26,7 @@ _SLICES = [
 class ViewConformance:
     """Views against lists of indices."""
 
-    @for_each("part", _SLICES)
+    @loop_over("part", _SLICES)
     def test_slices(self, data: DatasetFixture, part: slice) -> None:
         """A slice holds the records of a list's slice; so does a slice of a slice."""
         src, numbers = data.source(33), range(33)

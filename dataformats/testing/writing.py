@@ -18,7 +18,7 @@ from dataformats.interfaces import natural_key
 from dataformats.reading.concat import concat
 from dataformats.storage import atomic
 from dataformats.testing.dataset_fixture import DatasetFixture, fail_after
-from dataformats.testing.for_each import for_each
+from dataformats.testing.loop_over import loop_over
 from dataformats.testing.records import blob, is_same_value
 
 
@@ -101,7 +101,7 @@ class WritingConformance:
             data.check(data.open(path), range(last))
         assert verify(path, **data.case.open_options).ok
 
-    @for_each("shards", [None, 4])
+    @loop_over("shards", [None, 4])
     def test_data_reach_the_disk(
         self, data: DatasetFixture, monkeypatch: pytest.MonkeyPatch, shards: int | None
     ) -> None:
@@ -132,7 +132,7 @@ class WritingConformance:
         data.check(data.open(data.path()), [7])
         assert _partial(data.folder) == []
 
-    @for_each("options", [{"shard_records": 4}, {"shard_bytes": 150}, {"shard_records": 100}])
+    @loop_over("options", [{"shard_records": 4}, {"shard_bytes": 150}, {"shard_records": 100}])
     def test_shards(self, data: DatasetFixture, options: dict[str, int]) -> None:
         """A folder of the format's own names, in reading order, within the limits."""
         folder = data.folder / "train"
@@ -171,7 +171,7 @@ class WritingConformance:
         data.check(data.open(folder), range(12))
         assert len(list(folder.iterdir())) == 3
 
-    @for_each("workers", [1, 3])
+    @loop_over("workers", [1, 3])
     def test_workers_keep_the_order(self, data: DatasetFixture, workers: int) -> None:
         """Records are encoded in parallel and written in order: the same file as with one worker."""
         path = data.path()
@@ -203,7 +203,7 @@ class WritingConformance:
         sidecar.unlink()
         data.check(data.open(path, **data.declared()), range(3))
 
-    @for_each("text", ["", "{", "[]", "{}", '{"version": 2}', '{"version": 1, "spec": 3}',
+    @loop_over("text", ["", "{", "[]", "{}", '{"version": 2}', '{"version": 1, "spec": 3}',
                        '{"version": 1, "payload": 3}', '{"version": 1, "spec": {"a": 1}}',
                        '{"version": 1, "files": 3}', "[" * 100000])  # fmt: skip
     def test_a_damaged_sidecar(self, data: DatasetFixture, text: str) -> None:
@@ -255,7 +255,7 @@ class WritingConformance:
         expected = {"f": float(np.float32(0.1)), "h": np.array([1, 2.5], np.float16), "i": 255, "b": True}
         assert is_same_value(found, expected)
 
-    @for_each("spec", [{"x": "float32[][]"}, {"x": "nothing-like-it"}, {"x": "float32[]]"}, {"x": 3}])
+    @loop_over("spec", [{"x": "float32[][]"}, {"x": "nothing-like-it"}, {"x": "float32[]]"}, {"x": 3}])
     def test_specs_are_refused(self, data: DatasetFixture, spec: dict[str, Any]) -> None:
         """A bad spec is refused before anything is written."""
         data.need_fields()

@@ -16,6 +16,7 @@ import dataformats
 from dataformats.backends.array_record import BACKEND
 from dataformats.errors import CorruptRecordError, FormatError, MissingExtraError
 from dataformats.storage.files import LocalFile
+from dataformats.testing.loop_over import loop_over
 from tests.cases import GOLDEN
 
 BLOCK = 2**16
@@ -32,7 +33,7 @@ def golden(folder: Path, name: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["default", "groups", "plain", "brotli", "snappy", "transposed"])
+@loop_over("name", ["default", "groups", "plain", "brotli", "snappy", "transposed"])
 def test_reads_files_of_the_original(tmp_path: Path, name: str) -> None:
     src = dataformats.open(golden(tmp_path, name))
     assert (src.format, src.payload, len(src)) == ("array_record", "bytes", 20)
@@ -51,8 +52,8 @@ def test_empty_file_has_no_records(tmp_path: Path) -> None:
         src.read([0])
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
+@loop_over(
+    "options, said",
     [
         ({}, "group_size:1,transpose:false,pad_to_block_boundary:false,zstd:3"),
         ({"group_size": 7, "compression": "none"}, "group_size:7,transpose:false,pad_to_block_boundary:false,uncompr"),
@@ -73,7 +74,7 @@ def test_original_reads_written_files(tmp_path: Path, options: dict[str, Any], s
     assert len(dataformats.open(merged)) == 100
 
 
-@pytest.mark.parametrize("options", [{"group_size": 0}, {"compression": "gzip"}, {"compression": "snappy:3"}])
+@loop_over("options", [{"group_size": 0}, {"compression": "gzip"}, {"compression": "snappy:3"}])
 def test_wrong_options_are_refused(tmp_path: Path, options: dict[str, Any]) -> None:
     with (
         pytest.raises(ValueError, match=next(iter(options))),
@@ -133,7 +134,7 @@ def test_damaged_end_is_an_error_of_the_file(tmp_path: Path, part: str) -> None:
         len(dataformats.open(damaged(path, place, b"damage")))
 
 
-@pytest.mark.parametrize("size", [1, 64, 1000, BLOCK, 2 * BLOCK - 1])
+@loop_over("size", [1, 64, 1000, BLOCK, 2 * BLOCK - 1])
 def test_cut_file_is_an_error(tmp_path: Path, size: int) -> None:
     path = golden(tmp_path, "default")
     path.write_bytes(path.read_bytes()[:size])
@@ -163,8 +164,8 @@ def test_mutated_files_give_right_records_or_errors(tmp_path: Path) -> None:
     assert wrong > 20
 
 
-@pytest.mark.parametrize(
-    ("begins", "ends", "match"),
+@loop_over(
+    "begins, ends, match",
     [(True, True, "yes"), (True, False, "damaged"), (False, True, "damaged"), (False, False, "no")],
 )
 def test_files_are_recognized_at_both_ends(tmp_path: Path, begins: bool, ends: bool, match: str) -> None:

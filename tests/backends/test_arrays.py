@@ -15,6 +15,7 @@ import pytest
 
 import dataformats
 from dataformats.errors import DataFormatsError, FormatError, MissingExtraError, SpecError
+from dataformats.testing.loop_over import loop_over
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 LIBRARIES = {"hdf5": "h5py", "lance": "lance", "lmdb": "lmdb", "zarr": "zarr"}
@@ -108,7 +109,7 @@ def test_conversions(path: Path, tmp_path: Path) -> None:
     assert dataformats.verify(tmp_path / "x.tfrecord", against=path).ok
 
 
-@pytest.mark.parametrize("format", PATHS)
+@loop_over("format", PATHS)
 def test_missing_library(format: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, LIBRARIES[format], None)
     with pytest.raises(MissingExtraError, match=rf"pip install 'dataformats\[{format}\]'"):
@@ -157,7 +158,7 @@ def write_hdf5(path: Path, n: int, chunk: int | None, user_block: int = 0) -> di
     }
 
 
-@pytest.mark.parametrize(("chunk", "user_block"), [(None, 0), (7, 0), (25, 0), (None, 512)])
+@loop_over("chunk, user_block", [(None, 0), (7, 0), (25, 0), (None, 512)])
 def test_hdf5_rows_are_read_in_place(chunk: int | None, user_block: int, tmp_path: Path) -> None:
     pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
     columns = [write_hdf5(tmp_path / f"{number}.h5", n, chunk, user_block) for number, n in enumerate((25, 40))]
@@ -196,8 +197,8 @@ def test_h5py_decodes_other_hdf5_values(tmp_path: Path) -> None:
             assert np.array_equal(source.read(range(20))["x"], expected)
 
 
-@pytest.mark.parametrize("shuffle", [False, True])
-@pytest.mark.parametrize("dtype", ["u1", "<i8", ">i4", "<f2", "f8"])
+@loop_over("shuffle", [False, True])
+@loop_over("dtype", ["u1", "<i8", ">i4", "<f2", "f8"])
 def test_gzip_chunks_of_hdf5(dtype: str, shuffle: bool, tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
     values = np.random.default_rng(0).integers(0, 100, (12_000, 2, 3)).astype(dtype)
@@ -225,7 +226,7 @@ def test_threads_share_h5py(tmp_path: Path) -> None:
         assert np.array_equal(batch["a"], values)
 
 
-@pytest.mark.parametrize("place", [0.01, 0.5, 0.99])
+@loop_over("place", [0.01, 0.5, 0.99])
 def test_damaged_gzip_chunk_of_hdf5(place: float, tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
     values = np.random.default_rng(0).integers(0, 100, 60_000)
@@ -276,8 +277,8 @@ def test_fields_of_several_lengths() -> None:
         dataformats.open(path, fields=["trian"])
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
+@loop_over(
+    "name, text",
     [
         ("external_link", "link to another file"),
         ("external_storage", "values in other files"),
@@ -320,9 +321,7 @@ def lmdb_value(i: int) -> bytes:
     return bytes([i % 256]) * (i * 37 % 400) + (b"x" * 9000 if i == 7 else b"")
 
 
-@pytest.mark.parametrize(
-    ("name", "n"), [("folder", 100), ("folder/data.mdb", 100), ("single.lmdb", 50), ("empty.lmdb", 0)]
-)
+@loop_over("name, n", [("folder", 100), ("folder/data.mdb", 100), ("single.lmdb", 50), ("empty.lmdb", 0)])
 def test_lmdb(name: str, n: int) -> None:
     pytest.importorskip("lmdb", reason="the extra lmdb is not installed")
     source = dataformats.open(GOLDEN / "lmdb" / name)
@@ -404,8 +403,8 @@ def test_zarr_behind_a_url(version: int) -> None:
         memory.rm("/x.zarr", recursive=True)
 
 
-@pytest.mark.parametrize(
-    ("name", "error", "text"),
+@loop_over(
+    "name, error, text",
     [
         ("chunk", FormatError, "record 0 of .*rows 0 to 39 of 'image' cannot be decoded"),
         ("metadata", FormatError, r"zarr\.json.*cannot open"),

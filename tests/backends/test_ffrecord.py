@@ -28,16 +28,13 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import VALUE
 from dataformats.storage.files import LocalFile, LocalFolder
 from dataformats.storage.reference_read import read_blobs
+from dataformats.testing.loop_over import loop_over
 from tests.campaign import share
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ffrecord"
 ENTRIES: list[dict[str, Any]] = json.loads((GOLDEN / "expected.json").read_text("utf-8"))["entries"]
 GOOD = [entry for entry in ENTRIES if not entry["error"] or entry["stage"] == "packed"]
 DAMAGED = [entry for entry in ENTRIES if entry["error"] and entry["stage"] != "packed"]
-
-
-def by_id(entries: list[dict[str, Any]]) -> Any:
-    return pytest.mark.parametrize("entry", entries, ids=lambda entry: entry["id"])
 
 
 def files_of(path: Path) -> list[StoredFile]:
@@ -90,7 +87,7 @@ def write(path: Path, blobs: list[bytes], **options: Any) -> None:
 # ---- files of the original
 
 
-@by_id(GOOD)
+@loop_over("entry", GOOD)
 def test_good_files(entry: dict[str, Any]) -> None:
     blobs = blobs_of(GOLDEN / entry["path"])
     assert [len(blob) for blob in blobs] == entry["records"]["length"]
@@ -98,7 +95,7 @@ def test_good_files(entry: dict[str, Any]) -> None:
     assert read_path(GOLDEN / entry["path"], verify=False) == blobs
 
 
-@by_id([entry for entry in GOOD if entry.get("folder")])
+@loop_over("entry", [entry for entry in GOOD if entry.get("folder")])
 def test_folders(entry: dict[str, Any]) -> None:
     reader = open_path(GOLDEN / entry["path"])
     assert [file.basename for file in reader.files] == entry["parts"]
@@ -110,8 +107,8 @@ def test_an_old_version_warns_and_names_the_file() -> None:
         BACKEND.open([LocalFile(GOLDEN / "old_version.ffr")], ReaderOptions())
 
 
-@by_id(DAMAGED)
-@pytest.mark.parametrize("verify", [True, False], ids=["verified", "unverified"])
+@loop_over("entry", DAMAGED)
+@loop_over("verify", [True, False])
 def test_damaged_files(entry: dict[str, Any], verify: bool) -> None:
     path = GOLDEN / entry["path"]
     if entry["stage"] == "open" and (verify or entry["id"] != "meta_bit_checksums"):
@@ -138,8 +135,8 @@ def test_unfinished_file_raises_with_cause() -> None:
         open_path(GOLDEN / "corrupt/unfinished.ffr")
 
 
-@by_id([entry for entry in GOOD if entry.get("rewrite")])
-@pytest.mark.parametrize("counted", [True, False], ids=["counted", "uncounted"])
+@loop_over("entry", [entry for entry in GOOD if entry.get("rewrite")])
+@loop_over("counted", [True, False])
 def test_rewrite(entry: dict[str, Any], counted: bool, tmp_path: Path) -> None:
     originals = [Path(file.name) for file in files_of(GOLDEN / entry["path"])]
     names = [path.name for path in originals]
@@ -158,8 +155,8 @@ def test_rewrite(entry: dict[str, Any], counted: bool, tmp_path: Path) -> None:
 SMALL = [b"first", b"", b"the third record", b"x"]
 
 
-@pytest.mark.parametrize("n", [2**60, 2**62, 2**63 - 1, -1, -(2**63), 2**33, 5])
-@pytest.mark.parametrize("checksum", [0, 1])
+@loop_over("n", [2**60, 2**62, 2**63 - 1, -1, -(2**63), 2**33, 5])
+@loop_over("checksum", [0, 1])
 def test_absurd_counts_cost_nothing(tmp_path: Path, n: int, checksum: int) -> None:
     (tmp_path / "a.ffr").write_bytes(pack("<Iq", checksum, n) + bytes(50))
     tracemalloc.start()
@@ -183,8 +180,8 @@ def test_a_table_of_wrong_offsets_makes_no_heap_of_errors(tmp_path: Path) -> Non
     assert isinstance(index.problems[n - 1], TruncatedError)
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
+@loop_over(
+    "data, message",
     [
         (pack("<Iq", 0x6522DF69, 0) + b"more", "data behind a header of no records"),
         (pack("<Iq", 0, 0) + b"more", "unfinished"),
@@ -224,7 +221,7 @@ def test_the_fingerprint_is_the_same_with_and_without_checksums() -> None:
 # ---- sniffing
 
 
-@by_id(ENTRIES)
+@loop_over("entry", ENTRIES)
 def test_sniff_golden(entry: dict[str, Any]) -> None:
     path = GOLDEN / entry["path"]
     verdict = BACKEND.sniff(files_of(path)[0])
@@ -235,7 +232,7 @@ def test_sniff_golden(entry: dict[str, Any]) -> None:
     assert verdict.match == "yes" or verdict.reason
 
 
-@pytest.mark.parametrize("data", [b"hello, world\n" * 50, b"\x89PNG\r\n\x1a\n" + bytes(100), b"{}"])
+@loop_over("data", [b"hello, world\n" * 50, b"\x89PNG\r\n\x1a\n" + bytes(100), b"{}"])
 def test_sniff_says_no_to_others(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a").write_bytes(data)
     assert BACKEND.sniff(LocalFile(tmp_path / "a")).match == "no"
@@ -486,8 +483,8 @@ def test_verify_looks_at_each_file(large: Path, monkeypatch: pytest.MonkeyPatch)
         assert found == expected[:1] * header_findings + expected[1:]
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
-@pytest.mark.parametrize("check", [True, False], ids=["verified", "unverified"])
+@loop_over("size", [1, 2, 3, 7, 100])
+@loop_over("check", [True, False])
 def test_parts_of_a_table_are_judged_as_the_whole(tmp_path: Path, size: int, check: bool) -> None:
     blobs = [bytes(i % 5) for i in range(23)]
     data = bytearray(plain_file(blobs))

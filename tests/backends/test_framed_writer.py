@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import dataformats
+from dataformats.testing.loop_over import loop_over
 
 LARGE = 9 * 2**20  # bytes, more than the writer joins with others
 CASES: list[tuple[str, dict[str, Any]]] = [
@@ -20,7 +21,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("format", "options"), CASES)
+@loop_over("format, options", CASES)
 def test_large_records_stand_among_small_ones(format: str, options: dict[str, Any], tmp_path: Path) -> None:
     records = [b"a", b"b" * LARGE, b"c", b"d", b"e" * LARGE, b"f" * LARGE]
     with dataformats.create(tmp_path / "x", format, payload="bytes", **options) as writer:
@@ -40,7 +41,7 @@ def test_a_large_record_is_not_copied(format: str, tmp_path: Path) -> None:
     assert peak < LARGE
 
 
-@pytest.mark.parametrize(("format", "options"), CASES)
+@loop_over("format, options", CASES)
 def test_failed_write_is_repeated(
     format: str, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,7 @@ from dataformats.reading.file_source import FileSource
 from dataformats.storage import atomic
 from dataformats.storage.files import LocalFile
 from dataformats.storage.shared_memory_file import CachedFile
+from dataformats.testing.loop_over import loop_over
 from tests.campaign import share
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "granular"
@@ -45,10 +46,6 @@ UNREADABLE = {f"{version}/limits_decreasing" for version in ("bags", "v1", "v2")
 AS_IN_GENERATION_2 = {"bags/zero_bytes", "v1/zero_bytes"}  # generation 2 has 0 bytes for a bag without records
 INTERRUPTED = [entry for entry in ENTRIES if "resume_to" in entry]
 VERSIONS = ("bags", "v1", "v2", "v3")
-
-
-def by_id(entries: list[dict[str, Any]]) -> Any:
-    return pytest.mark.parametrize("entry", entries, ids=lambda entry: entry["id"])
 
 
 def path_of(entry: dict[str, Any]) -> Path:
@@ -109,7 +106,7 @@ def copied(path: Path, to: Path) -> Path:
 # ---- files of the originals
 
 
-@by_id(GOOD)
+@loop_over("entry", GOOD)
 def test_stored_bytes(entry: dict[str, Any]) -> None:
     source = open_raw(path_of(entry))
     found = read_each(source)
@@ -120,12 +117,12 @@ def test_stored_bytes(entry: dict[str, Any]) -> None:
     assert [joined(record) for record in batch] == found
 
 
-@by_id([entry for entry in GOOD if entry["n"] and path_of(entry).name != "bag_all_empty.bag"])
+@loop_over("entry", [entry for entry in GOOD if entry["n"] and path_of(entry).name != "bag_all_empty.bag"])
 def test_the_format_is_recognized(entry: dict[str, Any]) -> None:
     assert dataformats.open(path_of(entry)).format == "granular"
 
 
-@by_id([entry for entry in SETS if "columns" in entry])
+@loop_over("entry", [entry for entry in SETS if "columns" in entry])
 def test_columns(entry: dict[str, Any]) -> None:
     source = open_raw(path_of(entry))
     assert list(source.spec) == sorted(entry["spec"])
@@ -135,7 +132,7 @@ def test_columns(entry: dict[str, Any]) -> None:
         assert [digest(value) for value in values] == column["sha256"]
 
 
-@by_id([entry for entry in SETS if "refs" in entry])
+@loop_over("entry", [entry for entry in SETS if "refs" in entry])
 def test_refs_give_available_elements(entry: dict[str, Any]) -> None:
     source = dataformats.open(path_of(entry), format="granular")
     for index, row in enumerate(entry["refs"]):
@@ -144,7 +141,7 @@ def test_refs_give_available_elements(entry: dict[str, Any]) -> None:
             assert source.present_fields(index)[name] == expected
 
 
-@by_id([entry for entry in SETS if "rows" in entry])
+@loop_over("entry", [entry for entry in SETS if "rows" in entry])
 def test_rows(entry: dict[str, Any]) -> None:
     arrays = np.load(GOLDEN / "expected.npz", allow_pickle=False)
     codecs = {"my_type": (bytes, bytes)} if entry.get("raw_only") else None
@@ -199,7 +196,7 @@ def test_integers_are_unsigned_in_generation_1_and_signed_later(tmp_path: Path) 
         assert dataformats.open(folder)[0]["c"] == expected * 256
 
 
-@by_id([entry for entry in SETS if entry["kind"] == "sharded"])
+@loop_over("entry", [entry for entry in SETS if entry["kind"] == "sharded"])
 def test_shards_and_subsets(entry: dict[str, Any]) -> None:
     whole: Any = open_raw(path_of(entry))
     assert [n for _, n, _ in whole.reader.file_summaries()] == entry["part_counts"]
@@ -245,7 +242,7 @@ def test_generations_whose_integers_differ_are_not_mixed() -> None:
     assert mixed.read([0], ["t"])[0] == dataformats.open(GOLDEN / "v1/sharded").select("t")[0]
 
 
-@pytest.mark.parametrize(("version", "generation"), [("bags", "1"), ("v1", "1"), ("v2", "2"), ("v3", "3")])
+@loop_over("version, generation", [("bags", "1"), ("v1", "1"), ("v2", "2"), ("v3", "3")])
 def test_info_tells_the_generation(version: str, generation: str) -> None:
     about = dataformats.info(GOLDEN / version / "base")
     assert (about.format, about.records, about.payload) == ("granular", 5, None)
@@ -267,7 +264,7 @@ def test_a_bag_alone_is_bytes() -> None:
 # ---- damage
 
 
-@by_id(DAMAGED)
+@loop_over("entry", DAMAGED)
 def test_damaged(entry: dict[str, Any]) -> None:
     path = path_of(entry)
     if entry["id"] in AS_IN_GENERATION_2:
@@ -296,7 +293,7 @@ def test_damaged(entry: dict[str, Any]) -> None:
     assert len(found) > max([*right, *entry["bad"]], default=-1)
 
 
-@pytest.mark.parametrize("name", ["offsets_decreasing", "truncated_bag", "empty_bag"])
+@loop_over("name", ["offsets_decreasing", "truncated_bag", "empty_bag"])
 def test_other_fields_of_a_damaged_row_are_read(name: str) -> None:
     source = dataformats.open(GOLDEN / "v3/corrupt" / name)
     assert len(source.read(range(5), ["b", "c"])) == 5
@@ -344,7 +341,7 @@ def test_short_shard_loses_only_its_own_row(tmp_path: Path) -> None:
     assert list(kept) == whole[:7] + whole[8:]
 
 
-@pytest.mark.parametrize(("version", "name"), [("bags", "refs.bag"), ("v1", "refs.bag"), ("v2", "refs.bag")])
+@loop_over("version, name", [("bags", "refs.bag"), ("v1", "refs.bag"), ("v2", "refs.bag")])
 def test_an_empty_refs_bag_hides_no_records(version: str, name: str, tmp_path: Path) -> None:
     folder = copied(GOLDEN / version / "base", tmp_path / "data")
     (folder / name).write_bytes(b"")
@@ -367,7 +364,7 @@ def test_refs_of_fewer_rows_than_the_fields_have(tmp_path: Path) -> None:
         source[2]
 
 
-@pytest.mark.parametrize("stop", [1, 8, 9, 39])
+@loop_over("stop", [1, 8, 9, 39])
 def test_torn_index_entry_is_one_failing_record(stop: int, tmp_path: Path) -> None:
     for name in ("bag.bag", "bag.idx"):
         shutil.copyfile(GOLDEN / "v3" / name, tmp_path / name)
@@ -405,7 +402,7 @@ def test_a_short_field_is_resumed(generation: int, tmp_path: Path) -> None:
     assert [dict(record) for record in dataformats.open(tmp_path / "d")] == rows
 
 
-@pytest.mark.parametrize("cut", [8, 16, 24])
+@loop_over("cut", [8, 16, 24])
 def test_truncated_bag_returns_no_wrong_values(cut: int, tmp_path: Path) -> None:
     spec = {"id": "int64", "n": "utf8", "b": "bytes"}
     rows = [{"b": bytes([i] * 8), "id": i, "n": f"name {i}"} for i in range(9)]
@@ -426,7 +423,7 @@ def test_truncated_bag_returns_no_wrong_values(cut: int, tmp_path: Path) -> None
         bag.write_bytes(whole)
 
 
-@pytest.mark.parametrize("last", range(10))
+@loop_over("last", range(10))
 def test_records_of_one_size_are_where_their_type_puts_them(last: int, tmp_path: Path) -> None:
     # The last value looks like the end of a record, so that the cut table has no implausible entry.
     values = [10, 20, 30, last]
@@ -451,7 +448,7 @@ def test_a_bag_with_more_records_than_rows_is_not_read(tmp_path: Path) -> None:
     assert len(source.read(range(5), ["a", "c", "s"])) == 5
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "text",
     [
         b"",
@@ -473,9 +470,8 @@ def test_a_bag_with_more_records_than_rows_is_not_read(tmp_path: Path) -> None:
         b'{"a": "bytes"}' + b"\xff",
         b'{"a": "' + b"x" * (17 * 2**20) + b'"}',
     ],
-    ids=lambda text: text[:20],
 )
-@pytest.mark.parametrize("version", ["v2", "v3"])
+@loop_over("version", ["v2", "v3"])
 def test_a_hostile_spec_opens_nothing(
     text: bytes, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -622,8 +618,8 @@ def limits(ends: list[int], size: int = 1000) -> tuple[list[int], list[int]]:
     return np.flatnonzero(~wrong).tolist(), np.flatnonzero(wrong).tolist()
 
 
-@pytest.mark.parametrize(
-    ("ends", "wrong"),
+@loop_over(
+    "ends, wrong",
     [
         ([], []),
         ([0, 0, 5], []),
@@ -709,7 +705,7 @@ def test_more_fields_than_a_short_list_has(tmp_path: Path) -> None:
 # ---- masks, cache, types
 
 
-@pytest.mark.parametrize("version", ["bags", "v1", "v2"])
+@loop_over("version", ["bags", "v1", "v2"])
 def test_masks(version: str) -> None:
     source: Any = dataformats.open(GOLDEN / version / "base")
     assert source[1, {"s": range(1, 2), "a": True}] == {"s": ["s11"], "a": "row 1 x"}
@@ -743,8 +739,8 @@ def test_a_mask_leaves_damaged_rows_to_their_own_error() -> None:
         source.present_fields(3)
 
 
-@pytest.mark.parametrize("cache", ["memory", ("c",)])
-@pytest.mark.parametrize("version", VERSIONS)
+@loop_over("cache", ["memory", ("c",)])
+@loop_over("version", VERSIONS)
 def test_cache(version: str, cache: Any) -> None:
     path = GOLDEN / version / "sharded"
     cache = cache if cache == "memory" else ("i",)
@@ -757,8 +753,8 @@ def test_cache(version: str, cache: Any) -> None:
         dataformats.open(path, cache=("nope",))
 
 
-@pytest.mark.parametrize(
-    ("stored", "declared", "fits"),
+@loop_over(
+    "stored, declared, fits",
     [
         ("utf8", "bytes", True),
         ("utf8[]", "bytes[]", True),
@@ -909,8 +905,8 @@ def test_plain_spec_needs_no_sidecar(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["d"]
 
 
-@pytest.mark.parametrize(
-    ("spec", "generation", "words"),
+@loop_over(
+    "spec, generation, words",
     [
         ({"a": "utf8?", "refs": "utf8", "2b": "int", "ok": "utf8"}, None, ["'a'", "'refs'", "rename=", "'_2b'"]),
         ({"a b": "utf8"}, None, ["rename={'a b': 'a_b'}"]),
@@ -931,7 +927,7 @@ def test_unsupported_spec_names_the_wrong_fields(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("generation", [1, 4, "3"])
+@loop_over("generation", [1, 4, "3"])
 def test_other_generations_are_not_written(generation: Any, tmp_path: Path) -> None:
     for spec in ({"a": "utf8"}, None):
         with pytest.raises(ValueError, match="Generation 1 is read-only"):
@@ -957,7 +953,9 @@ def test_a_row_is_appended_whole_or_not_at_all(tmp_path: Path) -> None:
     assert list(dataformats.open(tmp_path / "d")) == [{"a": "x", "s": ["1", "2"]}, {"a": "z", "s": []}]
 
 
-@by_id([e for e in SETS if e["kind"] == "dataset" and e["layout"] in ("v2", "v3") and e not in INTERRUPTED])
+@loop_over(
+    "entry", [e for e in SETS if e["kind"] == "dataset" and e["layout"] in ("v2", "v3") and e not in INTERRUPTED]
+)
 def test_data_sets_are_written_byte_for_byte(entry: dict[str, Any], tmp_path: Path) -> None:
     raw = open_raw(path_of(entry))
     stored = dataformats.open(path_of(entry), format="granular").spec
@@ -968,7 +966,7 @@ def test_data_sets_are_written_byte_for_byte(entry: dict[str, Any], tmp_path: Pa
     assert files_in(tmp_path / "d") == files_in(path_of(entry))
 
 
-@by_id([entry for entry in GOOD if entry["kind"] == "bag" and entry["layout"] in ("v2", "v3")])
+@loop_over("entry", [entry for entry in GOOD if entry["kind"] == "bag" and entry["layout"] in ("v2", "v3")])
 def test_bags_are_written_byte_for_byte(entry: dict[str, Any], tmp_path: Path) -> None:
     original = path_of(entry)
     with dataformats.create(tmp_path / original.name, "granular", generation=int(entry["layout"][1])) as writer:
@@ -977,7 +975,7 @@ def test_bags_are_written_byte_for_byte(entry: dict[str, Any], tmp_path: Path) -
     assert files_in(tmp_path) == {name: original.with_name(name).read_bytes() for name in names}
 
 
-@by_id([entry for entry in SETS if entry["kind"] == "sharded" and entry["layout"] in ("v2", "v3")])
+@loop_over("entry", [entry for entry in SETS if entry["kind"] == "sharded" and entry["layout"] in ("v2", "v3")])
 def test_shards_are_written_byte_for_byte(entry: dict[str, Any], tmp_path: Path) -> None:
     source = dataformats.open(path_of(entry))
     path, generation = tmp_path / "d", int(entry["layout"][1])
@@ -994,8 +992,8 @@ def complete() -> tuple[Path, list[Any]]:
     return path, list(dataformats.open(path))
 
 
-@by_id(INTERRUPTED)
-@pytest.mark.parametrize("place", ["d", "d.partial"], ids=["in place", "partial"])
+@loop_over("entry", INTERRUPTED)
+@loop_over("place", ["d", "d.partial"])
 def test_interrupted_ones_are_completed(entry: dict[str, Any], place: str, tmp_path: Path) -> None:
     wanted, rows = complete()
     copied(path_of(entry), tmp_path / place)
@@ -1006,7 +1004,7 @@ def test_interrupted_ones_are_completed(entry: dict[str, Any], place: str, tmp_p
     assert [path.name for path in tmp_path.iterdir()] == ["d"]
 
 
-@by_id(INTERRUPTED)
+@loop_over("entry", INTERRUPTED)
 def test_failed_resume_without_records_changes_nothing(entry: dict[str, Any], tmp_path: Path) -> None:
     folder = copied(path_of(entry), tmp_path / "d")
     with pytest.raises(RuntimeError), dataformats.create(folder, "granular", spec=entry["spec"], resume=True):
@@ -1058,8 +1056,8 @@ def test_a_bag_shorter_than_its_index_is_not_resumed(tmp_path: Path) -> None:
     assert files_in(folder) == before
 
 
-@pytest.mark.parametrize("sharded", [False, True])
-@pytest.mark.parametrize("generation", [2, 3])
+@loop_over("sharded", [False, True])
+@loop_over("generation", [2, 3])
 def test_killed_while_the_files_are_created(
     generation: int, sharded: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1102,7 +1100,7 @@ def dying(function: Any, calls: Any, torn: Any = None) -> Any:
     return call
 
 
-@pytest.mark.parametrize("spec", [b"", b'{"a": "ut', b'{"a": "utf8", "n": "i64"}'])
+@loop_over("spec", [b"", b'{"a": "ut', b'{"a": "utf8", "n": "i64"}'])
 def test_any_empty_files_of_a_new_data_set_are_resumed(spec: bytes, tmp_path: Path) -> None:
     names = ("a.bag", "a.idx", "n.bag", "n.idx")
     for chosen in range(2 ** len(names)):
@@ -1118,7 +1116,7 @@ def test_any_empty_files_of_a_new_data_set_are_resumed(spec: bytes, tmp_path: Pa
         assert list(dataformats.open(folder)) == [{"a": "x", "n": 1}]
 
 
-@pytest.mark.parametrize("names", [["b.bag"], ["b.idx"], ["b.bag", "b.idx"]])
+@loop_over("names", [["b.bag"], ["b.idx"], ["b.bag", "b.idx"]])
 def test_a_lost_field_is_not_cut_to(names: list[str], tmp_path: Path) -> None:
     folder = copied(GOLDEN / "v3/base", tmp_path / "d")
     spec = dataformats.open(folder).spec
@@ -1144,8 +1142,8 @@ def test_an_empty_data_set_killed_before_it_is_published(tmp_path: Path, monkeyp
     assert list(dataformats.open(tmp_path / "d")) == [{"a": "x", "s": []}]
 
 
-@pytest.mark.parametrize("present", [[], ["x.idx"], ["x.bag"], ["x.bag", "x.idx"]])
-@pytest.mark.parametrize("generation", [2, 3])
+@loop_over("present", [[], ["x.idx"], ["x.bag"], ["x.bag", "x.idx"]])
+@loop_over("generation", [2, 3])
 def test_any_empty_files_of_a_new_bag_are_resumed(generation: int, present: list[str], tmp_path: Path) -> None:
     options: Any = {"generation": generation, "resume": True}
     dataformats.create(tmp_path / "x.bag", "granular", **options).abort()
@@ -1341,7 +1339,7 @@ def test_photos_are_copied_byte_for_byte(tmp_path: Path) -> None:
     assert all(same(back[index], photos[index]) for index in range(len(photos)))
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@loop_over("version", VERSIONS)
 def test_single_bags_and_raw_tfrecords(version: str, tmp_path: Path) -> None:
     bag = GOLDEN / version / "bag_1000.bag"
     dataformats.convert(bag, tmp_path / "x.tfrecord", "tfrecord")
@@ -1350,7 +1348,7 @@ def test_single_bags_and_raw_tfrecords(version: str, tmp_path: Path) -> None:
     assert dataformats.verify(tmp_path / "y.bag").ok
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@loop_over("version", VERSIONS)
 def test_every_generation_becomes_tfrecords(version: str, tmp_path: Path) -> None:
     source: Any = dataformats.open(GOLDEN / version / "base")
     dataformats.convert(source, tmp_path / "x.tfrecord", "tfrecord")
@@ -1360,7 +1358,7 @@ def test_every_generation_becomes_tfrecords(version: str, tmp_path: Path) -> Non
         assert same(dict(found[index]), {name: value for name, value in source[index].items() if name in found[index]})
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@loop_over("version", VERSIONS)
 def test_every_generation_becomes_the_last_two(version: str, tmp_path: Path) -> None:
     source: Any = dataformats.open(GOLDEN / version / "base")
     dataformats.convert(source, tmp_path / "d", "granular")
@@ -1387,7 +1385,7 @@ def test_remote(tmp_path: Path) -> None:
     assert list(dataformats.open(f"{url}/s")) == [{"a": "x"}, {"a": "y"}]
 
 
-@pytest.mark.parametrize("data", [b"hello, world\n" * 50, bytes(64), b"{}", b"\x89PNG" + bytes(100)])
+@loop_over("data", [b"hello, world\n" * 50, bytes(64), b"{}", b"\x89PNG" + bytes(100)])
 def test_sniff_says_no_to_others(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(data)
     assert BACKEND.sniff(LocalFile(tmp_path / "a")).match == "no"

@@ -14,6 +14,7 @@ import dataformats
 from dataformats.backends.granular import BACKEND, intact_records
 from dataformats.errors import FormatError, SpecError
 from dataformats.storage import atomic
+from dataformats.testing.loop_over import loop_over
 
 SPEC = {"id": "int64", "text": "utf8", "x": "float32[]"}
 N = 12  # finished rows, or rows of partial data
@@ -167,8 +168,8 @@ def test_fields_of_partial_data_may_differ_by_any_number_of_rows(tmp_path: Path)
     assert resumed(tmp_path / "d", {"a": "int64", "b": "int64"}, lambda i: {"a": i, "b": i}) == 7
 
 
-@pytest.mark.parametrize("generation", [2, 3])
-@pytest.mark.parametrize("name", ["d", "x.bag"])
+@loop_over("generation", [2, 3])
+@loop_over("name", ["d", "x.bag"])
 def test_spec_and_names_are_on_the_disk_before_the_first_row(
     name: str, generation: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,7 +205,7 @@ def texts(path: Path, *parts: list[str], **options: Any) -> None:
 TEXTS: dict[str, Any] = {"spec": {"text": "utf8", "n": "int64"}}
 
 
-@pytest.mark.parametrize("options", [TEXTS, {"payload": "utf8"}], ids=["dataset", "bag"])
+@loop_over("options", [TEXTS, {"payload": "utf8"}])
 def test_empty_records_are_resumed(options: dict[str, Any], tmp_path: Path) -> None:
     name = "d" if options is TEXTS else "d.bag"
     texts(tmp_path / name, [""] * 3, [""] * 4, **options)
@@ -212,7 +213,7 @@ def test_empty_records_are_resumed(options: dict[str, Any], tmp_path: Path) -> N
         assert len(writer) == 7
 
 
-@pytest.mark.parametrize("lost", ["ends", "bytes of ends"])
+@loop_over("lost", ["ends", "bytes of ends"])
 def test_empty_records_are_kept_if_the_first_bytes_lose_their_end(lost: str, tmp_path: Path) -> None:
     texts(tmp_path / "d", [""] * 3, ["", "a", "b"], **TEXTS)
     idx = tmp_path / "d.partial" / "text.idx"
@@ -235,8 +236,8 @@ def sequence(i: int) -> dict[str, Any]:
     return {"id": i, "words": [f"word {j}" for j in range(i % 3)]}
 
 
-@pytest.mark.parametrize("damage", ["zeros", "cut"])
-@pytest.mark.parametrize("name", ["refs", "id", "words"])
+@loop_over("damage", ["zeros", "cut"])
+@loop_over("name", ["refs", "id", "words"])
 def test_generation_2_is_resumed(name: str, damage: str, tmp_path: Path) -> None:
     writer = dataformats.create(tmp_path / "d", "granular", spec=SEQUENCES, resume=True)
     for i in range(N):

@@ -14,6 +14,7 @@ from PIL import Image
 
 import dataformats
 from dataformats.errors import DataFormatsError, FormatError, SpecError, TargetExistsError
+from dataformats.testing.loop_over import loop_over
 
 
 def pixels(i: int) -> Any:
@@ -130,7 +131,7 @@ def test_a_table_beside_one_folder_of_images_comes_first(tmp_path: Path) -> None
     assert dataformats.open(tmp_path).format == "jsonl"
 
 
-@pytest.mark.parametrize("fields", [["image", "path"], ["image", "label_name"], ["image", "label"], ["image"]])
+@loop_over("fields", [["image", "path"], ["image", "label_name"], ["image", "label"], ["image"]])
 def test_written_folders(fields: list[str], tmp_path: Path) -> None:
     source = dataformats.open(write_images(tmp_path / "photos"))
     dataformats.convert(source.select(fields), tmp_path / "records.tfrecord")

@@ -16,6 +16,7 @@ import dataformats
 from dataformats.backends.journaled import journal as journal_module
 from dataformats.backends.journaled.journal import Entries, Journal, StoredJournal, read_checksums, sound_entries
 from dataformats.storage.atomic import write_all
+from dataformats.testing.loop_over import loop_over
 
 MAGIC = b"TESTJRNL"
 METADATA = {"base": 7, "a key": "int64"}
@@ -232,8 +233,8 @@ def test_data_with_a_flipped_bit(data: int) -> None:
     assert count_sound(data, entries) == len(BLOBS)
 
 
-@pytest.mark.parametrize("n_sizes", [0, 2**31, 2**32 - 1])
-@pytest.mark.parametrize("text", [b"{}", b"[]", b"3", b"{", b"[" * 10_000])
+@loop_over("n_sizes", [0, 2**31, 2**32 - 1])
+@loop_over("text", [b"{}", b"[]", b"3", b"{", b"[" * 10_000])
 def test_impossible_journal_header_is_rejected(tmp_path: Path, n_sizes: int, text: bytes) -> None:
     for n in {n_sizes, 1} - ({1} if text == b"{}" else set()):
         head = struct.pack("<8sII", MAGIC, n, len(text)) + text
@@ -247,8 +248,8 @@ def test_facts_of_another_format_are_not_sound(tmp_path: Path) -> None:
     assert StoredJournal.find(tmp_path / "j", MAGIC, lambda metadata, n: n == len(metadata)) is None
 
 
-@pytest.mark.parametrize("metadata", [{}, {"base": "0"}, {"base": None}, {"base": -1}, {"base": 2**62}])
-@pytest.mark.parametrize("format", ["ffrecord", "syrah"])
+@loop_over("metadata", [{}, {"base": "0"}, {"base": None}, {"base": -1}, {"base": 2**62}])
+@loop_over("format", ["ffrecord", "syrah"])
 def test_data_with_forged_metadata_are_not_resumed(tmp_path: Path, format: str, metadata: dict[str, Any]) -> None:
     spec = {"a": "int64", "b": "int64"}
     writer = dataformats.create(tmp_path / "x", format, spec=spec, resume=True)
@@ -278,8 +279,8 @@ ROWS = [{"a": bytes(i % 3), "b": "x" * (i % 5)} for i in range(20)]
 
 
 @pytest.mark.usefixtures("blocks")
-@pytest.mark.parametrize("left", ["journal", "journal and table", "table"])
-@pytest.mark.parametrize("format", ["ffrecord", "syrah"])
+@loop_over("left", ["journal", "journal and table", "table"])
+@loop_over("format", ["ffrecord", "syrah"])
 def test_files_do_not_depend_on_blocks(format: str, left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(journal_module, "_BLOCK_BYTES", 2**20)

@@ -17,6 +17,7 @@ from dataformats.backends.lines import line_scan
 from dataformats.backends.lines.writer import JsonLinesWriter
 from dataformats.errors import CodecError, CorruptRecordError, DataFormatsError, FormatError, SpecError
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
+from dataformats.testing.loop_over import loop_over
 from dataformats.testing.records import is_same_value
 from tests.golden.jsonl.make import record
 
@@ -40,7 +41,7 @@ def expected(index: int, name: str = "") -> dict[str, Any]:
     return {**values, "numbers": np.array(values["numbers"], np.int64)}
 
 
-@pytest.mark.parametrize("name", FILES)
+@loop_over("name", FILES)
 def test_golden_files(name: str) -> None:
     src = dataformats.open(GOLDEN / name)
     assert (src.format, src.payload, src.spec) == ("jsonl", "json_object", dataformats.Spec(TYPES))
@@ -52,7 +53,7 @@ def test_golden_files(name: str) -> None:
     assert dataformats.verify(GOLDEN / name).ok
 
 
-@pytest.mark.parametrize(("name", "bad", "n"), [("cut.jsonl", 59, 60), ("merged.jsonl", 0, 59), ("zeros.jsonl", 0, 60)])
+@loop_over("name, bad, n", [("cut.jsonl", 59, 60), ("merged.jsonl", 0, 59), ("zeros.jsonl", 0, 60)])
 def test_damaged_golden_files(name: str, bad: int, n: int) -> None:
     src = dataformats.open(GOLDEN / "corrupt" / name)
     batch = src.read(range(n), on_corrupt="omit")
@@ -73,8 +74,8 @@ def test_truncated_gzip_keeps_whole_lines() -> None:
         src[n - 1]
 
 
-@pytest.mark.parametrize(
-    ("data", "lines"),
+@loop_over(
+    "data, lines",
     [
         (b"", []),
         (b"\n", [""]),
@@ -149,7 +150,7 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("line", ROWS, ids=lambda line: line[:20])
+@loop_over("line", ROWS)
 def test_bad_record_is_an_error_of_its_record(tmp_path: Path, line: str) -> None:
     good = ['{"a": 1}'] * 200
     (tmp_path / "x.jsonl").write_text("\n".join([*good, line, *good]))
@@ -214,13 +215,13 @@ def test_written_values_come_back_through_json(tmp_path: Path) -> None:
     assert gzip.decompress((tmp_path / "x.jsonl.gz").read_bytes()) == text
 
 
-@pytest.mark.parametrize("kind", ["bytes", "jpg", "msgpack", "array", "bytes[]"])
+@loop_over("kind", ["bytes", "jpg", "msgpack", "array", "bytes[]"])
 def test_blobs_are_refused(tmp_path: Path, kind: str) -> None:
     with pytest.raises(SpecError, match="JSON holds numbers, text and documents"):
         dataformats.create(tmp_path / "x.jsonl", spec={"x": kind})
 
 
-@pytest.mark.parametrize("text", ["a\nb", "a\r", "\ufeffa"])
+@loop_over("text", ["a\nb", "a\r", "\ufeffa"])
 def test_ambiguous_lines_of_text_are_refused(tmp_path: Path, text: str) -> None:
     with dataformats.create(tmp_path / "x.txt") as writer:
         with pytest.raises(SpecError, match="a line of text"):
@@ -281,7 +282,7 @@ def test_zstd_is_written_in_frames(tmp_path: Path) -> None:
     assert (report.records, len(list((tmp_path / "shards").glob("*.jsonl.zst")))) == (4000, 3)
 
 
-@pytest.mark.parametrize("cut", [0, 1, 5, 1000, 30_000])
+@loop_over("cut", [0, 1, 5, 1000, 30_000])
 def test_truncated_zstd_keeps_whole_lines(cut: int, tmp_path: Path) -> None:
     pytest.importorskip("backports.zstd")
     rows = [random.Random(number).randbytes(150).hex() for number in range(7000)]
@@ -369,8 +370,8 @@ def test_mutated_lines_raise_only_our_errors(tmp_path: Path) -> None:
         assert is_same_value(sound[index], {name: value[name] for name in "atl" if value.get(name) is not None})
 
 
-@pytest.mark.parametrize(
-    ("usual", "other", "remedy"),
+@loop_over(
+    "usual, other, remedy",
     [
         ("1", '"s"', "'json'"),
         ("1", "1.5", "'float64'"),

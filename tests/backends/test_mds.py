@@ -20,6 +20,7 @@ import pytest
 import dataformats
 from dataformats import FormatError, SpecError
 from dataformats.backends.mds import index_file
+from dataformats.testing.loop_over import loop_over
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 MDS, LITDATA = GOLDEN / "mds", GOLDEN / "litdata"
@@ -75,7 +76,7 @@ def test_declared_numbers_make_a_ragged_column() -> None:
     assert src.read(range(N))["array"].lengths.tolist() == [index % 4 + 1 for index in range(N)]
 
 
-@pytest.mark.parametrize("name", ["plain", "zstd", "gz", "merged"])
+@loop_over("name", ["plain", "zstd", "gz", "merged"])
 def test_mds_folders_read_the_same(name: str, tmp_path: Path) -> None:
     src = dataformats.open(MDS / name)
     assert (src.format, len(src)) == ("mds", N)
@@ -95,7 +96,7 @@ def test_one_shard_opens_by_the_index_beside_it() -> None:
     check_small(src[0], N - len(src))
 
 
-@pytest.mark.parametrize("name", ["plain", "zstd", "merged"])
+@loop_over("name", ["plain", "zstd", "merged"])
 def test_mds_behind_urls(name: str) -> None:
     files = fsspec.filesystem("memory")
     for path in (MDS / name).rglob("*"):
@@ -116,7 +117,7 @@ def test_compressions_without_decoder_and_pickles_are_refused() -> None:
     assert pickle.loads(dataformats.open(MDS / "pickle", spec={"int": "bytes"})[3]["int"]) == -3 * 10**12
 
 
-@pytest.mark.parametrize(("name", "failed"), [("offset", [0, 1]), ("head", [0]), ("shard_cut", [11])])
+@loop_over("name, failed", [("offset", [0, 1]), ("head", [0]), ("shard_cut", [11])])
 def test_damage_is_an_error_of_its_sample(name: str, failed: list[int]) -> None:
     src = dataformats.open(MDS / "corrupt" / name)
     batch = src.read(range(N), on_corrupt="omit")
@@ -234,7 +235,7 @@ def test_mutants_raise_only_errors_of_the_package(folder: Path, first: str, tmp_
     assert n_refused > 100
 
 
-@pytest.mark.parametrize("path", ["", "index.json", "*.mds"])
+@loop_over("path", ["", "index.json", "*.mds"])
 def test_index_of_many_shards_is_read_once(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with dataformats.create(tmp_path / "x", "mds", spec={"n": "int64"}, size_limit=400) as writer:
         writer.extend({"n": n} for n in range(200))

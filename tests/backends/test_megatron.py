@@ -18,6 +18,7 @@ from dataformats.errors import FormatError, SpecError, TruncatedError
 from dataformats.inspecting.verification import verify
 from dataformats.spec import Spec
 from dataformats.storage import atomic
+from dataformats.testing.loop_over import loop_over
 from tests.golden.megatron.make import DTYPES, document, sentence_lengths
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "megatron"
@@ -33,7 +34,7 @@ def check_documents(source: Any, expected: list[Any]) -> None:
             np.testing.assert_array_equal(found, tokens)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@loop_over("dtype", DTYPES)
 def test_original_files(tmp_path: Path, dtype: str) -> None:
     """Documents are those of the original, and our own file of them equals it byte for byte."""
     expected = [document(index, dtype) for index in range(20)]
@@ -50,7 +51,7 @@ def test_original_files(tmp_path: Path, dtype: str) -> None:
             assert path.with_suffix(ending).read_bytes() == (GOLDEN / f"{dtype}{ending}").read_bytes()
 
 
-@pytest.mark.parametrize("name", ["uint16.bin", "uint16.idx", "uint16", "uint16.*"])
+@loop_over("name", ["uint16.bin", "uint16.idx", "uint16", "uint16.*"])
 def test_each_name_of_a_pair(name: str) -> None:
     source = dataformats.open(GOLDEN / name)
     assert source.paths == (str(GOLDEN / "uint16.bin"),)
@@ -105,7 +106,7 @@ def test_windows() -> None:
             np.testing.assert_array_equal(pair[-1]["tokens"], source[-1]["tokens"])
 
 
-@pytest.mark.parametrize("options", [{"window": 0}, {"window": 2, "stride": 0}, {"window": 1.5}, {"window": True}])
+@loop_over("options", [{"window": 0}, {"window": 2, "stride": 0}, {"window": 1.5}, {"window": True}])
 def test_wrong_windows(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="expected a whole number"):
         dataformats.open(GOLDEN / "uint16", **options)
@@ -130,8 +131,8 @@ def test_type_of_tokens() -> None:
     np.testing.assert_array_equal(pairs[1]["tokens"], STREAM[6:12].reshape(3, 2))
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
+@loop_over(
+    "name, message",
     [
         ("cut_tables", "not as long as its tables"),
         ("cut_header", "no header of version 1"),
@@ -168,7 +169,7 @@ def test_documents_whose_differences_overflow(tmp_path: Path) -> None:
         dataformats.open(tmp_path / "x.bin")
 
 
-@pytest.mark.parametrize(("name", "wrong"), [("negative_size", 0), ("pointer_outside", 1), ("cut_data", 19)])
+@loop_over("name, wrong", [("negative_size", 0), ("pointer_outside", 1), ("cut_data", 19)])
 def test_damaged_record(name: str, wrong: int) -> None:
     """The other documents are readable; windows need all sequences, and are whole or an error."""
     path = GOLDEN / "corrupt" / f"{name}.bin"
@@ -213,7 +214,7 @@ def test_half_a_pair(name: str, message: str) -> None:
         dataformats.open(GOLDEN / "corrupt" / name, format="megatron")
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "spec", [{"x": "int32[]"}, {"tokens": "float32[]"}, {"tokens": "int32[]", "n": "int64"}, {"tokens": "int32[][2]"}]
 )
 def test_refused_spec(tmp_path: Path, spec: dict[str, str]) -> None:

@@ -10,12 +10,13 @@ import pytest
 import dataformats
 from dataformats.errors import FormatError, SpecError, TruncatedError
 from dataformats.inspecting.verification import verify
+from dataformats.testing.loop_over import loop_over
 from tests.golden.npy.make import ARRAYS, REFUSED
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "npy"
 
 
-@pytest.mark.parametrize("name", ARRAYS)
+@loop_over("name", ARRAYS)
 def test_rows(name: str) -> None:
     array = ARRAYS[name]
     source = dataformats.open(GOLDEN / f"{name}.npy")
@@ -55,8 +56,8 @@ def test_declared_shape() -> None:
         dataformats.open(path, spec={"value": "float64[4]"})[3]
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
+@loop_over(
+    "name, message",
     [
         ("fortran", r"Fortran order.*numpy\.ascontiguousarray"),
         ("big_endian", r"no type here: expected little-endian numbers.*array\.astype\('int32'\)"),
@@ -71,8 +72,8 @@ def test_refused_array(name: str, message: str) -> None:
         dataformats.open(GOLDEN / "corrupt" / f"{name}.npy")
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
+@loop_over(
+    "name, message",
     [
         ("cut_header", "the header is damaged"),
         ("version_9", r"unknown version: expected 1\.0 or 2\.0, found version 9\.0"),

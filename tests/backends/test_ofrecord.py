@@ -27,6 +27,7 @@ from dataformats.registry import backends
 from dataformats.spec import VALUE
 from dataformats.storage.files import LocalFile
 from dataformats.storage.reference_read import read_blobs
+from dataformats.testing.loop_over import loop_over
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FOLDER = GOLDEN / "ofrecord"
@@ -122,7 +123,7 @@ def same(expected: dict[str, Any], found: Any) -> bool:
 # ---- the golden files
 
 
-@pytest.mark.parametrize("entry", GOOD, ids=ids)
+@loop_over("entry", GOOD)
 def test_good_files(entry: dict[str, Any]) -> None:
     source = dataformats.open(FOLDER / entry["path"], format="ofrecord")
     raw = source.read_bytes(range(len(source)))
@@ -138,7 +139,7 @@ def test_good_files(entry: dict[str, Any]) -> None:
         assert (reader.part(0, 0, len(reader.indexes[0])).offset - 8).tolist() == entry["offsets"]
 
 
-@pytest.mark.parametrize("entry", [entry for entry in GOOD if entry["n"]], ids=ids)
+@loop_over("entry", [entry for entry in GOOD if entry["n"]])
 def test_good_values(entry: dict[str, Any]) -> None:
     source = dataformats.open(FOLDER / entry["path"])
     streamed_records = list(source)
@@ -153,7 +154,7 @@ def test_good_values(entry: dict[str, Any]) -> None:
             np.testing.assert_array_equal(np.asarray(record[name]), np.asarray(streamed_records[number][name]))
 
 
-@pytest.mark.parametrize("entry", [entry for entry in GOOD if entry.get("rewrite")], ids=ids)
+@loop_over("entry", [entry for entry in GOOD if entry.get("rewrite")])
 def test_written_again_byte_for_byte(entry: dict[str, Any], tmp_path: Path) -> None:
     writer = BACKEND.create(tmp_path / "again")
     for blob in read(opened(FOLDER / entry["path"])):
@@ -170,7 +171,7 @@ def test_written_again_byte_for_byte(entry: dict[str, Any], tmp_path: Path) -> N
     assert writer.n_bytes == (tmp_path / "again").stat().st_size
 
 
-@pytest.mark.parametrize("name", ["part-0", "one.ofrecord", "base.ofrecord", "many_1000.ofrecord"])
+@loop_over("name", ["part-0", "one.ofrecord", "base.ofrecord", "many_1000.ofrecord"])
 def test_values_are_written_again_byte_for_byte(name: str, tmp_path: Path) -> None:
     source = dataformats.open(FOLDER / name)
     with dataformats.create(tmp_path / "again", "ofrecord", spec=source.spec) as writer:
@@ -178,7 +179,7 @@ def test_values_are_written_again_byte_for_byte(name: str, tmp_path: Path) -> No
     assert (tmp_path / "again").read_bytes() == (FOLDER / name).read_bytes()
 
 
-@pytest.mark.parametrize("entry", DAMAGED, ids=ids)
+@loop_over("entry", DAMAGED)
 def test_damaged_files(entry: dict[str, Any]) -> None:
     source = dataformats.open(FOLDER / entry["path"])
     expected = expected_records(entry)
@@ -202,7 +203,7 @@ def test_damaged_files(entry: dict[str, Any]) -> None:
 # ---- damage
 
 
-@pytest.mark.parametrize("length", [-1, -5, -(2**63), 2**20, 2**31, 2**40, 2**62 - 1, 2**62, 2**62 + 1, 2**63 - 1])
+@loop_over("length", [-1, -5, -(2**63), 2**20, 2**31, 2**40, 2**62 - 1, 2**62, 2**62 + 1, 2**63 - 1])
 def test_absurd_lengths_cost_nothing(length: int, tmp_path: Path) -> None:
     path = tmp_path / "x.ofrecord"
     path.write_bytes(SMALL + struct.pack("<q", length) + bytes(100))
@@ -249,8 +250,8 @@ def never(*_: object) -> Any:
     raise AssertionError("scanned")
 
 
-@pytest.mark.parametrize("where", ["cache", "beside"])
-@pytest.mark.parametrize("name", ["many_1000.ofrecord", "empty_records.ofrecord", "corrupt/garbage_20.ofrecord"])
+@loop_over("where", ["cache", "beside"])
+@loop_over("name", ["many_1000.ofrecord", "empty_records.ofrecord", "corrupt/garbage_20.ofrecord"])
 def test_the_second_opening_scans_nothing(
     where: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -313,7 +314,7 @@ def test_other_formats_are_not() -> None:
         assert verdict.reason
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "content",
     [
         b"a line of text and another one",
@@ -454,7 +455,7 @@ def test_flushed_records_survive_unclosed_writer(tmp_path: Path) -> None:
     again.close()
 
 
-@pytest.mark.parametrize("rest", [bytes(100), b"\xff" * 100, struct.pack("<q", 2**40) + bytes(50)])
+@loop_over("rest", [bytes(100), b"\xff" * 100, struct.pack("<q", 2**40) + bytes(50)])
 def test_resume_replaces_foreign_tail(rest: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(SMALL + rest)

@@ -16,6 +16,7 @@ import pytest
 from dataformats.backends.ffrecord import BACKEND, PackedFolder, pack_folder
 from dataformats.backends.ffrecord.packed_tree import MAGIC, build_structure, parse_structure
 from dataformats.errors import FormatError
+from dataformats.testing.loop_over import loop_over
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ffrecord"
 ENTRIES: list[dict[str, Any]] = json.loads((GOLDEN / "expected.json").read_text("utf-8"))["entries"]
@@ -23,10 +24,6 @@ PACKED = [entry for entry in ENTRIES if "packed_files" in entry]
 REFUSED = [entry for entry in ENTRIES if entry.get("stage") == "packed"]
 TREE: Any = {"a": {"b.txt": 0, "c": {"d": 1, "e": {}}}, "f": 2, "ä": 3}
 N_FILES = 4
-
-
-def by_id(entries: list[dict[str, Any]]) -> Any:
-    return pytest.mark.parametrize("entry", entries, ids=lambda entry: entry["id"])
 
 
 def ordered(tree: Any) -> Any:
@@ -44,7 +41,7 @@ def write(path: Path, blobs: list[bytes]) -> None:
     writer.close()
 
 
-@by_id(PACKED)
+@loop_over("entry", PACKED)
 def test_golden(entry: dict[str, Any]) -> None:
     with PackedFolder(GOLDEN / entry["path"]) as folder:
         assert folder.num_files == entry["num_files"]
@@ -59,7 +56,7 @@ def test_golden(entry: dict[str, Any]) -> None:
             assert folder.is_file(item["path"]) != bool(item.get("dir"))
 
 
-@by_id(REFUSED)
+@loop_over("entry", REFUSED)
 def test_refused(entry: dict[str, Any]) -> None:
     os.environ.pop("GOLDEN_PICKLE_RAN", None)
     with pytest.raises(FormatError, match=entry["id"]):
@@ -103,7 +100,7 @@ def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
         PackedFolder(tmp_path)
 
 
-@pytest.mark.parametrize("blobs", [[], [b""], [MAGIC], [b"a", MAGIC[:-1]]])
+@loop_over("blobs", [[], [b""], [MAGIC], [b"a", MAGIC[:-1]]])
 def test_no_packed_folder(tmp_path: Path, blobs: list[bytes]) -> None:
     write(tmp_path / "a.ffr", blobs)
     with pytest.raises(FormatError):
@@ -123,13 +120,13 @@ def test_a_damaged_file_is_named_and_others_are_read(tmp_path: Path) -> None:
 # ---- the structure
 
 
-@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
-@pytest.mark.parametrize("make", [ordered, lambda tree: tree], ids=["OrderedDict", "dict"])
+@loop_over("protocol", [2, 3, 4, 5])
+@loop_over("make", [ordered, lambda tree: tree])
 def test_every_protocol(protocol: int, make: Any) -> None:
     assert parse(pickle.dumps(make(TREE), protocol=protocol)) == TREE
 
 
-@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+@loop_over("protocol", [2, 3, 4, 5])
 def test_many_files(protocol: int) -> None:
     tree = {f"{i}": {f"{j}": 70_000 + j for j in range(i)} for i in range(300)}
     assert parse(pickle.dumps(ordered(tree), protocol=protocol), 2**20) == tree
@@ -203,7 +200,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
+@loop_over("name", BAD)
 def test_bad_structures(name: str) -> None:
     with pytest.raises(FormatError, match=r"a\.ffr.* at byte \d+"):
         parse(BAD[name])

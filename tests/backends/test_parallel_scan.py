@@ -19,13 +19,14 @@ from dataformats.backends.ofrecord.layout import FRAMING as OFRECORD
 from dataformats.backends.tfrecord.layout import FRAMING as TFRECORD
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.files import LocalFile
+from dataformats.testing.loop_over import loop_over
 from tests.campaign import share
 
 frames = TFRECORD.frames
 GOLDEN = Path(__file__).parents[1] / "golden"
 FORMATS = {"tfrecord": TFRECORD, "ofrecord": OFRECORD}
 FILES = [
-    pytest.param(path, FORMATS[name], id=str(path.relative_to(GOLDEN)))
+    (path, FORMATS[name])
     for name in FORMATS
     for path in sorted((GOLDEN / name).rglob("*"))
     if path.is_file() and path.suffix not in (".json", ".npz", ".index")
@@ -84,7 +85,7 @@ def assert_same(tiny: Callable[[int, int], None], framing: Framing, file: Stored
         assert scanned(framing, file) == expected, size
 
 
-@pytest.mark.parametrize(("path", "framing"), FILES)
+@loop_over("path, framing", FILES)
 def test_golden_files(path: Path, framing: Framing, tiny: Callable[[int, int], None]) -> None:
     file = LocalFile(path)
     assert_same(tiny, framing, file, [64, 257, max(64, file.size // 3)])

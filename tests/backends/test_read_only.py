@@ -17,6 +17,7 @@ from dataformats.errors import DataFormatsError, SpecError
 from dataformats.inspecting.verification import verify
 from dataformats.interfaces import BlobBackend, FieldsBackend
 from dataformats.registry import backends
+from dataformats.testing.loop_over import loop_over
 from dataformats.testing.records import is_same_value
 from tests.cases import FORMATS, TABLES
 
@@ -110,7 +111,7 @@ def test_reads(case: ReadOnly) -> None:
 
 
 @every
-@pytest.mark.parametrize("options", [{"io": "threads"}, {"io": "mmap"}, {"cache": "memory"}], ids=str)
+@loop_over("options", [{"io": "threads"}, {"io": "mmap"}, {"cache": "memory"}])
 def test_ways_to_read(case: ReadOnly, options: dict[str, Any]) -> None:
     if options.get("io") == "mmap" and case.format == "recordio":
         pytest.skip("records in several frames are not mapped")

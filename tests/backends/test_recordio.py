@@ -13,6 +13,7 @@ import dataformats
 from dataformats.backends.recordio import reader as reader_module
 from dataformats.errors import FormatError, SpecError, TruncatedError
 from dataformats.inspecting.verification import verify
+from dataformats.testing.loop_over import loop_over
 from tests.golden.recordio.make import data, labels, plain
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "recordio"
@@ -90,8 +91,8 @@ def test_several_files_and_types() -> None:
         dataformats.open(GOLDEN / "images.rec", spec={"id": "int64"})[0]
 
 
-@pytest.mark.parametrize(
-    ("name", "whole", "message"),
+@loop_over(
+    "name, whole, message",
     [
         ("cut", 39, "a record reaches past the end of the file"),
         ("cut_header", 1, "the file ends in the header of a frame"),

@@ -10,6 +10,7 @@ import pytest
 import dataformats
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.inspecting.verification import verify
+from dataformats.testing.loop_over import loop_over
 from tests.golden.safetensors.make import TENSORS
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "safetensors"
@@ -49,8 +50,8 @@ def test_tensors_without_rows(name: str) -> None:
         dataformats.open(GOLDEN / f"{name}.safetensors")
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
+@loop_over(
+    "name, message",
     [
         ("cut_header", "the header is longer than the file"),
         ("huge_header", "the header is longer than the file"),

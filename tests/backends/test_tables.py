@@ -16,6 +16,7 @@ from PIL import Image
 
 import dataformats
 from dataformats.errors import CodecError, FormatError, SpecError
+from dataformats.testing.loop_over import loop_over
 
 N = 50
 
@@ -33,7 +34,7 @@ def png(i: int) -> bytes:
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "name",
     [
         "parquet/types.parquet",
@@ -118,7 +119,7 @@ def table() -> Any:
     return arrow.Table.from_pylist(rows())
 
 
-@pytest.mark.parametrize("name", TABLES)
+@loop_over("name", TABLES)
 def test_tables(name: str, table: Any, tmp_path: Path) -> None:
     TABLES[name](tmp_path / name, table)
     source = dataformats.open(tmp_path / name)
@@ -241,8 +242,8 @@ def test_json_of_duckdb(tmp_path: Path) -> None:
     assert list(dataformats.open(tmp_path)) == [{"doc": {"a": number}, "text": "[]"} for number in range(2)]
 
 
-@pytest.mark.parametrize("out", ["y.parquet", "y.arrow"])
-@pytest.mark.parametrize("workers", [0, 1])
+@loop_over("out", ["y.parquet", "y.arrow"])
+@loop_over("workers", [0, 1])
 def test_lists_of_text_are_copied(out: str, workers: int, tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
     words = [[f"é{i}"] * (i % 4) for i in range(N)]
@@ -256,8 +257,8 @@ def test_lists_of_text_are_copied(out: str, workers: int, tmp_path: Path) -> Non
     assert dataformats.verify(tmp_path / out, against=tmp_path / "x.parquet").ok
 
 
-@pytest.mark.parametrize("name", ["x.parquet", "x.arrow"])
-@pytest.mark.parametrize("values", [[["a", None], [], None], [[1, None], [2], None]])
+@loop_over("name", ["x.parquet", "x.arrow"])
+@loop_over("values", [[["a", None], [], None], [[1, None], [2], None]])
 def test_nulls_in_lists(name: str, values: list[Any], tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
     TABLES[name](tmp_path / name, arrow.table({"list": values}))
@@ -329,7 +330,7 @@ def test_files_of_several_schemas(name: str, tmp_path: Path) -> None:
         dataformats.open(tmp_path)
 
 
-@pytest.mark.parametrize("name", TABLES)
+@loop_over("name", TABLES)
 def test_damaged_tables(name: str, table: Any, tmp_path: Path) -> None:
     TABLES[name](tmp_path / name, table)
     whole = (tmp_path / name).read_bytes()
@@ -391,8 +392,8 @@ def test_a_dataset_of_hugging_face(tmp_path: Path) -> None:
     assert [record["n"] for record in dataformats.open(tmp_path)] == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize(
-    ("state", "message"),
+@loop_over(
+    "state, message",
     [
         (b'{"_data_files": [{"filename": "data-0.arrow"}', "list of files is damaged"),
         (b'{"_data_files": [{"name": "data-0.arrow"}]}', "list of files is damaged"),

@@ -32,6 +32,7 @@ from dataformats.spec import VALUE
 from dataformats.storage.files import LocalFile
 from dataformats.storage.path_objects import ObjectFile
 from dataformats.storage.reference_read import read_blobs
+from dataformats.testing.loop_over import loop_over
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FOLDER = GOLDEN / "tfrecord"
@@ -100,8 +101,8 @@ def digest(blob: bytes | FormatError) -> tuple[int, str]:
 # ---- the files of the original programs
 
 
-@pytest.mark.parametrize("compression", ["auto", "named"])
-@pytest.mark.parametrize("entry", GOOD, ids=ids)
+@loop_over("compression", ["auto", "named"])
+@loop_over("entry", GOOD)
 def test_good_files(entry: dict[str, Any], compression: str) -> None:
     source = opened(FOLDER / entry["path"], entry.get("compression") if compression == "named" else "auto")
     assert isinstance(source, SequentialReader)
@@ -116,7 +117,7 @@ def test_good_files(entry: dict[str, Any], compression: str) -> None:
         assert source.counts.tolist() == entry["part_counts"]
 
 
-@pytest.mark.parametrize("entry", [entry for entry in GOOD if entry.get("rewrite")], ids=ids)
+@loop_over("entry", [entry for entry in GOOD if entry.get("rewrite")])
 def test_written_again_byte_for_byte(entry: dict[str, Any], tmp_path: Path) -> None:
     writer = BACKEND.create(tmp_path / "again")
     for blob in read(opened(FOLDER / entry["path"])):
@@ -127,7 +128,7 @@ def test_written_again_byte_for_byte(entry: dict[str, Any], tmp_path: Path) -> N
     assert writer.n_bytes == (tmp_path / "again").stat().st_size
 
 
-@pytest.mark.parametrize("entry", DAMAGED, ids=ids)
+@loop_over("entry", DAMAGED)
 def test_damaged_files(entry: dict[str, Any]) -> None:
     def found(way: Any) -> list[bytes | FormatError]:
         try:
@@ -171,14 +172,14 @@ def test_real_data_end_to_end() -> None:
 # ---- sniffing
 
 
-@pytest.mark.parametrize("path", sorted(path for path in FOLDER.rglob("*tfrecord*") if path.stat().st_size))
+@loop_over("path", sorted(path for path in FOLDER.rglob("*tfrecord*") if path.stat().st_size))
 def test_tfrecords_are_recognized(path: Path) -> None:
     file = LocalFile(path)
     damaged = path.stem in ("cut_in_length", "absurd")
     assert BACKEND.sniff(file).match == "yes" or damaged
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "content",
     [
         b"a line of text and another one",
@@ -222,7 +223,7 @@ def test_a_broken_length_checksum_is_recognized_by_its_context(position: int, tm
         assert BACKEND.sniff(LocalFile(path)).match == "damaged"
 
 
-@pytest.mark.parametrize("cut", [5, 7, 8, 9, 11, 12, 15, 16])
+@loop_over("cut", [5, 7, 8, 9, 11, 12, 15, 16])
 def test_a_cut_first_record_is_a_damaged_tfrecord(cut: int, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(SMALL[:cut])
     assert BACKEND.sniff(LocalFile(tmp_path / "x")).match == "damaged"
@@ -276,8 +277,8 @@ def test_compression_is_named_as_here_or_as_tensorflow_does() -> None:
         dataformats.open(FOLDER / "raw.tfrecord", level=3)
 
 
-@pytest.mark.parametrize(
-    ("name", "compression"),
+@loop_over(
+    "name, compression",
     [
         ("raw.tfrecord", "gzip"),
         ("raw.tfrecord", "zlib"),
@@ -343,10 +344,8 @@ def test_a_compressed_file_is_replaced_by_one_of_the_same_size(tmp_path: Path) -
     assert len(dataformats.open(large)) == 3
 
 
-@pytest.mark.parametrize("compress", [bytes, gzip.compress, zlib.compress])
-@pytest.mark.parametrize(
-    "length", [2**20, 2**31, 2**40, 2**62 - 1, 2**62, 2**62 + 1, 2**63 - 1, 2**63, 2**64 - 5, 2**64 - 1]
-)
+@loop_over("compress", [bytes, gzip.compress, zlib.compress])
+@loop_over("length", [2**20, 2**31, 2**40, 2**62 - 1, 2**62, 2**62 + 1, 2**63 - 1, 2**63, 2**64 - 5, 2**64 - 1])
 def test_absurd_lengths_cost_nothing(length: int, compress: Any, tmp_path: Path) -> None:
     octets = struct.pack("<Q", length)
     path = tmp_path / "x"
@@ -431,7 +430,7 @@ def test_a_text_index_spares_the_scan(name: str, plain: Path, monkeypatch: pytes
 LINES = [(0, 21), (21, 16), (37, 32), (69, 56)]
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "text",
     [
         "",
@@ -459,6 +458,7 @@ def test_wrong_text_index_is_ignored_with_a_warning(
 ) -> None:
     (tmp_path / "x.tfrecord").write_bytes(SMALL)
     (tmp_path / "x.index").write_text(text, encoding="latin-1")
+    caplog.clear()
     with caplog.at_level(logging.WARNING, "dataformats"):
         assert read(opened(tmp_path / "x.tfrecord")) == RECORDS
     assert "x.index" in caplog.text
@@ -484,7 +484,7 @@ def forged_index(file: StoredFile, n: int, **others: Any) -> bytes:
     return struct.pack("<8sII", b"DFINDEX3", len(text), zlib.crc32(text)) + text
 
 
-@pytest.mark.parametrize("kind", ["hint", "index", "index of gzip", "text"])
+@loop_over("kind", ["hint", "index", "index of gzip", "text"])
 def test_an_index_of_more_records_than_fit_takes_no_memory(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "x.tfrecord"
     path.write_bytes(gzip.compress(SMALL) if "gzip" in kind else SMALL)
@@ -503,10 +503,9 @@ def test_an_index_of_more_records_than_fit_takes_no_memory(kind: str, tmp_path: 
     assert read(source) == RECORDS
 
 
-@pytest.mark.parametrize("where", ["cache", "beside", "folder"])
-@pytest.mark.parametrize(
-    "name",
-    ["many_1000.tfrecord", "raw.tfrecord.gz", "corrupt/garbage_40.tfrecord", "corrupt/gzip_cut.tfrecord.gz"],
+@loop_over("where", ["cache", "beside", "folder"])
+@loop_over(
+    "name", ["many_1000.tfrecord", "raw.tfrecord.gz", "corrupt/garbage_40.tfrecord", "corrupt/gzip_cut.tfrecord.gz"]
 )
 def test_the_second_opening_scans_nothing(
     where: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -671,7 +670,7 @@ def test_flushed_records_survive_unclosed_writer(tmp_path: Path, compression: st
     assert not list(tmp_path.glob("*.partial"))
 
 
-@pytest.mark.parametrize("kept", [1.0, 0.4])
+@loop_over("kept", [1.0, 0.4])
 def test_resumed_file_equals_uninterrupted_file(tmp_path: Path, compression: str | None, kept: float) -> None:
     records = [b"%d" % (i * i) * (i % 50) for i in range(9000)]
     whole = BACKEND.create(tmp_path / "whole", compression=compression)
@@ -759,9 +758,7 @@ def test_discard_deletes_the_file(tmp_path: Path, compression: str | None) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "begins"), [("x.tfrecord", b"\1\0"), ("x.gz.partial", b"\x1f\x8b"), ("x.zlib", b"\x78")]
-)
+@loop_over("name, begins", [("x.tfrecord", b"\1\0"), ("x.gz.partial", b"\x1f\x8b"), ("x.zlib", b"\x78")])
 def test_the_name_tells_whether_to_compress(tmp_path: Path, name: str, begins: bytes) -> None:
     writer = BACKEND.create(tmp_path / name)
     writer.append(b"1")

@@ -12,6 +12,7 @@ import pytest
 import dataformats
 from dataformats.errors import FormatError, SpecError, TruncatedError
 from dataformats.inspecting.verification import verify
+from dataformats.testing.loop_over import loop_over
 from tests.golden.tokens.make import stream
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "tokens"
@@ -21,8 +22,8 @@ def read_all(source: Any) -> Any:
     return source.read(range(len(source)))["tokens"]
 
 
-@pytest.mark.parametrize(
-    ("name", "dtype", "options"),
+@loop_over(
+    "name, dtype, options",
     [
         ("fineweb_train_000000.bin", "uint16", {}),
         ("fineweb_train_000000.bin", "uint16", {"dtype": np.uint16}),
@@ -60,8 +61,8 @@ def test_no_tokens() -> None:
     assert len(dataformats.open(GOLDEN / "empty.bin", window=1)) == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
+@loop_over(
+    "name, options, message",
     [
         ("llama.bin", {}, r"no documents\. Pass window="),
         ("llama.bin", {"stride": 2}, r"a stride needs a window\. Pass window="),
@@ -90,8 +91,8 @@ def test_file_without_a_header(tmp_path: Path) -> None:
         dataformats.open(path, format="tokens", dtype="uint16", window=10)
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
+@loop_over(
+    "name, message",
     [
         ("version_2", "unknown version of the header: found 2"),
         ("longer", "not as long as its header says: expected 5024 bytes"),

@@ -18,6 +18,7 @@ import dataformats
 from dataformats.backends.webdataset import members
 from dataformats.errors import DataFormatsError, FormatError, SpecError, TruncatedError
 from dataformats.storage.brace_patterns import expand_braces
+from dataformats.testing.loop_over import loop_over
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "webdataset"
 EXPECTED: dict[str, list[dict[str, str]]] = json.loads((GOLDEN / "expected.json").read_text("utf-8"))
@@ -60,7 +61,7 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- golden files
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@loop_over("name", EXPECTED)
 def test_golden_files_read_as_webdataset_reads_them(name: str) -> None:
     for _ in range(2):  # by a scan, and by the index that is kept
         source = as_stored(dataformats.open(GOLDEN / name))
@@ -102,7 +103,7 @@ DAMAGED = {
 }
 
 
-@pytest.mark.parametrize("name", DAMAGED)
+@loop_over("name", DAMAGED)
 def test_damage_is_a_problem_of_its_record(name: str) -> None:
     source = dataformats.open(GOLDEN / "corrupt" / f"{name}.tar")
     found: dict[int, str] = {}
@@ -263,8 +264,8 @@ def test_names_of_fields_come_back(tmp_path: Path) -> None:
     assert (tmp_path / "y.tar").read_bytes() == (tmp_path / "x.tar").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("spec", "message"),
+@loop_over(
+    "spec, message",
     [
         ({"a": "utf8[]"}, "one value a record"),
         ({"a/b": "bytes"}, "no extension"),

@@ -8,6 +8,7 @@ import pytest
 
 from dataformats.loaders import benchmark as module
 from dataformats.loaders.benchmark import Rate, benchmark
+from dataformats.testing.loop_over import loop_over
 from tests.cli.conftest import Run
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -33,10 +34,7 @@ def test_json_has_the_same(run: Run) -> None:
     assert sum(found["shares"].values()) == pytest.approx(1)
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["tfrecord/examples.tfrecord.gz", "ffrecord/one.ffr", "real/photos.tfrecord", "syrah/base.syr"],
-)
+@loop_over("path", ["tfrecord/examples.tfrecord.gz", "ffrecord/one.ffr", "real/photos.tfrecord", "syrah/base.syr"])
 def test_any_format(path: str) -> None:
     spec = {"image": "jpg"} if "photos" in path else None  # pictures of many sizes do not stack
     found = benchmark(GOLDEN / path, seconds=0.01, options={"spec": spec})

@@ -11,6 +11,7 @@ import pytest
 
 import dataformats
 from dataformats.display.json_values import as_json
+from dataformats.testing.loop_over import loop_over
 from tests.cases import GOLDEN
 from tests.cli.conftest import Run
 
@@ -140,7 +141,7 @@ def test_head_shows_the_first_matching_records(run: Run, rules: str) -> None:
     assert run("head", DAMAGED, "--where", rules, "--json").code == 2
 
 
-@pytest.mark.parametrize("command", ["cat", "sample", "head"])
+@loop_over("command", ["cat", "sample", "head"])
 def test_hostile_values(run: Run, command: str, tmp_path: Path) -> None:
     record = {HOSTILE[0]: HOSTILE, "\ud800": "\ud800", "long": "é" * 2**20}
     with dataformats.create(tmp_path / "x.ffr", payload="bytes") as writer:
@@ -151,7 +152,7 @@ def test_hostile_values(run: Run, command: str, tmp_path: Path) -> None:
     assert command != "cat" or lines(result.out) == [record]
 
 
-@pytest.mark.parametrize("command", ["cat", "sample", "head"])
+@loop_over("command", ["cat", "sample", "head"])
 def test_hostile_names(run: Run, command: str, tmp_path: Path) -> None:
     names = [*(f"f{i}" for i in range(2000)), *HOSTILE]
     with dataformats.create(tmp_path / "x.ffr", spec=dict.fromkeys(names, "int64")) as writer:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import dataformats
+from dataformats.testing.loop_over import loop_over
 from tests.cli.conftest import Run
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -140,7 +141,7 @@ def test_head_reads_up_to_the_damage(run: Run) -> None:
 # ---- verify
 
 
-@pytest.mark.parametrize("path", [DIGITS, PHOTOS, str(GOLDEN / "ffrecord" / "folder_dump")])
+@loop_over("path", [DIGITS, PHOTOS, str(GOLDEN / "ffrecord" / "folder_dump")])
 def test_verify_of_sound_files(run: Run, path: str) -> None:
     result = run("verify", path)
     assert result.code == 0
@@ -169,16 +170,13 @@ def test_verify_names_the_place(run: Run, path: str, index: int, offset: int) ->
 def corrupt(format: str, *stages: str) -> list[Any]:
     entries = json.loads((GOLDEN / format / "expected.json").read_text("utf-8"))["entries"]
     return [
-        pytest.param(GOLDEN / format / entry["path"], id=entry["id"])
+        GOLDEN / format / entry["path"]
         for entry in entries
         if entry["error"] and entry["stage"] in stages and not entry["id"].startswith(("not_gzip", "gzip_as_plain"))
     ]
 
 
-@pytest.mark.parametrize(
-    "path",
-    corrupt("tfrecord", "read", "either", "trailing") + corrupt("ffrecord", "open", "read", "either"),
-)
+@loop_over("path", corrupt("tfrecord", "read", "either", "trailing") + corrupt("ffrecord", "open", "read", "either"))
 def test_verify_finds_every_damage(run: Run, path: Path) -> None:
     result = run("verify", path)
     assert result.code == 1
@@ -354,7 +352,7 @@ USAGE = {
 }
 
 
-@pytest.mark.parametrize("arguments", USAGE.values(), ids=USAGE.keys())
+@loop_over("arguments", USAGE.values())
 def test_usage_errors(run: Run, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     result = run(*arguments)
@@ -562,7 +560,7 @@ def test_index_of_fields(run: Run, pets: Path) -> None:
 TARGETS = {"x.ffr": "ffrecord", "x.tfrecord": "tfrecord", "x.ofrecord": "ofrecord", "x.syr": "syrah"}
 
 
-@pytest.mark.parametrize(("name", "format"), [*TARGETS.items(), ("part-00000", "ofrecord")])
+@loop_over("name, format", [*TARGETS.items(), ("part-00000", "ofrecord")])
 def test_convert_guesses_the_format(run: Run, tmp_path: Path, name: str, format: str) -> None:
     result = run("convert", PHOTOS, tmp_path / name)
     assert result.code == 0, result.err
@@ -648,8 +646,8 @@ def test_convert_of_single_values(run: Run, tmp_path: Path) -> None:
     assert run("convert", tmp_path / "values.bag", tmp_path / "values.ffr").facts["records were"] == "copied"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
+@loop_over(
+    "arguments, said",
     [
         ((PHOTOS, "x.bag"), "expected the name of a folder"),
         (
@@ -669,7 +667,6 @@ def test_convert_of_single_values(run: Run, tmp_path: Path) -> None:
         ((str(GOLDEN / "ffrecord" / "base.ffr"), "x.bag", "--shard-records", 2), "shards"),
         ((str(GOLDEN / "ffrecord" / "base.ffr"), "x.syr", "--rename", "a=b"), "unknown field 'a'"),
     ],
-    ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_convert_refuses(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[object, ...], said: str
@@ -692,7 +689,7 @@ def data_in(format: str) -> list[Path]:
 
 
 @pytest.mark.filterwarnings("ignore:.* is of an old version:UserWarning")
-@pytest.mark.parametrize("format", ["ffrecord", "granular", "ofrecord", "syrah", "tfrecord"])
+@loop_over("format", ["ffrecord", "granular", "ofrecord", "syrah", "tfrecord"])
 def test_head_of_whatever_there_is(run: Run, format: str) -> None:
     paths = data_in(format)
     assert len(paths) > 10

@@ -11,6 +11,7 @@ import pytest
 import dataformats
 from dataformats.cli import convert as command
 from dataformats.storage.threads import N_THREADS
+from dataformats.testing.loop_over import loop_over
 from tests.cases import GOLDEN
 from tests.cli.conftest import Run
 
@@ -67,8 +68,8 @@ def test_a_function_of_each_record(run: Run, functions: str) -> None:
     assert [record["label"] for record in dataformats.open("texts.syr")] == ["0", "1", "2"]
 
 
-@pytest.mark.parametrize(
-    ("option", "said"),
+@loop_over(
+    "option, said",
     [
         ("no_such_module:f", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("functions_of_mine:nix", "has no attribute 'nix'"),
@@ -76,7 +77,7 @@ def test_a_function_of_each_record(run: Run, functions: str) -> None:
         ("functions_of_mine:fails", "the function raised KeyError: 'no_such_field'"),
     ],
 )
-@pytest.mark.parametrize("name", ["--where", "--map"])
+@loop_over("name", ["--where", "--map"])
 def test_unusable_functions_are_named(run: Run, functions: str, name: str, option: str, said: str) -> None:
     result = run("convert", DIGITS, "x.ffr", name, option)
     assert (result.code, result.out) == (2, "")
@@ -129,8 +130,8 @@ def test_parts_and_publish_parts(run: Run, tmp_path: Path) -> None:
     assert dataformats.verify(tmp_path / "parts", against=DIGITS).ok
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
+@loop_over(
+    "options, said",
     [
         (("--part", "2/2"), "expected I/N, with I from 0 to N-1, found '2/2'"),
         (("--part", "0"), "expected I/N"),

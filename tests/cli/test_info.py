@@ -8,9 +8,9 @@ import shutil
 from pathlib import Path
 
 import fsspec
-import pytest
 
 import dataformats
+from dataformats.testing.loop_over import loop_over
 from tests.cases import GOLDEN
 from tests.cli.conftest import Run
 
@@ -30,8 +30,8 @@ def test_torn_last_record(run: Run, tmp_path: Path) -> None:
     assert "all damage" not in run("info", DIGITS).facts
 
 
-@pytest.mark.parametrize(
-    ("payload", "title"),
+@loop_over(
+    "payload, title",
     [
         ("example", "a tf.train.Example"),
         ("sequence_example", "a SequenceExample"),
@@ -50,8 +50,8 @@ def test_payload_of_a_missing_sidecar(run: Run, tmp_path: Path, payload: str, ti
     assert title is None or run("info", path, "--payload", payload).facts["field n"].startswith("int64")
 
 
-@pytest.mark.parametrize(
-    ("name", "spec", "option"),
+@loop_over(
+    "name, spec, option",
     [
         ("a.tfrecord", {"a/{}": "bytes", "b": "bytes"}, "--spec 'a/{}=jpg'"),
         ("b.tfrecord", {"a": "bytes?"}, "--spec 'a=jpg?'"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import dataformats
+from dataformats.testing.loop_over import loop_over
 from tests.cases import GOLDEN
 from tests.cli.conftest import Run
 
@@ -44,8 +45,8 @@ def check(run: Run, *arguments: object) -> int:
     return result.code
 
 
-@pytest.mark.parametrize("name", IN_FILE_NAMES.values(), ids=IN_FILE_NAMES.keys())
-@pytest.mark.parametrize("content", [PHOTOS.read_bytes(), DAMAGED.read_bytes()], ids=["sound", "damaged"])
+@loop_over("name", IN_FILE_NAMES.values())
+@loop_over("content", [PHOTOS.read_bytes(), DAMAGED.read_bytes()])
 def test_names_of_files(run: Run, tmp_path: Path, name: str, content: bytes) -> None:
     folder = tmp_path / name
     folder.mkdir()
@@ -59,7 +60,7 @@ def test_names_of_files(run: Run, tmp_path: Path, name: str, content: bytes) -> 
     check(run, "convert", path, folder / name)  # has no suffix
 
 
-@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
+@loop_over("name", NAMES.values())
 def test_names_of_fields(run: Run, tmp_path: Path, name: str) -> None:
     if "\ud800" not in name:
         with dataformats.create(tmp_path / "a.ffr", "ffrecord", spec={name: "int64"}) as writer:
@@ -74,8 +75,8 @@ def test_names_of_fields(run: Run, tmp_path: Path, name: str) -> None:
     check(run, "convert", tmp_path / "a.ffr", tmp_path / "bags", "--format", "granular")
 
 
-@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
 @pytest.mark.parametrize("payload", ["json", "utf8", "pickle"])
+@loop_over("name", NAMES.values())
 def test_payloads(run: Run, tmp_path: Path, name: str, payload: str) -> None:
     text = name.encode("utf-8", "replace").decode("utf-8")
     value = text if payload == "utf8" else {text: [text, {text: text}]}
@@ -86,7 +87,7 @@ def test_payloads(run: Run, tmp_path: Path, name: str, payload: str) -> None:
             check(run, command, *options, *other, tmp_path / "a.ffr")
 
 
-@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
+@loop_over("name", NAMES.values())
 def test_types_in_files(run: Run, tmp_path: Path, name: str) -> None:
     """A file may name a type that no codec decodes: its name is shown."""
     shutil.copytree(GOLDEN / "granular" / "v3" / "resume_complete", tmp_path / "v3")
@@ -96,7 +97,7 @@ def test_types_in_files(run: Run, tmp_path: Path, name: str) -> None:
         check(run, command, *options, tmp_path / "v3")
 
 
-@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
+@loop_over("name", NAMES.values())
 def test_values_of_options(run: Run, tmp_path: Path, name: str) -> None:
     for option in ("--format", "--payload", "--fields", "-n"):
         assert check(run, "head", PHOTOS, option, name) == 2

@@ -17,6 +17,7 @@ import dataformats
 from dataformats.cli import exit_codes
 from dataformats.errors import DataFormatsError, Remedy, SpecError
 from dataformats.images import CenterCrop
+from dataformats.testing.loop_over import loop_over
 from tests.cases import GOLDEN
 from tests.cli.conftest import Run
 
@@ -295,7 +296,7 @@ def tried(case: Callable[[Path], Call], folder: Path) -> tuple[list[tuple[Remedy
     return named_arguments(raised.value), (command, paths, options)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+@loop_over("case", CASES)
 def test_named_arguments_work(case: Callable[[Path], Call], run: Run, tmp_path: Path) -> None:
     remedies, _ = tried(case, tmp_path / "first")
     assert remedies

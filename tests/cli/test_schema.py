@@ -5,11 +5,10 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-import pytest
-
 import dataformats
 from dataformats.display.protobuf_text import protobuf_text
 from dataformats.display.value_text import as_text
+from dataformats.testing.loop_over import loop_over
 from tests.cases import GOLDEN
 from tests.cli.conftest import Run
 
@@ -59,7 +58,7 @@ def test_a_message_is_shown_by_number() -> None:
     assert as_text(MESSAGE).startswith(f"{len(MESSAGE)} bytes, perhaps protobuf {{1: 'one', ")
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "blob",
     [
         b"",
@@ -74,7 +73,6 @@ def test_a_message_is_shown_by_number() -> None:
         b"\x08\x01" * 20_000,
         b"\xff" * 10**6,
     ],
-    ids=lambda blob: repr(blob[:8]),
 )
 def test_other_bytes_are_no_messages(blob: bytes) -> None:
     assert protobuf_text(blob) is None

@@ -10,6 +10,7 @@ import pytest
 import dataformats
 from dataformats.cli import stats as command
 from dataformats.reading.running_statistics import Histogram
+from dataformats.testing.loop_over import loop_over
 from tests.cli.conftest import Run
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -63,8 +64,8 @@ def test_no_records(run: Run) -> None:
     assert run("stats", GOLDEN / "tfrecord" / "empty.tfrecord").facts["records"] == "0"
 
 
-@pytest.mark.parametrize(
-    ("counts", "expected"),
+@loop_over(
+    "counts, expected",
     [
         ((1,), "0 |@| 1, at most 1 in a bar"),
         ((0, 100, 1, 50), "0 | @.=| 4, at most 100 in a bar"),

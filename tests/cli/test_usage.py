@@ -8,6 +8,7 @@ import click
 import pytest
 
 from dataformats.cli.app import COMMANDS, app
+from dataformats.testing.loop_over import loop_over
 from tests.cases import GOLDEN
 from tests.cli.conftest import Run
 
@@ -47,7 +48,7 @@ SENTENCES = {
 }
 
 
-@pytest.mark.parametrize("arguments", SENTENCES)
+@loop_over("arguments", SENTENCES)
 def test_sentences(run: Run, arguments: str) -> None:
     result = run(*arguments.split())
     assert (result.code, result.out, len(result.err.splitlines())) == (2, "", 1)
@@ -56,7 +57,7 @@ def test_sentences(run: Run, arguments: str) -> None:
     assert result.err.rstrip().endswith(" --help")
 
 
-@pytest.mark.parametrize("command", [command.__name__ for command in COMMANDS])
+@loop_over("command", [command.__name__ for command in COMMANDS])
 def test_every_option_refuses_in_these_sentences(run: Run, command: str) -> None:
     for option in app.commands[command].params:
         if not isinstance(option, click.Option):

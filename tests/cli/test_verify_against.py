@@ -10,6 +10,7 @@ import pytest
 
 import dataformats
 from dataformats.cli.progress import bar
+from dataformats.testing.loop_over import loop_over
 from tests.cases import GOLDEN
 from tests.cli.conftest import Run
 
@@ -51,8 +52,8 @@ def test_remedies_name_options(run: Run, tmp_path: Path) -> None:
     assert "field 'm': expected this field of the source, found none. Pass --fields or --rename" in result.out
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
+@loop_over(
+    "options, said",
     [
         (("--fields", "name"), "--against: missing; --fields, --where, --from-spec and the like need it"),
         (("--against", "no-such-file.tfrecord"), "no-such-file"),
@@ -60,7 +61,6 @@ def test_remedies_name_options(run: Run, tmp_path: Path) -> None:
         (("--against", PHOTOS, "--rename", "name"), "expected OLD=NEW"),
         (("--against", PHOTOS, "--from-format", "ofrecrod"), "--from-format"),
     ],
-    ids=str,
 )
 def test_usage_errors(run: Run, options: tuple[str, ...], said: str) -> None:
     result = run("verify", PHOTOS, *options)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dataformats.testing.loop_over import loop_over
 from tests.cases import GOLDEN
 from tests.cli.conftest import Run
 
@@ -23,8 +24,8 @@ def test_export_writes_a_card(run: Run, tmp_path: Path) -> None:
     assert (damaged.code, damaged.facts["damaged records"]) == (1, "1")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
+@loop_over(
+    "options, message",
     [
         (("--export", "s3://bucket/card"), "expected a folder on this machine, found a URL"),
         (("--export", "card", "--against", PHOTOS), "--export: takes no --against or --state"),
@@ -38,10 +39,8 @@ def test_options_exclude_each_other(run: Run, options: tuple[object, ...], messa
     assert (result.code, message in result.err) == (2, True), result.err
 
 
-@pytest.mark.parametrize(
-    "token", ["short-of-sixteen"[:-1], "a" * 15 + "/", "with spaces and more", "é" * 16, "..%2f" * 4]
-)
-@pytest.mark.parametrize("by_option", [True, False])
+@loop_over("token", ["short-of-sixteen"[:-1], "a" * 15 + "/", "with spaces and more", "é" * 16, "..%2f" * 4])
+@loop_over("by_option", [True, False])
 def test_unfit_tokens_are_refused(run: Run, token: str, by_option: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not by_option:
         monkeypatch.setenv("DATAFORMATS_TOKEN", token)

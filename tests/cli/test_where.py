@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dataformats.testing.loop_over import loop_over
 from tests.cases import GOLDEN
 from tests.cli.conftest import Run
 
@@ -48,8 +49,8 @@ def test_plan_keeps_the_text(run: Run, tmp_path: Path) -> None:
     assert "label = 8" in other.err
 
 
-@pytest.mark.parametrize(
-    ("where", "found"),
+@loop_over(
+    "where, found",
     [
         ("labl = 8", "unknown field 'labl' (nearest: label)"),
         ("label = ", "--where: the condition 'label = ' does not parse"),
@@ -60,7 +61,7 @@ def test_plan_keeps_the_text(run: Run, tmp_path: Path) -> None:
         ("no.module:function", "No module named 'no'"),
     ],
 )
-@pytest.mark.parametrize("command", [("convert", DIGITS, "x.ffr"), ("verify", DIGITS, "--against", DIGITS)])
+@loop_over("command", [("convert", DIGITS, "x.ffr"), ("verify", DIGITS, "--against", DIGITS)])
 def test_errors(run: Run, command: tuple[str, ...], where: str, found: str) -> None:
     result = run(*command, "--where", where)
     assert (result.code, result.out) == (2, "")

@@ -19,6 +19,7 @@ from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError, SpecError
 from dataformats.interfaces import Codec
 from dataformats.spec import Type
+from dataformats.testing.loop_over import loop_over
 
 CODECS = CodecResolver(trusted=False)
 Values = Callable[[str, str], list[tuple[bytes, Any]]]
@@ -49,8 +50,8 @@ def same(found: Any, expected: np.ndarray) -> bool:
     return array.dtype == expected.dtype and array.shape == expected.shape and array.tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize(
-    ("name", "field", "kind"),
+@loop_over(
+    "name, field, kind",
     [
         ("bags/basic", "vec", "array(float32,2,3)"),
         ("bags/basic", "scalar", "array(int64)"),
@@ -123,7 +124,7 @@ def test_arrays_are_the_callers_own(codec: Codec) -> None:
     assert codec.decode(codec.encode(np.float32(2.5))).shape == ()
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "values",
     [
         [np.arange(6, dtype="<f4").reshape(2, 3), np.ones((2, 3), "<f4")],
@@ -135,7 +136,6 @@ def test_arrays_are_the_callers_own(codec: Codec) -> None:
         [np.array(7), np.array(8)],
         [np.arange(3, dtype=">i2"), np.arange(3, dtype=">i2")],
     ],
-    ids=str,
 )
 def test_arrays_of_one_batch(values: list[np.ndarray]) -> None:
     column: Any = ARRAY.decode_batch(Blobs.join([ARRAY.encode(value) for value in values]))
@@ -153,7 +153,7 @@ def test_arrays_with_equal_headers_are_checked_one_by_one() -> None:
     assert caught.value.index == 1
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "blob",
     [
         packed("<f4", [2], bytes(7)),
@@ -195,7 +195,7 @@ def test_bad_arrays(blob: bytes) -> None:
         decode("array", blob)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "blob",
     [
         npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", bytes(7)),

@@ -15,6 +15,7 @@ from dataformats.codecs.documents import JSON, MAX_DEPTH, MSGPACK, PICKLE
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError
 from dataformats.spec import Type
+from dataformats.testing.loop_over import loop_over
 
 LEAVES = (
     st.none()
@@ -39,8 +40,8 @@ def nested(levels: int, innermost: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize("name", ["json", "msgpack", "tree"])
-@pytest.mark.parametrize("innermost", [0, [], {}, "text", [1, 2.5]])
+@loop_over("name", ["json", "msgpack", "tree"])
+@loop_over("innermost", [0, [], {}, "text", [1, 2.5]])
 def test_the_deepest_document_is_read_and_written(name: str, innermost: Any) -> None:
     codec = CodecResolver(trusted=False).codec(Type(name))
     levels = MAX_DEPTH - isinstance(innermost, list | dict)

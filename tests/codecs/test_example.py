@@ -18,6 +18,7 @@ from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError, CorruptRecordError, SpecError, UnknownNameError
 from dataformats.registry import backends
 from dataformats.spec import Spec
+from dataformats.testing.loop_over import loop_over
 
 Records = Callable[[str], list[bytes]]
 
@@ -51,7 +52,7 @@ def records(columns: dict[str, Any], count: int) -> list[Any]:
 # ---- golden
 
 
-@pytest.mark.parametrize("name", ["examples", "handmade", "nsynth_like", "vahidk"])
+@loop_over("name", ["examples", "handmade", "nsynth_like", "vahidk"])
 def test_golden_records(name: str, golden_records: Records, golden_entry: Any, same_feature: Any) -> None:
     blobs = golden_records(f"tfrecord/{name}.tfrecord")
     spec = EXAMPLE.infer(blobs)
@@ -110,8 +111,8 @@ def guess_payload(samples: Iterable[bytes]) -> str:
     return payload
 
 
-@pytest.mark.parametrize(
-    ("path", "payload"),
+@loop_over(
+    "path, payload",
     [
         ("tfrecord/examples.tfrecord", "example"),
         ("tfrecord/nsynth_like.tfrecord", "example"),
@@ -128,7 +129,7 @@ def test_guess_payload(path: str, payload: str, golden_records: Records) -> None
     assert guess_payload(golden_records(path)) == payload
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "blob",
     [
         b"text",
@@ -210,8 +211,8 @@ def test_missing_fields() -> None:
         read({"a": "int64"}, example(a=1), b"")
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "expected"),
+@loop_over(
+    "kind, value, expected",
     [
         ("uint8", 255, np.uint8(255)),
         ("bool", 1, np.True_),
@@ -245,8 +246,8 @@ def test_lists_and_bytes_in_one_batch() -> None:
     assert [item.tolist() for item in read({"a": "uint8[]"}, *blobs)["a"]] == [[1, 2], [3, 4], [5, 6], []]
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "words"),
+@loop_over(
+    "kind, value, words",
     [
         (
             "int64",
@@ -332,8 +333,8 @@ def test_only_the_part_is_decoded() -> None:
     assert list(columns["t"][0]) == ["ok"]
 
 
-@pytest.mark.parametrize("part", [range(2, 4), range(-1, 1)])
-@pytest.mark.parametrize("kind", ["int64[]", "uint8[]"])
+@loop_over("part", [range(2, 4), range(-1, 1)])
+@loop_over("kind", ["int64[]", "uint8[]"])
 def test_parts_past_the_end(kind: str, part: range) -> None:
     with pytest.raises(IndexError, match=r"field 'n': range\(.*goes past the 3 elements of record 1"):
         read({"n": kind}, example(n=[1, 2, 3, 4]), example(n=[1, 2, 3]), part=part)
@@ -353,8 +354,8 @@ def test_parts_of_missing_or_single_values_raise() -> None:
 # ---- writing
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "stored"),
+@loop_over(
+    "kind, value, stored",
     [
         ("int64", 5, 5),
         ("uint8", 200, 200),

@@ -20,6 +20,7 @@ from dataformats.errors import CodecError, SpecError, UnknownNameError
 from dataformats.interfaces import Codec
 from dataformats.registry import codecs as registered
 from dataformats.spec import NUMBER_TYPES, Type
+from dataformats.testing.loop_over import loop_over
 
 CODECS = CodecResolver(trusted=True)
 
@@ -55,7 +56,7 @@ def test_sequences_may_lie_in_several_blobs() -> None:
     assert [bytes(item) for item in column] == [b"abc", b"", b"d"]
 
 
-@pytest.mark.parametrize("kind", ["int64", "float32[3]", "bool", "uint8[0]", "utf8", "jpg", "int8[]", "utf8[]"])
+@loop_over("kind", ["int64", "float32[3]", "bool", "uint8[0]", "utf8", "jpg", "int8[]", "utf8[]"])
 def test_no_records_give_the_same_kind_of_column(kind: str) -> None:
     counts: list[int] | None = [] if kind == "utf8[]" else None
     column = decode(kind, [], counts)
@@ -63,8 +64,8 @@ def test_no_records_give_the_same_kind_of_column(kind: str) -> None:
     assert isinstance(column, Ragged) == (kind in ("utf8", "int8[]", "utf8[]"))
 
 
-@pytest.mark.parametrize(
-    ("kind", "blob", "words"),
+@loop_over(
+    "kind, blob, words",
     [
         ("int64", b"1234567", "expected 8 bytes for int64, found 7"),
         ("float32[2]", b"12345678x", "expected 8 bytes"),
@@ -245,8 +246,8 @@ def test_codecs_pickle() -> None:
 # ---- exactness
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "words"),
+@loop_over(
+    "kind, value, words",
     [
         ("uint8", 256, "out of range"),
         ("uint8", -1, "out of range"),

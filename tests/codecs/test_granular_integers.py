@@ -13,6 +13,7 @@ from dataformats.codecs.granular_integers import I64, INT, U64, Int
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError
 from dataformats.spec import Type
+from dataformats.testing.loop_over import loop_over
 
 CODECS = CodecResolver(trusted=False)
 Values = Callable[[str, str], list[tuple[bytes, Any]]]
@@ -27,8 +28,8 @@ def decode(kind: str, *blobs: bytes) -> Any:
     return CODECS.decode(Type.parse(kind), Blobs.join(blobs), field="x")
 
 
-@pytest.mark.parametrize(
-    ("name", "field", "kind"),
+@loop_over(
+    "name, field, kind",
     [
         *[
             (f"{generation}/basic", field, "int(unsigned)")
@@ -65,7 +66,7 @@ def test_no_bytes_and_too_many_are_read() -> None:
     assert decode("int(unsigned)", b"", b"\x05\0") == [0, 5]
 
 
-@pytest.mark.parametrize("kind", ["int", "int(unsigned)", "int(8)"])
+@loop_over("kind", ["int", "int(unsigned)", "int(8)"])
 def test_columns_are_lists_whatever_the_values(kind: str) -> None:
     blobs = [bytes(8), b"\xff" * 8]
     assert type(decode(kind, *blobs)) is list
@@ -81,14 +82,14 @@ def test_words_are_arrays(kind: str, dtype: Any) -> None:
     assert type(CODECS.codec(Type(kind)).decode(bytes(8))) is int
 
 
-@pytest.mark.parametrize("kind", ["int", "int(unsigned)", "int(4)", "int(4,big)", "i64", "u64"])
-@pytest.mark.parametrize("value", [np.int64(77), np.uint8(77), np.array(77), np.array(77, ">u2")])
+@loop_over("kind", ["int", "int(unsigned)", "int(4)", "int(4,big)", "i64", "u64"])
+@loop_over("value", [np.int64(77), np.uint8(77), np.array(77), np.array(77, ">u2")])
 def test_numpy_integers_are_taken(kind: str, value: Any) -> None:
     assert encode(kind, value) == encode(kind, 77)
 
 
-@pytest.mark.parametrize(
-    ("kind", "value"),
+@loop_over(
+    "kind, value",
     [
         ("int", 2**127),
         ("int", -(2**127) - 1),

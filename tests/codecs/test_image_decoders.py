@@ -15,6 +15,7 @@ from dataformats.codecs.example import EXAMPLE
 from dataformats.codecs.image_decoders import jpeg, png
 from dataformats.codecs.images import JPG, PNG, WEBP, Jpg, Png
 from dataformats.kernels import unfilters_pngs
+from dataformats.testing.loop_over import loop_over
 
 needs_simplejpeg = pytest.mark.skipif(not jpeg.is_available(), reason="simplejpeg is not installed")
 
@@ -42,9 +43,9 @@ SIZES = [(1, 1), (1, 9), (8, 8), (17, 3), (37, 61), (64, 64)]
 
 
 @needs_simplejpeg
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("subsampling", [0, 1, 2])
-@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"optimize": True, "quality": 97}, {"quality": 5}])
+@loop_over("size", SIZES)
+@loop_over("subsampling", [0, 1, 2])
+@loop_over("options", [{}, {"progressive": True}, {"optimize": True, "quality": 97}, {"quality": 5}])
 def test_jpegs_have_the_pixels_of_pillow(size: tuple[int, int], subsampling: int, options: Any) -> None:
     for mode in ("RGB", "L"):
         blob = saved(photo(*size, mode), "JPEG", subsampling=subsampling, **options)
@@ -62,8 +63,8 @@ def test_golden_photos_have_the_pixels_of_pillow(golden_records: Callable[[str],
 
 
 @needs_simplejpeg
-@pytest.mark.parametrize("divisor", jpeg.DIVISORS)
-@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
+@loop_over("divisor", jpeg.DIVISORS)
+@loop_over("mode", ["RGB", "L", "CMYK"])
 def test_scaled_jpegs_match_pillow(divisor: int, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for height, width in ((64, 64), (375, 500), (203, 71)):
         blob = saved(photo(height, width, mode), "JPEG")
@@ -115,8 +116,8 @@ def test_truncated_jpegs_are_refused_though_an_end_marker_is_left() -> None:
 PLAIN = ["L", "LA", "RGB", "RGBA"]
 
 
-@pytest.mark.parametrize("mode", [*PLAIN, "1", "P"])
-@pytest.mark.parametrize("size", SIZES)
+@loop_over("mode", [*PLAIN, "1", "P"])
+@loop_over("size", SIZES)
 def test_pngs_have_the_pixels_of_pillow(mode: str, size: tuple[int, int]) -> None:
     image = photo(*size).quantize(200) if mode == "P" else photo(*size, mode)
     for level in (0, 1, 9):

@@ -17,6 +17,7 @@ from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError, SpecError
 from dataformats.interfaces import Codec
 from dataformats.spec import Type
+from dataformats.testing.loop_over import loop_over
 
 RNG = np.random.default_rng(0)
 CODECS = CodecResolver(trusted=False)
@@ -42,9 +43,7 @@ def png(width: int, height: int, depth: int, color: int, data: bytes = b"") -> b
     return b"\x89PNG\r\n\x1a\n" + body
 
 
-@pytest.mark.parametrize(
-    "array", [pixels(5, 7), pixels(5, 7, 2), pixels(5, 7, 3), pixels(1, 1, 4), pixels(4, 3, dtype=np.uint16)]
-)
+@loop_over("array", [pixels(5, 7), pixels(5, 7, 2), pixels(5, 7, 3), pixels(1, 1, 4), pixels(4, 3, dtype=np.uint16)])
 def test_png_is_lossless(array: np.ndarray) -> None:
     decoded = PNG.decode(PNG.encode(array))
     assert decoded.dtype == array.dtype
@@ -167,7 +166,7 @@ LARGE = [
 ]
 
 
-@pytest.mark.parametrize(("mode", "options"), LARGE)
+@loop_over("mode, options", LARGE)
 def test_large_images_are_converted_in_parts(mode: str, options: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     noise = Image.fromarray(pixels(33, 10, 4), "RGBA")
     image = Image.fromarray(pixels(33, 10, dtype=np.uint16)) if mode == "I;16" else noise.convert(mode)
@@ -187,8 +186,8 @@ def test_large_images_are_converted_in_parts(mode: str, options: Any, monkeypatc
 # ---- golden images of Granular
 
 
-@pytest.mark.parametrize(
-    ("name", "field", "kind"),
+@loop_over(
+    "name, field, kind",
     [
         ("bags/basic", "photo", "jpeg"),
         ("bags/basic", "frames", "png"),
@@ -220,7 +219,7 @@ def test_jpeg_is_another_name_of_jpg() -> None:
 # ---- WebP
 
 
-@pytest.mark.parametrize("array", [pixels(5, 7, 3), pixels(1, 1, 3), pixels(5, 7, 4)])
+@loop_over("array", [pixels(5, 7, 3), pixels(1, 1, 3), pixels(5, 7, 4)])
 def test_lossless_webp(array: np.ndarray) -> None:
     if array.shape[2] == 4:
         array[0, 0] = [1, 2, 3, 0]  # the color of transparent pixels is kept too

@@ -16,6 +16,7 @@ from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import DataFormatsError
 from dataformats.kernels import find_json_fields, implementation, read_json_integers, unescape_json
 from dataformats.spec import Spec
+from dataformats.testing.loop_over import loop_over
 
 pytestmark = pytest.mark.skipif(implementation() != "native", reason="the kernels for JSON exist only in C")
 
@@ -123,7 +124,7 @@ _ESCAPES = [
 ]
 
 
-@pytest.mark.parametrize("value", [
+@loop_over("value", [
     "NaN", "Infinity", "-Infinity", "1e999", "-0", "-0.0", "01", "1.", ".5", "+1", "1e5", "1E-5", "1e", "--1", "-",
     "9" * 18, "9" * 19, "true", "True", "nul", "null", "[]", "[1,]",
     "[ 1 , -2\t]", "[1 2]", "[1,,2]", "[[1]]", "[1.0]", "[true]", "[null]", "[,1]", "[" + "9" * 19 + "]",
@@ -139,7 +140,7 @@ def test_values(value: str) -> None:
             _check([text.encode()], {"v": kind})
 
 
-@pytest.mark.parametrize("blob", [
+@loop_over("blob", [
     b"", b" ", b"{", b"{}", b"[]", b"{}{}", b"{} x", b"null", b'{"v"}', b'{"v":}', b'{"v" 1}', b'{v:1}', b'{"v":1,}',
     b"\xef\xbb\xbf{}", b'{"v":1}\x00', b'{"\\u0076":1}', b'{"v":"\xff"}', b'{"v":"\xed\xa0\x80"}', b'{,"v":1}',
     b'{"v":1 "w":2}', b'{"w":[1 2]}', b'{"w":{"a" 1}}', b'{"w":{"a":1,}}', b'{"v":1\x0b}', b"{\xc2\xa0}",

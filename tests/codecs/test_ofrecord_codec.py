@@ -17,6 +17,7 @@ from dataformats.codecs.ofrecord import OFRECORD
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError, CorruptRecordError, SpecError
 from dataformats.spec import Spec
+from dataformats.testing.loop_over import loop_over
 
 LISTS = {bytes: "bytes_list", np.float32: "float_list", float: "double_list", np.int32: "int32_list", int: "int64_list"}
 
@@ -54,8 +55,8 @@ def i32(*values: int) -> list[Any]:
 # ---- where a value goes
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "stored"),
+@loop_over(
+    "kind, value, stored",
     [
         ("int64", 5, 5),
         ("uint32", 5, 5),
@@ -93,8 +94,8 @@ def test_where_a_value_goes(kind: str, value: Any, stored: Any) -> None:
     assert np.array_equal(np.asarray(column[0]), np.asarray(value))
 
 
-@pytest.mark.parametrize(
-    ("kind", "list_name"),
+@loop_over(
+    "kind, list_name",
     [
         ("int32[]", "int32_list"),
         ("int64[]", "int64_list"),
@@ -108,7 +109,7 @@ def test_empty_lists_keep_their_kind(kind: str, list_name: str) -> None:
     assert len(read({"a": kind}, empty(list_name))["a"][0]) == 0
 
 
-@pytest.mark.parametrize("kind", ["int32", "int64", "float32", "float64"])
+@loop_over("kind", ["int32", "int64", "float32", "float64"])
 def test_either_list_or_bytes_are_read(kind: str) -> None:
     whole = (np.int32(3), 3) if kind.startswith("int") else (np.float32(3), 3.0)
     for stored in (*whole, np.dtype(kind).type(3).tobytes()):
@@ -118,8 +119,8 @@ def test_either_list_or_bytes_are_read(kind: str) -> None:
     assert read({"a": kind}, *mixed)["a"].tolist() == [3, 3, 4, 3]
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "words"),
+@loop_over(
+    "kind, value, words",
     [
         ("int32", 2**31, r"expected int32, found 2147483648\. Pass spec=.*'a': 'int64'"),
         ("uint8", np.int32(-1), r"found -1\. Pass spec=.*'a': 'int32'"),
@@ -186,8 +187,8 @@ def test_recognition() -> None:
 # ---- tolerance of the wire
 
 
-@pytest.mark.parametrize(
-    ("feature", "dtype", "values"),
+@loop_over(
+    "feature, dtype, values",
     [
         (b"\x12\x0a\x0d\0\0\x80\x3f\x0d\0\0\0\x40", np.float32, [1, 2]),  # unpacked
         (b"\x12\x0b\x0a\x04\0\0\x80\x3f\x0d\0\0\0\x40", np.float32, [1, 2]),  # one packed, one not

@@ -15,6 +15,7 @@ from dataformats.batch import Blobs
 from dataformats.codecs.sounds import AUDIO, Audio
 from dataformats.columns.field_decoder import decode_part
 from dataformats.errors import CodecError, SpecError
+from dataformats.testing.loop_over import loop_over
 from tests.codecs.encoded_videos import encoded, encoded_sound
 
 av = pytest.importorskip("av", reason="needs the extra 'video'")
@@ -37,7 +38,7 @@ def sound(kind: str, n: int = 20_000) -> bytes:
     return encoded_sound(av, container, codec, n, rate)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@loop_over("kind", KINDS)
 def test_sounds_come_back(kind: str) -> None:
     found = AUDIO.decode(sound(kind))
     expected = AUDIO.decode(encoded_sound(av, "wav", "pcm_f32le", rate=KINDS[kind][2]))
@@ -46,7 +47,7 @@ def test_sounds_come_back(kind: str) -> None:
     assert np.abs(found[:20_000] - expected).max() <= KINDS[kind][3]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@loop_over("kind", KINDS)
 def test_ranges_equal_the_whole_sound(kind: str) -> None:
     blob = sound(kind)
     whole = AUDIO.decode(blob)
@@ -67,8 +68,8 @@ def test_ranges_decode_little() -> None:
         assert len(list(AUDIO._frames(blob, 190_000))) < len(frames) / 8
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.int16])
-@pytest.mark.parametrize("shape", [(100, 3), (100, 1), (100,)])
+@loop_over("dtype", [np.float32, np.int16])
+@loop_over("shape", [(100, 3), (100, 1), (100,)])
 def test_arrays_come_back(dtype: Any, shape: tuple[int, ...]) -> None:
     values = np.random.default_rng(0).integers(-(2**15), 2**15, shape).astype(np.int16)
     samples = values.astype(np.float32) / np.float32(2**15)
@@ -81,7 +82,7 @@ def test_arrays_come_back(dtype: Any, shape: tuple[int, ...]) -> None:
         assert file.streams.audio[0].codec_context.name == ("pcm_s16le" if dtype == np.int16 else "pcm_f32le")
 
 
-@pytest.mark.parametrize("format", ["tfrecord", "ffrecord", "granular", "parquet"])
+@loop_over("format", ["tfrecord", "ffrecord", "granular", "parquet"])
 def test_masks_take_samples(format: str, tmp_path: Path) -> None:
     spec = {"sound": "audio(16000)"}
     blobs = [sound("flac"), sound("wav 16 bits"), sound("mp3")]
@@ -126,7 +127,7 @@ def test_videos_are_no_sounds() -> None:
             AUDIO.decode(blob)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@loop_over("kind", KINDS)
 def test_damaged_sounds_raise_or_decode(kind: str) -> None:
     blob = sound(kind, 5000)
     for at in [*range(0, 200, 3), *range(200, len(blob), len(blob) // 40)]:

@@ -18,6 +18,7 @@ from dataformats.codecs.trees import TREE
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError
 from dataformats.spec import Type
+from dataformats.testing.loop_over import loop_over
 
 CODECS = CodecResolver(trusted=False)
 Values = Callable[[str, str], list[tuple[bytes, Any]]]
@@ -53,7 +54,7 @@ def same(found: Any, expected: Any) -> bool:
     return type(found) is type(expected) and bool(found == expected)
 
 
-@pytest.mark.parametrize("generation", ["v1", "v2", "v3"])
+@loop_over("generation", ["v1", "v2", "v3"])
 def test_golden_bytes_there_and_back(granular_values: Values, generation: str) -> None:
     pairs = granular_values(f"{generation}/basic", "tree")
     assert any(isinstance(value, Mapping) for _, value in pairs)
@@ -78,21 +79,20 @@ def test_arrays_are_the_callers_own_and_of_any_memory_order() -> None:
     tree[1][:] = 0
 
 
-@pytest.mark.parametrize(
-    "tree",
-    [["_"], ["_", 1], ["_", "<f4", [1]], ["_", 1, 2, 3, 4], ["a", "_", 1, 2], {"_": "_"}, "_", [b"_", 1, 2, 3]],
+@loop_over(
+    "tree", [["_"], ["_", 1], ["_", "<f4", [1]], ["_", 1, 2, 3, 4], ["a", "_", 1, 2], {"_": "_"}, "_", [b"_", 1, 2, 3]]
 )
 def test_unmarked_lists_round_trip(tree: Any) -> None:
     assert same(TREE.decode(TREE.encode(tree)), tree)
 
 
-@pytest.mark.parametrize("tree", [["_", 1, 2, 3], ("_", "<f4", [1], bytes(4)), {"a": [["_", None, None, None]]}])
+@loop_over("tree", [["_", 1, 2, 3], ("_", "<f4", [1], bytes(4)), {"a": [["_", None, None, None]]}])
 def test_lists_decoding_as_arrays_are_refused(tree: Any) -> None:
     with pytest.raises(ValueError, match="begins with '_'"):
         TREE.encode(tree)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "value",
     [
         {1: 2},
@@ -128,7 +128,7 @@ def test_nesting_is_bounded() -> None:
         TREE.encode(cyclic)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "tree",
     [
         ["_", 1, 2, 3],
@@ -147,7 +147,7 @@ def test_bad_arrays(tree: Any) -> None:
     assert (caught.value.field, caught.value.index) == ("x", 1)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "blob",
     [
         b"\xdd\xff\xff\xff\xff",

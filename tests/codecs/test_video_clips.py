@@ -19,6 +19,7 @@ from dataformats.codecs.videos import MP4, Video, video_of
 from dataformats.codecs.webm_packets import webm_tracks
 from dataformats.columns.field_decoder import decode_part
 from dataformats.errors import CodecError, SpecError
+from dataformats.testing.loop_over import loop_over
 from dataformats.videos import RandomClip
 from tests.codecs.encoded_videos import (
     QUICK,
@@ -68,7 +69,7 @@ def check_parts(blob: bytes, whole: np.ndarray, parts: list[range] = PARTS) -> N
 # ---- frames
 
 
-@pytest.mark.parametrize("kind", QUICK)
+@loop_over("kind", QUICK)
 def test_parts_equal_the_whole_video(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     blob = encoded(av, kind)
     whole = video_of(blob).decode(blob)
@@ -79,8 +80,8 @@ def test_parts_equal_the_whole_video(kind: str, monkeypatch: pytest.MonkeyPatch)
     check_parts(blob, whole)
 
 
-@pytest.mark.parametrize("kind", ["h264", "h264 with B frames", "mpeg4"])
-@pytest.mark.parametrize("seconds", [None, 0.3])
+@loop_over("kind", ["h264", "h264 with B frames", "mpeg4"])
+@loop_over("seconds", [None, 0.3])
 def test_edit_lists_drop_frames(kind: str, seconds: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
     blob = encoded(av, kind)
     with av.open(BytesIO(blob), format="mp4") as file:
@@ -104,14 +105,14 @@ def test_hidden_edit_lists_drop_frames(hides: str, blob: bytes) -> None:
     check_parts(cut, whole, [range(2, 7)])
 
 
-@pytest.mark.parametrize("kind", ["h264", "h264 with B frames", "mpeg4", "vp9 in MP4"])
+@loop_over("kind", ["h264", "h264 with B frames", "mpeg4", "vp9 in MP4"])
 def test_false_keyframes_change_nothing(kind: str) -> None:
     """A file without its list of keyframes says that all frames are some."""
     blob = with_box(encoded(av, kind), b"stss", b"free")
     check_parts(blob, MP4.decode(blob))
 
 
-@pytest.mark.parametrize("kind", QUICK)
+@loop_over("kind", QUICK)
 def test_tables_have_the_packets_of_ffmpeg(kind: str) -> None:
     blob = encoded(av, kind)
     container = video_of(blob).container
@@ -134,11 +135,11 @@ def by_tables_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(VideoPackets, "read", refused)
 
 
-@pytest.mark.parametrize(
-    ("container", "options"),
+@loop_over(
+    "container, options",
     [("mp4", {}), ("mp4", {"moov_size": "20000"}), ("mp4", {"use_editlist": "0"}), ("matroska", {}), ("webm", {})],
 )
-@pytest.mark.parametrize("has_sound", [False, True])
+@loop_over("has_sound", [False, True])
 def test_tables_of_other_containers(
     container: str, options: dict[str, str], has_sound: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -335,7 +336,7 @@ def clip(operation: RandomClip, blob: bytes, seed: int = 0) -> Any:
     return operation.decode_batch(Blobs.join([blob]), lambda _: np.random.default_rng(seed))[0]
 
 
-@pytest.mark.parametrize("kind", ["h264 with B frames", "h264 interlaced", "vp9"])
+@loop_over("kind", ["h264 with B frames", "h264 interlaced", "vp9"])
 def test_random_clips_are_parts(kind: str) -> None:
     blob = encoded(av, kind)
     whole = video_of(blob).decode(blob)
@@ -364,9 +365,7 @@ def test_short_videos_repeat_their_last_frame(blob: bytes, whole: np.ndarray) ->
     assert np.array_equal(found[N:], np.repeat(whole[-1:], 10, 0))
 
 
-@pytest.mark.parametrize(
-    "arguments", [{"frames": 0}, {"frames": 2, "stride": 0}, {"frames": 2.5}, {"frames": 2, "seed": -1}]
-)
+@loop_over("arguments", [{"frames": 0}, {"frames": 2, "stride": 0}, {"frames": 2.5}, {"frames": 2, "seed": -1}])
 def test_wrong_arguments_raise(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="expected a whole number"):
         RandomClip(**arguments)

@@ -20,6 +20,7 @@ from dataformats.codecs.videos import MP4, WEBM, Video
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError, MissingExtraError
 from dataformats.spec import Type
+from dataformats.testing.loop_over import loop_over
 
 CODECS = CodecResolver(trusted=False)
 BOTH = pytest.mark.parametrize("codec", [MP4, WEBM], ids=["mp4", "webm"])
@@ -56,7 +57,7 @@ def test_without_the_extra(codec: Video, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @BOTH
-@pytest.mark.parametrize(
+@loop_over(
     "value",
     [
         ramp().astype(np.float32),
@@ -77,7 +78,7 @@ def test_video_encoder_refuses_other_values(codec: Video, value: Any) -> None:
         codec.encode(value)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "blob",
     [
         b"",
@@ -94,7 +95,7 @@ def test_wrong_box_sizes_raise(blob: bytes) -> None:
         decode("mp4", blob)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "blob",
     [
         b"\x1a\x45\xdf\xa3",
@@ -136,7 +137,7 @@ def test_columns_are_lists_and_bytes_pass(codec: Video) -> None:
         (WEBM if codec is MP4 else MP4).encode(blobs[0])
 
 
-@pytest.mark.parametrize(("kind", "rate"), [("mp4", "20"), ("mp4(30)", "30"), ("webm(30000/1001)", "30000/1001")])
+@loop_over("kind, rate", [("mp4", "20"), ("mp4(30)", "30"), ("webm(30000/1001)", "30000/1001")])
 def test_frames_a_second(av: Any, kind: str, rate: str) -> None:
     (blob,) = CODECS.encode(Type.parse(kind), ramp())
     with av.open(BytesIO(blob)) as file:
@@ -245,9 +246,9 @@ def test_an_external_track_is_not_opened(av: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux which files were opened")
-@pytest.mark.parametrize("kind", ["mp4", "webm"])
-@pytest.mark.parametrize("disguise", [b"", b"\0\0\0\x08ftyp", b"\x1a\x45\xdf\xa3\x80\x18\x53\x80\x67\xff"])
-@pytest.mark.parametrize(
+@loop_over("kind", ["mp4", "webm"])
+@loop_over("disguise", [b"", b"\0\0\0\x08ftyp", b"\x1a\x45\xdf\xa3\x80\x18\x53\x80\x67\xff"])
+@loop_over(
     "text",
     [
         "ffconcat version 1.0\nfile '{}'\n",

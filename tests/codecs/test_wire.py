@@ -19,6 +19,7 @@ from dataformats.codecs.features.wire import (
     top_level,
     varint,
 )
+from dataformats.testing.loop_over import loop_over
 
 INT64 = st.integers(-(2**63), 2**63 - 1) | st.integers(-300, 300)
 
@@ -38,7 +39,7 @@ def test_integers_as_protobuf_writes_them(values: list[int]) -> None:
     assert blob == serialized(int64_list=values)
 
 
-@pytest.mark.parametrize("bits", range(64))
+@loop_over("bits", range(64))
 def test_integers_at_every_length(bits: int) -> None:
     values = [2**bits - 1, -(2**bits), min(2**bits, 2**63 - 1), 0]
     blob = delimited(INTEGERS, packed_integers(np.array(values, np.int64)))

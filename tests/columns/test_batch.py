@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from dataformats.batch import Blobs, Nullable, Ragged, RecordBatch, concat_columns, take_column
 from dataformats.loaders.batch import Batch
+from dataformats.testing.loop_over import loop_over
 
 LISTS = st.lists(st.lists(st.integers(-100, 100), max_size=5), max_size=8)
 
@@ -80,7 +81,7 @@ def test_items_of_ragged() -> None:
     assert "3 items" in repr(nested)
 
 
-@pytest.mark.parametrize("part", [slice(1, 3), slice(None, None, -1), slice(5, 9), slice(-2, None)])
+@loop_over("part", [slice(1, 3), slice(None, None, -1), slice(5, 9), slice(-2, None)])
 def test_slices_of_columns_are_columns(part: slice) -> None:
     text = Ragged(np.frombuffer(b"onetwosix", np.uint8), np.array([0, 3, 3, 6, 9]), "utf8")
     nested = Ragged(text, np.array([0, 1, 1, 4]), present=np.array([True, False, True]))

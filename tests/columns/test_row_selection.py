@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 from dataformats.batch import Nullable, Ragged, concat_columns, take_column, take_rows
+from dataformats.testing.loop_over import loop_over
 
 
 def _ragged(lengths: list[int], values: Any = None, **options: Any) -> Ragged:
@@ -33,7 +33,7 @@ _COLUMNS: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("columns", _COLUMNS.values(), ids=_COLUMNS)
+@loop_over("columns", _COLUMNS.values())
 def test_rows_are_taken_from_their_columns(columns: list[Any]) -> None:
     rng = np.random.default_rng(1)
     begins = np.cumsum([0, *map(len, columns[:-1])])

@@ -17,6 +17,7 @@ from dataformats.batch import value_slices as windows
 from dataformats.batch.value_slices import SliceHints, SplitBlobs, ValueSlice, common_slice, join_blobs
 from dataformats.errors import ChecksumError, SpecError
 from dataformats.kernels import reads_batches
+from dataformats.testing.loop_over import loop_over
 
 SIZE = 5000
 N = 40
@@ -80,7 +81,7 @@ def same(one: Any, other: Any) -> None:
 TURNS = zip(CASES, cycle(LABELS), cycle([None, "memory"]), strict=False)
 
 
-@pytest.mark.parametrize(("format", "spec", "labels", "cache"), [(*case, *turn) for case, *turn in TURNS])
+@loop_over("format, spec, labels, cache", [(*case, *turn) for case, *turn in TURNS])
 def test_columns_are_the_same(
     format: str, labels: str, spec: str, cache: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,7 +98,7 @@ def test_columns_are_the_same(
 
 
 @pytest.mark.skipif(not reads_batches(), reason="without compiled kernels nothing is read around")
-@pytest.mark.parametrize(("format", "spec", "n_windows"), [
+@loop_over("format, spec, n_windows", [
     ("tfrecord", "picture first", 1),
     ("ofrecord", "picture last", 1),
     ("ffrecord", "picture between", 1),

@@ -5,9 +5,8 @@ from __future__ import annotations
 import copy
 import pickle
 
-import pytest
-
 from dataformats import errors
+from dataformats.testing.loop_over import loop_over
 
 CASES: list[tuple[errors.DataFormatsError, type[Exception], str]] = [
     (
@@ -76,7 +75,7 @@ CASES: list[tuple[errors.DataFormatsError, type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("error", "base", "text"), CASES, ids=lambda part: getattr(part, "__name__", "")[:20])
+@loop_over("error, base, text", CASES)
 def test_errors(error: errors.DataFormatsError, base: type[Exception], text: str) -> None:
     assert isinstance(error, base)
     assert isinstance(error, errors.DataFormatsError)

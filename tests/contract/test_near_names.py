@@ -16,6 +16,7 @@ from dataformats import Loader, Ragged, RecordBatch, RecordWriter, Spec
 from dataformats.foreign_names import BATCH, LOADER, MODULE, RAGGED, SOURCE, TYPES, WRITER
 from dataformats.registry import backends, codecs
 from dataformats.spec import NUMBER_TYPES
+from dataformats.testing.loop_over import loop_over
 
 DIGITS = "tests/golden/real/digits-*.tfrecord"
 SPEC = {"image": "uint8[8,8]", "label": "int64"}
@@ -26,8 +27,8 @@ def digits() -> dataformats.RecordSource:
     return dataformats.open(DIGITS, spec=SPEC)
 
 
-@pytest.mark.parametrize(
-    ("kind", "text"),
+@loop_over(
+    "kind, text",
     [
         (int, "int64"), (float, "float64"), (bool, "bool"), (str, "utf8"), (bytes, "bytes"), (np.uint8, "uint8"),
         (np.dtype(">i4"), "int32"), (np.dtype("float16"), "float16"), (np.bool_, "bool"),
@@ -37,13 +38,13 @@ def test_types_of_python_and_numpy(kind: Any, text: str) -> None:
     assert Spec({"a": kind}) == {"a": text}
 
 
-@pytest.mark.parametrize("kind", [dict, list, None, 3, np.dtype("M8[s]"), np.dtype("i4,i4"), ["int64"]])
+@loop_over("kind", [dict, list, None, 3, np.dtype("M8[s]"), np.dtype("i4,i4"), ["int64"]])
 def test_spec_refuses_unknown_types(kind: Any) -> None:
     with pytest.raises(dataformats.SpecError, match="is not a type"):
         Spec({"a": kind})
 
 
-@pytest.mark.parametrize("name", sorted(TYPES))
+@loop_over("name", sorted(TYPES))
 def test_a_type_of_another_program_is_answered(name: str) -> None:
     assert name not in codecs
     assert {meant.removesuffix("[]") for meant in TYPES[name]} <= {*codecs, *NUMBER_TYPES}
@@ -57,7 +58,7 @@ def test_a_codec_of_the_caller_goes_before_such_names() -> None:
     assert dataformats.open(DIGITS, payload="str", codecs={"str": own})[0] == 97
 
 
-@pytest.mark.parametrize("name", ["tfrecord", "TFRecord", ".tfrecord", "tfrecords", "tfrec"])
+@loop_over("name", ["tfrecord", "TFRecord", ".tfrecord", "tfrecords", "tfrec"])
 def test_suffixes_and_spellings_of_formats(name: str, tmp_path: Path) -> None:
     assert dataformats.open(DIGITS, format=name).format == "tfrecord"
     with dataformats.create(tmp_path / "a", name) as writer:
@@ -109,7 +110,7 @@ CALLS: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "error", "words"), CALLS)
+@loop_over("call, error, words", CALLS)
 def test_a_call_of_another_program_is_answered(digits: Any, call: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call(digits)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from dataformats.errors import SpecError
 from dataformats.spec import NUMBER_TYPES, Spec, Type
+from dataformats.testing.loop_over import loop_over
 
 # text, codec, args, dims, optional
 GOLDEN: list[tuple[str, str, tuple[str, ...], tuple[int | None, ...], bool]] = [
@@ -51,7 +52,7 @@ dims = (
 types = st.builds(Type, names, arguments, dims, st.booleans())
 
 
-@pytest.mark.parametrize(("text", "codec", "args", "sizes", "optional"), GOLDEN)
+@loop_over("text, codec, args, sizes, optional", GOLDEN)
 def test_types_parse(
     text: str, codec: str, args: tuple[str, ...], sizes: tuple[int | None, ...], optional: bool
 ) -> None:
@@ -62,7 +63,7 @@ def test_types_parse(
     assert kind.fixed == (None not in sizes)
 
 
-@pytest.mark.parametrize("text", BAD, ids=lambda text: repr(text[:20]))
+@loop_over("text", BAD)
 def test_bad_types_are_refused(text: str) -> None:
     with pytest.raises(SpecError) as raised:
         Type.parse(text)
@@ -70,7 +71,7 @@ def test_bad_types_are_refused(text: str) -> None:
     assert Type.named(text) == Type(text)
 
 
-@pytest.mark.parametrize("thing", [None, 3, b"int64", ["int64"], dict])
+@loop_over("thing", [None, 3, b"int64", ["int64"], dict])
 def test_only_text_is_a_type(thing: Any) -> None:
     with pytest.raises(SpecError):
         Type.parse(thing)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import dataformats
+from dataformats.testing.loop_over import loop_over
 
 SPEC = {"n": "int64", "text": "utf8"}
 N = 60
@@ -186,8 +187,8 @@ def test_omitted_records_are_counted_by_part_and_in_all(tmp_path: Path) -> None:
     assert (report.records, report.omitted, report.files) == (51, 9, 6)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
+@loop_over(
+    "options, message",
     [
         ({"part": (2, 2)}, "0 <= i < n"),
         ({"part": (0, 2), "publish_parts": True}, "not both"),

@@ -19,6 +19,7 @@ from dataformats.backends.framed.writer import FramedWriter
 from dataformats.backends.granular.writer import GranularWriter
 from dataformats.backends.journaled.journaled_file import JournaledFileWriter
 from dataformats.staging.local_area import LocalArea
+from dataformats.testing.loop_over import loop_over
 
 SPEC = {"n": "int64", "image": "uint8[4,4]", "text": "utf8"}
 FORMATS = ("tfrecord", "ofrecord", "ffrecord", "syrah", "granular")
@@ -167,7 +168,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@loop_over("name", CHANGES)
 def test_another_plan_is_refused(source: dataformats.RecordSource, name: str, tmp_path: Path) -> None:
     path, options = tmp_path / "new", {"format": "tfrecord", "shard_records": 9, "map": Interruption(50)}
     interrupt(source, path, 50, format="tfrecord", shard_records=9)
@@ -237,8 +238,8 @@ def test_duplicate_task_publishes_one_shard(source: dataformats.RecordSource, tm
     assert names(tmp_path) == ["new", "new.dataformats.json"]
 
 
-@pytest.mark.parametrize("checkpoint_s", [1e9, -1.0], ids=["no checkpoint", "checkpoints"])
-@pytest.mark.parametrize("shards", SHARDS, ids=["one", "shards"])
+@loop_over("checkpoint_s", [1e9, -1.0])
+@loop_over("shards", SHARDS)
 def test_omitted_records_are_counted_once_over_resumes(
     shards: dict[str, Any], checkpoint_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,10 +6,10 @@ import struct
 from typing import Any
 
 import numpy as np
-import pytest
 
 from dataformats.batch import Nullable, Ragged, StackedList
 from dataformats.display.differences import find_differences, is_same
+from dataformats.testing.loop_over import loop_over
 
 NAN, OTHER_NAN = np.array([0x7FC00000, 0x7FC00001], np.uint32).view(np.float32)
 
@@ -74,7 +74,7 @@ CASES: dict[str, tuple[Any, Any, list[bool]]] = {
 }
 
 
-@pytest.mark.parametrize(("expected", "found", "differs"), CASES.values(), ids=CASES.keys())
+@loop_over("expected, found, differs", CASES.values())
 def test_differing(expected: Any, found: Any, differs: list[bool]) -> None:
     assert find_differences(expected, found).tolist() == differs
     assert find_differences(found, expected).tolist() == differs

@@ -7,12 +7,12 @@ from io import BytesIO
 from typing import Any
 
 import numpy as np
-import pytest
 from PIL import Image
 
 from dataformats.display.json_values import as_json
 from dataformats.display.text import escape_text
 from dataformats.display.value_text import as_text
+from dataformats.testing.loop_over import loop_over
 
 
 def png(size: tuple[int, int], mode: str) -> bytes:
@@ -46,7 +46,7 @@ SHOWN: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "expected"), SHOWN, ids=lambda value: type(value).__name__)
+@loop_over("value, expected", SHOWN)
 def test_shown(value: Any, expected: str) -> None:
     assert as_text(value).startswith(expected) if "cannot" in expected else as_text(value) == expected
 
@@ -71,8 +71,8 @@ def test_an_image_is_not_decoded() -> None:
     assert as_text(b"\xff\xd8\xff" + bytes(50)).startswith("JPEG image that cannot be opened (")
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
+@loop_over(
+    "value, expected",
     [
         (np.array([[1, 2]]), [[1, 2]]),
         (b"\x00", {"base64": "AA=="}),
@@ -82,7 +82,6 @@ def test_an_image_is_not_decoded() -> None:
         (np.array([0.5], np.longdouble), ["0.5"]),
         (1 + 2j, {"repr": "(1+2j)"}),
     ],
-    ids=str,
 )
 def test_as_json(value: Any, expected: Any) -> None:
     assert as_json(value) == expected

@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from dataformats.display.media import as_image, image_facts, media_of, thumbnail
+from dataformats.testing.loop_over import loop_over
 
 REST = bytes(60)
 STARTS = {
@@ -38,7 +39,7 @@ def encoded(kind: str, size: tuple[int, int] = (40, 30), mode: str = "RGB", **op
     return stream.getvalue()
 
 
-@pytest.mark.parametrize(("blob", "expected"), STARTS.items(), ids=[name for name, _ in STARTS.values()])
+@loop_over("blob, expected", STARTS.items())
 def test_recognized(blob: bytes, expected: tuple[str, str]) -> None:
     for same in (blob, memoryview(blob), bytearray(blob)):
         media = media_of(same)
@@ -59,7 +60,7 @@ def test_random_bytes_are_no_media() -> None:
     assert not any(media_of(b"\xff\xfb" + rng.randbytes(2000)) for _ in range(300))  # the first bytes of an MP3
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF"])
+@loop_over("kind", ["JPEG", "PNG", "WEBP", "GIF"])
 def test_thumbnail(kind: str) -> None:
     facts = image_facts(thumbnail(encoded(kind, (400, 200)), 100))
     assert (facts.name, facts.width, facts.height) == ("JPEG", 100, 50)
@@ -80,8 +81,8 @@ def test_modes() -> None:
     assert pixel(stream.getvalue()) == 0x81
 
 
-@pytest.mark.parametrize(
-    ("shape", "expected"),
+@loop_over(
+    "shape, expected",
     [
         ((8, 9), (8, 9)),
         ((8, 9, 1), (8, 9)),
@@ -129,7 +130,7 @@ def test_thumbnail_refuses_oversized_images() -> None:
         thumbnail(scan[:first] + scan[first:-2] * 40 + scan[-2:])
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF"])
+@loop_over("kind", ["JPEG", "PNG", "WEBP", "GIF"])
 def test_damaged_images(kind: str) -> None:
     rng, whole = random.Random(6), encoded(kind, (64, 64))
     for _ in range(100):

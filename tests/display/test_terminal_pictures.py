@@ -15,12 +15,13 @@ from PIL import Image
 import dataformats
 from dataformats.display import terminal_pictures
 from dataformats.display.terminal_pictures import choose_protocol, half_blocks, half_blocks_of_256, iterm, kitty
+from dataformats.testing.loop_over import loop_over
 
 PHOTOS = Path(__file__).parents[1] / "golden" / "real" / "photos.tfrecord"
 
 
-@pytest.mark.parametrize(
-    ("environment", "expected"),
+@loop_over(
+    "environment, expected",
     [
         ({}, None),
         ({"TERM": "dumb"}, None),
@@ -33,7 +34,6 @@ PHOTOS = Path(__file__).parents[1] / "golden" / "real" / "photos.tfrecord"
         ({"TERM": "xterm-256color", "COLORTERM": "24bit"}, half_blocks),
         ({"TERM": "linux"}, half_blocks_of_256),
     ],
-    ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
 def test_choice(environment: dict[str, str], expected: Any) -> None:
     assert choose_protocol(environment) is expected

@@ -15,6 +15,7 @@ from dataformats.indexing.memory_budget import INDEX_MEMORY
 from dataformats.interfaces import Reader
 from dataformats.kernels import reads_batches
 from dataformats.storage.native import fast_read
+from dataformats.testing.loop_over import loop_over
 
 pytestmark = pytest.mark.skipif(not reads_batches(), reason="without compiled kernels nothing is looked up by them")
 FORMATS = {"tfrecord": "tfrecord", "ffrecord": "ffr", "ofrecord": "ofrecord", "syrah": "syr", "granular": "granular"}
@@ -49,8 +50,8 @@ def write(path: Path, format: str, n: int, first: int = 0) -> Path:
     return path
 
 
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("options", [{}, {"cache": "memory"}, {"io": "mmap"}])
+@loop_over("format", FORMATS)
+@loop_over("options", [{}, {"cache": "memory"}, {"io": "mmap"}])
 def test_later_reads_use_the_pinned_table(
     format: str, options: dict[str, Any], tmp_path: Path, seen: list[bool]
 ) -> None:

@@ -26,6 +26,7 @@ from dataformats.indexing.block_file import (
 )
 from dataformats.indexing.index_cache import Index, IndexCache
 from dataformats.storage.files import LocalFile
+from dataformats.testing.loop_over import loop_over
 from tests.campaign import share
 
 COLUMNS = {"length": np.arange(40, dtype="<i8") ** 3, "crc": np.arange(40, dtype="<u4"), "same": np.full(40, 7)}
@@ -111,7 +112,7 @@ def test_the_digest_is_of_numbers_not_of_how_they_are_kept() -> None:
 # ---- files
 
 
-@pytest.mark.parametrize("where", ["cache", "beside", "folder"])
+@loop_over("where", ["cache", "beside", "folder"])
 def test_indexes_come_back(file: LocalFile, where: str, tmp_path: Path) -> None:
     shelf = IndexCache(str(tmp_path / "folder") if where == "folder" else where)
     assert shelf.load(file, "kind") is None
@@ -159,7 +160,7 @@ def columns_of(*columns: Any) -> dict[str, Any]:
     return header | {"columns": list(columns)}
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "header",
     [
         [],

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from dataformats import kernels
 from dataformats.kernels import FrameCheck, hold_extents, hold_files, lay_out, read_laid, thread_pool_open
+from dataformats.testing.loop_over import loop_over
 
 pytestmark = pytest.mark.skipif(not kernels.reads_batches(), reason="without kernels, storage.reference_read reads")
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -93,7 +94,7 @@ def test_held_extents_outlive_their_arrays() -> None:
         read_laid(laid[0], (plain,), np.full(2, -1, np.int32), None)
 
 
-@pytest.mark.parametrize("n_threads", [1, 2, 3, 9])
+@loop_over("n_threads", [1, 2, 3, 9])
 def test_threads_share_a_large_batch(n_threads: int, tmp_path: Path) -> None:
     """Blobs of all sizes, also an empty one, are read from memory and from a file, with windows."""
     rng = np.random.default_rng(0)
@@ -176,7 +177,7 @@ WRONG: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "message"), WRONG)
+@loop_over("arguments, message", WRONG)
 def test_hold_extents_refuses_wrong_arguments(arguments: Any, message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         hold_extents(*arguments)
@@ -209,7 +210,7 @@ def test_room_over_the_numbers_of_files() -> None:
     assert not read_laid(laid[0], ((np.empty(9, np.uint8), None, 0, 0),), np.full(1, -1, np.int32), None)
 
 
-@pytest.mark.parametrize(("at", "place"), [(0, 8), (1, 0), (3, -(2**62)), (3, 20_000_000), (6, 2**40)])
+@loop_over("at, place", [(0, 8), (1, 0), (3, -(2**62)), (3, 20_000_000), (6, 2**40)])
 def test_changed_layout_is_not_read(at: int, place: int) -> None:
     """A changed layout would leave rows to no thread, or put them outside of the array."""
     n = 1_000_000

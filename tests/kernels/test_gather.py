@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataformats.kernels import gather_from, reference
+from dataformats.testing.loop_over import loop_over
 
 try:
     _native: Any = importlib.import_module("dataformats.kernels._native")
@@ -65,8 +66,8 @@ def test_bytes_objects(items: list[bytes], n_long: int) -> None:
         assert kernel.bytes_list(out, starts[:-1], np.diff(starts)) == items
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize(("start", "length"), [(-1, 1), (0, -1), (4, 0), (1, 3), (1, 2**63 - 1)])
+@loop_over("kernel", KERNELS)
+@loop_over("start, length", [(-1, 1), (0, -1), (4, 0), (1, 3), (1, 2**63 - 1)])
 def test_bytes_outside_the_buffer(kernel: Any, start: int, length: int) -> None:
     with pytest.raises(ValueError, match=r"extent 1 .* is outside the buffer"):
         kernel.bytes_list(b"abc", np.array([0, start]), np.array([3, length]))

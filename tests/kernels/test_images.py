@@ -13,6 +13,7 @@ from PIL import Image
 
 from dataformats.kernels import reference
 from dataformats.kernels.images import bilinear, resample
+from dataformats.testing.loop_over import loop_over
 
 try:
     _native: Any = importlib.import_module("dataformats.kernels._native")
@@ -39,7 +40,7 @@ def test_unfiltering(data: st.DataObject) -> None:
     assert all(one == found[0] for one in found)
 
 
-@pytest.mark.parametrize("arguments", [(0, 1), (3, 0), (3, 5), (4, 3), (-3, 3)])
+@loop_over("arguments", [(0, 1), (3, 0), (3, 5), (4, 3), (-3, 3)])
 def test_png_unfilter_refuses_wrong_sizes(arguments: tuple[int, int]) -> None:
     for kernel in KERNELS:
         assert kernel.png_unfilter(bytes(8), *arguments, np.zeros(6, np.uint8)) is False
@@ -77,7 +78,7 @@ def test_resampling_matches_pillow(data: st.DataObject) -> None:
         assert np.array_equal(found, expected)
 
 
-@pytest.mark.parametrize(("height", "width", "size"), [(375, 500, (224, 224)), (97, 1201, (640, 33)), (3, 2, (9, 300))])
+@loop_over("height, width, size", [(375, 500, (224, 224)), (97, 1201, (640, 33)), (3, 2, (9, 300))])
 def test_resampling_larger_images(height: int, width: int, size: tuple[int, int]) -> None:
     image = np.random.default_rng(0).integers(0, 256, (height, width, 3), np.uint8)
     out = np.zeros((size[1], size[0], 3), np.uint8)
@@ -86,8 +87,8 @@ def test_resampling_larger_images(height: int, width: int, size: tuple[int, int]
 
 
 @pytest.mark.skipif(_native is None, reason="the reference has no limits")
-@pytest.mark.parametrize(
-    ("shape", "box", "size", "part", "n_out"),
+@loop_over(
+    "shape, box, size, part, n_out",
     [
         ((2, 3), (0, 0, 2, 2), (1, 1), (0, 0, 1, 1), 3),
         ((2, 2), (0, 0, 2, 2), (1, 1), (0, 0, 1, 1), 4),
@@ -123,9 +124,7 @@ def test_bilinear_kernels_agree(data: st.DataObject) -> None:
         assert np.frombuffer(found[0], np.float32).tolist() == stored.tolist()
 
 
-@pytest.mark.parametrize(
-    ("shape", "size"), [((0, 2, 1), (1, 1)), ((2, 2, 1), (0, 1)), ((2, 2, 0), (1, 1)), ((2, -2, 1), (1, 1))]
-)
+@loop_over("shape, size", [((0, 2, 1), (1, 1)), ((2, 2, 1), (0, 1)), ((2, 2, 0), (1, 1)), ((2, -2, 1), (1, 1))])
 def test_bilinear_refuses_wrong_sizes(shape: tuple[int, int, int], size: tuple[int, int]) -> None:
     for kernel in KERNELS:
         assert kernel.bilinear(bytes(4), shape, size, False, np.zeros(4, np.uint8)) is False

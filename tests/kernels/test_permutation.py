@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dataformats import kernels
 from dataformats.kernels import reference
 from dataformats.kernels.reference import permutation as twin
+from dataformats.testing.loop_over import loop_over
 from tests.deep.statistics import permutation_statistics as statistics
 
 try:
@@ -99,7 +100,7 @@ def test_a_bijection_on_every_small_domain(suite: Any) -> None:
             assert np.array_equal(back(suite, order, domain, key), np.arange(domain)), domain
 
 
-@pytest.mark.parametrize("domain", [2**20 - 1, 2**20, 2**20 + 1, 10**6, 1_281_167])
+@loop_over("domain", [2**20 - 1, 2**20, 2**20 + 1, 10**6, 1_281_167])
 def test_a_bijection_on_large_domains(domain: int) -> None:
     order = kernels.permute(np.arange(domain), domain, (domain, 3))
     assert np.bincount(order, minlength=domain).tolist() == [1] * domain
@@ -188,7 +189,7 @@ def test_the_door_takes_lists_and_integer_arrays() -> None:
 # ---- as an ideal permutation is
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 5])
+@loop_over("n", [2, 3, 4, 5])
 def test_small_domains_have_all_orders_equally_often(n: int) -> None:
     ranks = {order: rank for rank, order in enumerate(itertools.permutations(range(n)))}
     indices = np.arange(n)

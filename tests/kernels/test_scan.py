@@ -14,17 +14,14 @@ from hypothesis import strategies as st
 
 from dataformats import kernels
 from dataformats.kernels import ENDS, FULL, UNSOUND, masked_crc32c, reference
+from dataformats.testing.loop_over import loop_over
 
 try:
     _native: Any = importlib.import_module("dataformats.kernels._native")
 except ImportError:
     _native = None  # test_choice.py fails then, if the compiled kernels were asked for
 
-SUITES = [
-    pytest.param(module, id=str(module.__name__.rsplit(".")[-1]))
-    for module in (kernels, reference, _native)
-    if module is not None
-]
+SUITES = [module for module in (kernels, reference, _native) if module is not None]
 GOLDEN = Path(__file__).parents[1] / "golden"
 # The header that TensorFlow 2.21.0's TFRecordWriter wrote for a record of 30 bytes.
 WRITTEN = bytes.fromhex("1e00000000000000d9dc1232")
@@ -75,7 +72,7 @@ def plain_walk(window: bytes, at: int, room: int, head: int, tail: int) -> Found
     return lengths, footers, at, ENDS
 
 
-@pytest.mark.parametrize("suite", SUITES)
+@loop_over("suite", SUITES)
 def test_whole_frames(suite: Any) -> None:
     window = b"".join(map(tfrecord, RECORDS))
     sizes, stored = [len(data) for data in RECORDS], [masked_crc32c(data) for data in RECORDS]
@@ -86,7 +83,7 @@ def test_whole_frames(suite: Any) -> None:
     assert suite.scan_tfrecord_header(WRITTEN, 0, 30) == 0
 
 
-@pytest.mark.parametrize("suite", SUITES)
+@loop_over("suite", SUITES)
 def test_cut_at_every_byte(suite: Any) -> None:
     frames = b"".join(map(tfrecord, RECORDS))
     plain = b"".join(map(ofrecord, RECORDS))
@@ -96,7 +93,7 @@ def test_cut_at_every_byte(suite: Any) -> None:
         assert walk_ofrecords(suite, plain[:cut]) == plain_walk(plain[:cut], 0, 100, 8, 0), cut
 
 
-@pytest.mark.parametrize("suite", SUITES)
+@loop_over("suite", SUITES)
 def test_every_bit_flipped(suite: Any) -> None:
     for frame, walk, head, tail in ((tfrecord, walk_tfrecords, 12, 4), (ofrecord, walk_ofrecords, 8, 0)):
         content = b"".join(map(frame, RECORDS))
@@ -107,8 +104,8 @@ def test_every_bit_flipped(suite: Any) -> None:
             assert walk(suite, window) == plain_walk(window, 0, 100, head, tail), bit
 
 
-@pytest.mark.parametrize("suite", SUITES)
-@pytest.mark.parametrize("room", [0, 1, 2, 3, 4, 5])
+@loop_over("suite", SUITES)
+@loop_over("room", [0, 1, 2, 3, 4, 5])
 def test_little_room(suite: Any, room: int) -> None:
     window = b"".join(map(tfrecord, RECORDS))
     expected = plain_walk(window, 0, room, 12, 4)
@@ -118,8 +115,8 @@ def test_little_room(suite: Any, room: int) -> None:
     assert walk_ofrecords(suite, window, room=room) == plain_walk(window, 0, room, 8, 0)
 
 
-@pytest.mark.parametrize("suite", SUITES)
-@pytest.mark.parametrize("length", [2**31, 2**32 + 5, 2**62 - 1, 2**62, 2**62 + 1, 2**63 - 1, 2**63, 2**64 - 1])
+@loop_over("suite", SUITES)
+@loop_over("length", [2**31, 2**32 + 5, 2**62 - 1, 2**62, 2**62 + 1, 2**63 - 1, 2**63, 2**64 - 1])
 def test_absurd_lengths(suite: Any, length: int) -> None:
     header = struct.pack("<Q", length)
     frame = tfrecord(b"sound") + header + struct.pack("<I", masked_crc32c(header)) + b"data"
@@ -131,7 +128,7 @@ def test_absurd_lengths(suite: Any, length: int) -> None:
     assert walk_ofrecords(suite, frame) == plain_walk(frame, 0, 100, 8, 0)
 
 
-@pytest.mark.parametrize("suite", SUITES)
+@loop_over("suite", SUITES)
 def test_the_search_for_a_header(suite: Any) -> None:
     noise = np.random.default_rng(0).bytes(70_000)
     window = noise + tfrecord(b"x" * 50) + noise + tfrecord(b"yy")
@@ -166,7 +163,7 @@ def test_any_bytes(suite: Any, data: st.DataObject) -> None:
     assert suite.scan_tfrecord_header(window, at, 35) == (found[0] if found else -1)
 
 
-@pytest.mark.parametrize("suite", SUITES)
+@loop_over("suite", SUITES)
 def test_golden_files(suite: Any) -> None:
     for path in sorted((GOLDEN / "tfrecord").rglob("*.tfrecord")):
         window = path.read_bytes()
@@ -176,7 +173,7 @@ def test_golden_files(suite: Any) -> None:
         assert walk_ofrecords(suite, window, room=2000) == plain_walk(window, 0, 2000, 8, 0), path
 
 
-@pytest.mark.parametrize("suite", SUITES)
+@loop_over("suite", SUITES)
 def test_scan_refuses_wrong_arguments(suite: Any) -> None:
     lengths, footers = np.zeros(3, np.int64), np.zeros(3, np.uint32)
     for at in (-1, 2**63, -(2**70)):
@@ -216,8 +213,8 @@ LINES = [
 ]
 
 
-@pytest.mark.parametrize("suite", SUITES)
-@pytest.mark.parametrize("window", LINES, ids=range(len(LINES)))
+@loop_over("suite", SUITES)
+@loop_over("window", LINES)
 def test_scan_lines(suite: Any, window: bytes) -> None:
     """The lines of `bytes.split`, from every place and with any room."""
     for at in sorted({*range(min(20, len(window) + 1)), len(window), len(window) + 5}):
@@ -232,7 +229,7 @@ def test_scan_lines(suite: Any, window: bytes) -> None:
             assert (n_crlf, n_blank) == (sum(line.endswith(b"\r\n") for line in kept), sum(blank))
 
 
-@pytest.mark.parametrize("suite", SUITES)
+@loop_over("suite", SUITES)
 def test_scan_lines_refuses_wrong_arguments(suite: Any) -> None:
     with pytest.raises(ValueError, match=r"^at must be in"):
         suite.scan_lines(b"", -1, np.zeros(1, np.int64))

@@ -22,6 +22,7 @@ from dataformats.codecs.features.protobuf_messages import EXAMPLE_MESSAGE, OFREC
 from dataformats.codecs.features.wire import delimited, varint
 from dataformats.errors import CorruptRecordError
 from dataformats.kernels.wire import COUNT, KIND, STEPS, FeatureTable, Names, Shape, find_features, wire_kernels
+from dataformats.testing.loop_over import loop_over
 
 KERNEL = wire_kernels()
 pytestmark = pytest.mark.skipif(KERNEL is None, reason="without kernels, protobuf parses")
@@ -109,8 +110,8 @@ def frames(path: str, head: int, tail: int) -> list[bytes]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("shape", "path"),
+@loop_over(
+    "shape, path",
     [(Shape.EXAMPLE, f"tfrecord/{name}.tfrecord") for name in ("examples", "handmade", "nsynth_like", "vahidk")]
     + [(Shape.EXAMPLE, "tfrecord/corrupt/not_examples.tfrecord"), (Shape.EXAMPLE, "real/photos.tfrecord")]
     + [(Shape.EXAMPLE, "tfrecord/sequence.tfrecord"), (Shape.SEQUENCE_EXAMPLE, "tfrecord/examples.tfrecord")]
@@ -222,22 +223,22 @@ def wrapped(shape: Shape, features: bytes) -> list[bytes]:
     return records
 
 
-@pytest.mark.parametrize("shape", Shape)
-@pytest.mark.parametrize("features", ODD_MAPS.values(), ids=ODD_MAPS)
+@loop_over("shape", Shape)
+@loop_over("features", ODD_MAPS.values())
 def test_odd_records(shape: Shape, features: bytes) -> None:
     for blob in wrapped(shape, features):
         check(shape, blob)
 
 
-@pytest.mark.parametrize("shape", Shape)
-@pytest.mark.parametrize("name", [*map(str.encode, ODD_NAMES), *BROKEN_NAMES])
+@loop_over("shape", Shape)
+@loop_over("name", [*map(str.encode, ODD_NAMES), *BROKEN_NAMES])
 def test_names(shape: Shape, name: bytes) -> None:
     for blob in wrapped(shape, entry(name, ONE) + entry(b"x" + name + b"yz", ONE)):
         check(shape, blob)
 
 
-@pytest.mark.parametrize("n_bytes", [1, 2, 5, 8, 9, 10, 11])
-@pytest.mark.parametrize("last", [1, 0x7F])
+@loop_over("n_bytes", [1, 2, 5, 8, 9, 10, 11])
+@loop_over("last", [1, 0x7F])
 def test_varints_of_any_length(n_bytes: int, last: int) -> None:
     number = b"\xff" * (n_bytes - 1) + bytes([last])
     for value in (b"\x08" + number, delimited(1, number), delimited(1, b"\x01" * 9 + number + b"\x02" * 9)):
@@ -284,7 +285,7 @@ def check_variants(shape: Shape, blob: bytes) -> None:
         assert outs[0].tobytes() == outs[1].tobytes()
 
 
-@pytest.mark.parametrize("depth", [*range(94, 103), 500])
+@loop_over("depth", [*range(94, 103), 500])
 def test_how_deep_groups_may_lie(depth: int) -> None:
     inside = group(depth)
     for shape in Shape:

@@ -17,6 +17,7 @@ from dataformats.codecs.features.wire import delimited, varint
 from dataformats.kernels.buffers import empty, rows
 from dataformats.kernels.wire import Shape, wire_kernels
 from dataformats.kernels.wire_columns import AS_FOUND, DENSE, FILLED, JOINED, PLACED, RAGGED, SLICED, Output
+from dataformats.testing.loop_over import loop_over
 
 KERNEL = wire_kernels()
 pytestmark = pytest.mark.skipif(KERNEL is None, reason="without kernels, protobuf parses")
@@ -115,8 +116,8 @@ def test_ragged_numbers() -> None:
     assert [how for how, *_ in filled(blobs, broken, shape=Shape.OFRECORD)] == [0, 0]
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("kind", ["bytes", "f4", "f8", "i4", "i8"])
+@loop_over("dtype", TYPES)
+@loop_over("kind", ["bytes", "f4", "f8", "i4", "i8"])
 def test_columns_hold_only_exact_numbers(dtype: str, kind: str) -> None:
     n_bytes = np.dtype(dtype).itemsize
     edges = [
@@ -219,8 +220,8 @@ def test_records_for_the_slow_path() -> None:
 # ---- values that were read elsewhere
 
 
-@pytest.mark.parametrize(
-    ("kind", "output", "how"),
+@loop_over(
+    "kind, output, how",
     [
         ("bytes", Output(JOINED, new=empty), FILLED | SLICED),
         ("bytes", Output(PLACED), SLICED),

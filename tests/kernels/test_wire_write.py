@@ -26,6 +26,7 @@ from dataformats.errors import CodecError, SpecError
 from dataformats.kernels.wire import Shape, wire_kernels
 from dataformats.kernels.wire_write import BYTES_ITEM, MESSAGE, NUMBERS_ITEM, OTHER_ITEM, Field
 from dataformats.spec import NUMBER_TYPES, Spec
+from dataformats.testing.loop_over import loop_over
 
 KERNEL = wire_kernels()
 pytestmark = pytest.mark.skipif(KERNEL is None, reason="without kernels, Python writes")
@@ -108,7 +109,7 @@ TYPES = [
 
 
 @pytest.mark.parametrize("payload", ["example", "ofrecord"])
-@pytest.mark.parametrize("kind", TYPES)
+@loop_over("kind", TYPES)
 def test_any_value_of_any_type(payload: str, kind: str) -> None:
     for value in VALUES:
         check(payload, {"a": kind}, {"a": value})
@@ -279,7 +280,7 @@ def test_invalid_plans() -> None:
         KERNEL.wire_write(plan, ("x",), lambda number, value: value)
 
 
-@pytest.mark.parametrize("shape", Shape)
+@loop_over("shape", Shape)
 def test_every_plan(shape: Shape) -> None:
     """A plan is refused, or writes any value or raises: sanitizers watch this."""
     n_plans = 0

@@ -18,6 +18,7 @@ torch = pytest.importorskip("torch", reason="the extra torch is not installed")
 from torch.utils.data import DataLoader  # noqa: E402
 
 from dataformats.loaders.pytorch import BatchDataset  # noqa: E402
+from dataformats.testing.loop_over import loop_over  # noqa: E402
 
 DIGITS = str(Path(__file__).parents[1] / "golden" / "real" / "digits-*.tfrecord")
 SPEC = {"image": "uint8[8,8]", "label": "int64"}
@@ -80,7 +81,7 @@ def test_ranks_and_options_reach_the_loader() -> None:
     assert isinstance(found[0]["image"], np.ndarray)
 
 
-@pytest.mark.parametrize("option", ["workers", "worker_type", "prefetch", "device"])
+@loop_over("option", ["workers", "worker_type", "prefetch", "device"])
 def test_worker_and_device_options_raise(option: str) -> None:
     with pytest.raises(TypeError, match=f"takes no {option}="):
         BatchDataset(digits(), SIZE, **cast(Any, {option: 1}))

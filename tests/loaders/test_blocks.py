@@ -25,6 +25,7 @@ from dataformats.loaders.shuffle import Shuffle
 from dataformats.reading.table_source import TableSource
 from dataformats.storage.compressed.chunked_file import ChunkCache, ChunkedFile
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
+from dataformats.testing.loop_over import loop_over
 
 N, ROWS = 1000, 37
 
@@ -122,7 +123,7 @@ def test_each_compressed_shard_is_decoded_once_an_epoch(
     assert len(decoded) <= 1.3 * n_shards
 
 
-@pytest.mark.parametrize("seed", range(20))
+@loop_over("seed", range(20))
 def test_blocks_of_zstd_frames(seed: int, tmp_path: Path) -> None:
     """A block begins with the first line that begins in a frame, also if frames end inside of lines."""
     zstd = pytest.importorskip("backports.zstd")
@@ -152,7 +153,7 @@ def test_compressed_files_are_shuffled_in_windows(name: str, tmp_path: Path) -> 
     assert [repr(Loader(view, 3)).count("shuffle window") for view in views] == [1] * len(views)
 
 
-@pytest.mark.parametrize("name", ["x.jsonl.gz", "x.jsonl.zst", "x"])
+@loop_over("name", ["x.jsonl.gz", "x.jsonl.zst", "x"])
 def test_order_does_not_depend_on_the_cache(name: str, tmp_path: Path) -> None:
     """A state does not know `cache=`: another order would repeat some records, and lose others."""
     zstd = pytest.importorskip("backports.zstd")
@@ -172,7 +173,7 @@ def test_order_does_not_depend_on_the_cache(name: str, tmp_path: Path) -> None:
     assert orders[0] == orders[1] != sorted(orders[0])
 
 
-@pytest.mark.parametrize("more", ["gz", "plain", "zst"])
+@loop_over("more", ["gz", "plain", "zst"])
 def test_data_with_other_blocks_have_not_grown(more: str, tmp_path: Path) -> None:
     """Without the blocks of the first files, their records would come in another order."""
     zstd = pytest.importorskip("backports.zstd")

@@ -16,6 +16,7 @@ from dataformats.loaders.plan import Plan
 from dataformats.loaders.shuffle import Shuffle
 from dataformats.loaders.skips import Skips
 from dataformats.loaders.steps import Steps
+from dataformats.testing.loop_over import loop_over
 from tests.campaign import share
 
 GROWTHS = st.lists(
@@ -80,7 +81,7 @@ def test_each_epoch_has_each_record_once(
         assert set(place.epoch[first:stop].tolist()) == {number}
 
 
-@pytest.mark.parametrize("shuffle", SHUFFLES)
+@loop_over("shuffle", SHUFFLES)
 def test_earlier_positions_keep_their_records(shuffle: Shuffle) -> None:
     """Growth changes no record before its position, and blocks of the old records stay the same."""
     for position in (0, 1, 17, 30, 45):
@@ -141,9 +142,7 @@ def test_steps_agree_with_position_by_position(
         assert steps.nth(0, number).positions.tolist() == expected[number][1]
 
 
-@pytest.mark.parametrize(
-    "lengths", [(), ((1, 5),), ((0, 5), (0, 6)), ((0, 5), (3, 5)), ((0, 0), (3, 5)), ((0, -1),), ((0, 2**62),)]
-)
+@loop_over("lengths", [(), ((1, 5),), ((0, 5), (0, 6)), ((0, 5), (3, 5)), ((0, 0), (3, 5)), ((0, -1),), ((0, 2**62),)])
 def test_wrong_lengths_are_refused(lengths: tuple[tuple[int, int], ...]) -> None:
     with pytest.raises(ValueError, match="expected"):
         Epochs(lengths)

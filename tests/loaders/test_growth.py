@@ -14,6 +14,7 @@ import dataformats
 from dataformats.errors import StateMismatchError
 from dataformats.loaders.saved_state import loader_at
 from dataformats.loaders.state import _check
+from dataformats.testing.loop_over import loop_over
 
 WINDOW: dict[str, Any] = {"shuffle": "window", "block_records": 4, "window_blocks": 2, "groups": 2}
 ORDERS = [{"shuffle": True}, {"shuffle": False}, WINDOW]
@@ -37,8 +38,8 @@ def interrupted(n: int, batches: int, **options: Any) -> tuple[list[int], dict[s
     return values(itertools.islice(one.forever(), batches)), json.loads(json.dumps(one.state_dict()))
 
 
-@pytest.mark.parametrize("order", ORDERS, ids=str)
-@pytest.mark.parametrize("batches", [0, 1, 4, 5, 7])  # five batches are an epoch of 30 records
+@loop_over("order", ORDERS)
+@loop_over("batches", [0, 1, 4, 5, 7])  # five batches are an epoch of 30 records
 def test_new_records_come_now(order: dict[str, Any], batches: int) -> None:
     before, state = interrupted(30, batches, **order)
     resumed = loader(records(50), 4, **order)
@@ -50,7 +51,7 @@ def test_new_records_come_now(order: dict[str, Any], batches: int) -> None:
     assert rest == sorted(rest) or order != {"shuffle": False}
 
 
-@pytest.mark.parametrize("order", ORDERS, ids=str)
+@loop_over("order", ORDERS)
 def test_this_epoch_ends_with_the_old_records(order: dict[str, Any]) -> None:
     before, state = interrupted(30, 3, **order)
     resumed, undisturbed = loader(records(50), 4, **order), loader(records(30), 5, **order)
@@ -61,8 +62,8 @@ def test_this_epoch_ends_with_the_old_records(order: dict[str, Any]) -> None:
     assert sorted(values(resumed)) == records(50)
 
 
-@pytest.mark.parametrize("order", ORDERS, ids=str)
-@pytest.mark.parametrize("when", ["now", "next_epoch"])
+@loop_over("order", ORDERS)
+@loop_over("when", ["now", "next_epoch"])
 def test_past_positions_stay_exact(order: dict[str, Any], when: Any) -> None:
     """After two growths, on two ranks, `locate` and `trace` give what was received at each step."""
     steps: list[list[tuple[int, int]]] = []
@@ -217,7 +218,7 @@ def test_error_names_appended_records(tmp_path: Path) -> None:
     assert (raised.value.expected, raised.value.found) == (20, 45)
 
 
-@pytest.mark.parametrize("other", [records(29), [*range(5), *records(40)], records(30)[::-1]], ids=len)
+@loop_over("other", [records(29), [*range(5), *records(40)], records(30)[::-1]])
 def test_other_data_are_refused(other: list[int]) -> None:
     _, state = interrupted(30, 3)
     resumed = loader(other)
@@ -237,7 +238,7 @@ def test_wrong_arguments_are_refused() -> None:
         loader(records(40)).load_state_dict(state, strict=False, grown="now")
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "lengths",
     [
         [],
@@ -250,7 +251,6 @@ def test_wrong_arguments_are_refused() -> None:
         7,
         [[[0]]],
     ],
-    ids=str,
 )
 def test_hostile_lengths_are_refused(lengths: Any) -> None:
     _, state = interrupted(30, 3)

@@ -21,6 +21,7 @@ from dataformats.images import CenterCrop, RandomResizedCrop, Resize
 from dataformats.interfaces import FieldOperation
 from dataformats.loaders.rng import Randomness
 from dataformats.storage import threads
+from dataformats.testing.loop_over import loop_over
 
 N = 23
 CROP = RandomResizedCrop(16, flip=0.5)
@@ -71,8 +72,8 @@ def one(operation: Any, blob: bytes, seed: int = 0) -> np.ndarray:
 # ---- geometry and pixels
 
 
-@pytest.mark.parametrize(
-    ("height", "width", "size", "expected"),
+@loop_over(
+    "height, width, size, expected",
     [(375, 500, 256, (256, 341)), (500, 375, 256, (341, 256)), (50, 50, 7, (7, 7)), (30, 40, (9, 8), (9, 8))],
 )
 def test_resizing_has_the_sizes_of_torchvision(height: int, width: int, size: Any, expected: tuple[int, int]) -> None:
@@ -82,16 +83,16 @@ def test_resizing_has_the_sizes_of_torchvision(height: int, width: int, size: An
     assert np.array_equal(found, by_pillow(image, (expected[1], expected[0])))
 
 
-@pytest.mark.parametrize(("length", "size", "begin"), [(40, 16, 12), (41, 16, 12), (43, 16, 14), (16, 16, 0)])
+@loop_over("length, size, begin", [(40, 16, 12), (41, 16, 12), (43, 16, 14), (16, 16, 0)])
 def test_center_crop_offsets_match_torchvision(length: int, size: int, begin: int) -> None:
     image = photo(0).resize((length, length))
     expected = np.asarray(image)[begin : begin + size, begin : begin + size]
     assert np.array_equal(one(CenterCrop(size), saved(image, "PNG")), expected)
 
 
-@pytest.mark.parametrize("resize", [None, 30, (21, 33)])
-@pytest.mark.parametrize("layout", ["channels_last", "channels_first"])
-@pytest.mark.parametrize("flip", [0.0, 1.0])
+@loop_over("resize", [None, 30, (21, 33)])
+@loop_over("layout", ["channels_last", "channels_first"])
+@loop_over("flip", [0.0, 1.0])
 def test_center_crops_match_pillow(resize: Any, layout: Any, flip: float) -> None:
     image = photo(3)
     height, width = (
@@ -113,8 +114,8 @@ def test_center_crops_match_pillow(resize: Any, layout: Any, flip: float) -> Non
     assert np.array_equal(found.transpose(1, 2, 0) if layout == "channels_first" else found, expected)
 
 
-@pytest.mark.parametrize("layout", ["channels_last", "channels_first"])
-@pytest.mark.parametrize("size", [(50, 60), (50, 20), (40, 70), (20, 70), (50, 70)])
+@loop_over("layout", ["channels_last", "channels_first"])
+@loop_over("size", [(50, 60), (50, 20), (40, 70), (20, 70), (50, 70)])
 def test_around_smaller_images_there_is_nothing(size: Any, layout: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(images, "empty", lambda *shape: np.full(shape, 7, np.uint8))  # memory used before
     white = Image.new("RGB", (60, 40), "white")
@@ -184,7 +185,7 @@ def test_large_jpegs_are_decoded_at_a_scale() -> None:
         assert np.array_equal(found, by_pillow(scaled, (size, size), (0, 0, 1000 / divisor, 801 / divisor)))
 
 
-@pytest.mark.parametrize("mode", ["L", "LA", "RGBA", "P", "CMYK", "I;16"])
+@loop_over("mode", ["L", "LA", "RGBA", "P", "CMYK", "I;16"])
 def test_every_image_becomes_rgb(mode: str) -> None:
     if mode == "I;16":
         gray = np.asarray(photo(0, "L")).astype(np.uint16)
@@ -197,7 +198,7 @@ def test_every_image_becomes_rgb(mode: str) -> None:
     assert np.array_equal(one(Resize(size), blob), expected)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "make",
     [
         lambda: Resize(0),
@@ -341,8 +342,8 @@ def test_a_field_without_one_value_of_bytes_is_refused(source: Any) -> None:
 # ---- in read
 
 
-@pytest.mark.parametrize("format", ["tfrecord", "ffrecord", "ofrecord", "granular"])
-@pytest.mark.parametrize("kind", ["jpg", "png", "webp", "bytes"])
+@loop_over("format", ["tfrecord", "ffrecord", "ofrecord", "granular"])
+@loop_over("kind", ["jpg", "png", "webp", "bytes"])
 def test_formats_and_types(format: str, kind: str, tmp_path: Path) -> None:
     source = dataformats.open(write(tmp_path / "x", format, kind, n=4))
     batch = source.read([2, 0, 2], decode={"image": CenterCrop(24, resize=32)})
@@ -474,7 +475,7 @@ def test_tall_images_are_not_resampled() -> None:
         one(Resize((8, 8)), saved(Image.new("RGB", (1, 70_000)), "PNG"))
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+@loop_over("kind", ["JPEG", "PNG", "WEBP"])
 def test_another_limit_of_pixels(kind: str) -> None:
     blob, n_pixels = saved(photo(0), kind), photo(0).width * photo(0).height
     assert one(CenterCrop(8, max_pixels=n_pixels), blob).shape == (8, 8, 3)

@@ -25,6 +25,7 @@ from dataformats import Loader
 from dataformats.errors import FormatError, SpecError, StateMismatchError, WorkerError
 from dataformats.loaders.prefetch_threads import ThreadPrefetcher
 from dataformats.loaders.prefetcher import BuildBatch, FixedTask
+from dataformats.testing.loop_over import loop_over
 from tests.campaign import share
 from tests.loaders.fake_clock import pass_while
 from tests.waiting import LIMIT_S, wait_until
@@ -341,7 +342,7 @@ def test_an_error_of_a_transform_names_the_record(source: Any) -> None:
         assert any("record 57 of" in note and "a.tfrecord" in note for note in caught.value.__notes__)
 
 
-@pytest.mark.parametrize("data", [[3, 1, 4, 1, 5, 9, 2, 6], np.arange(8.0), [{"x": i} for i in range(8)]])
+@loop_over("data", [[3, 1, 4, 1, 5, 9, 2, 6], np.arange(8.0), [{"x": i} for i in range(8)]])
 def test_any_sequence_is_a_source(data: Any) -> None:
     loader = Loader(data, 3)
     got = [value for batch in loader for value in batch[next(iter(batch))].tolist()]
@@ -816,8 +817,8 @@ def test_a_skip_after_the_last_batch() -> None:
     assert (n, loader.epoch) == (3, 1)
 
 
-@pytest.mark.parametrize("rank", range(4))
-@pytest.mark.parametrize("pad_last", [False, True])
+@loop_over("rank", range(4))
+@loop_over("pad_last", [False, True])
 def test_columns_without_rows_are_unchanged(rank: int, pad_last: bool) -> None:
     def more(batch: dict[str, Any]) -> dict[str, Any]:
         return {**batch, "n": 3, "mean": batch["value"].mean(), "name": "x"}
@@ -953,7 +954,7 @@ def test_code_for_dataloaders_is_told_the_remedy() -> None:
     assert not hasattr(loader, "sampler")
 
 
-@pytest.mark.parametrize(("before", "resume", "position"), [(0, True, 20), (4, True, 4), (0, False, 0)])
+@loop_over("before, resume, position", [(0, True, 20), (4, True, 4), (0, False, 0)])
 def test_only_a_new_loader_begins_with_the_epoch_of_lightning(before: int, resume: bool, position: int) -> None:
     loader = Loader(np.arange(10), 4, resume=resume, workers=0)
     if before:

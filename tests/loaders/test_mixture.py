@@ -15,6 +15,7 @@ import dataformats
 from dataformats import Mixture, SpecError, StateMismatchError, UnknownNameError, mix
 from dataformats.loaders.shuffle import Shuffle
 from dataformats.loaders.state import State
+from dataformats.testing.loop_over import loop_over
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "real"
 SPEC = {"image": "uint8[8,8]", "label": "int64"}
@@ -42,7 +43,7 @@ def test_attributes_and_repr(digits: Any) -> None:
     assert mix({"a": digits[:30], "b": digits[30:40]}).weights == (1, 1)
 
 
-@pytest.mark.parametrize(("until", "n"), [("first", 20), ("all", 59), (7, 7), (1000, 1000)])
+@loop_over("until, n", [("first", 20), ("all", 59), (7, 7), (1000, 1000)])
 def test_the_length_of_an_epoch(digits: Any, until: str | int, n: int) -> None:
     mixture = mixed(digits, 1, 1, until)
     assert len(mixture) == mixture.plan(GLOBAL, 0).n == n
@@ -133,7 +134,7 @@ def test_plan_refuses_wrong_weight_histories(digits: Any) -> None:
 # ---- refused arguments
 
 
-@pytest.mark.parametrize("weights", [(2**31, 1), (2**62, 2**62), (1, 1)])
+@loop_over("weights", [(2**31, 1), (2**62, 2**62), (1, 1)])
 def test_impossible_weights_in_a_state_are_refused(digits: Any, weights: tuple[int, int]) -> None:
     sources = {"a": digits[:30], "none": digits[:0]}
     loader = dataformats.Loader(mix(sources, {"a": 1, "none": 0}), 4)
@@ -145,8 +146,8 @@ def test_impossible_weights_in_a_state_are_refused(digits: Any, weights: tuple[i
     assert loader.state_dict() == state
 
 
-@pytest.mark.parametrize(
-    ("weights", "kind", "message"),
+@loop_over(
+    "weights, kind, message",
     [
         ({"a": 1}, ValueError, r"^component 'b' has no weight. Pass one, or 0 to leave it out for now$"),
         ({"a": 1, "b": 1, "aa": 1}, UnknownNameError, r"^unknown component 'aa' \(nearest: a\)$"),
@@ -167,7 +168,7 @@ def test_components_without_records(digits: Any) -> None:
     assert len(mix(sources, {"a": 1, "b": 0}, "all")) == 3
 
 
-@pytest.mark.parametrize("sources", [[], None, "ab", {1: [1]}], ids=repr)
+@loop_over("sources", [[], None, "ab", {1: [1]}])
 def test_sources_must_be_a_dict(sources: Any) -> None:
     with pytest.raises(TypeError, match=r"^mix: expected a dict of sources by name, found "):
         mix(sources)
@@ -182,8 +183,8 @@ def test_other_errors(digits: Any) -> None:
         mixed(digits, 1, 1, "last")
 
 
-@pytest.mark.parametrize(
-    ("other", "message"),
+@loop_over(
+    "other, message",
     [
         (lambda d: d.select("label"), r"^component 'a' and component 'b' differ in image: uint8\[8,8\] and None$"),
         (lambda d: d.select("label", "image"), r"^component 'a' and component 'b' differ in the order of fields$"),

@@ -17,6 +17,7 @@ from dataformats.loaders.mixture_schedule import (
     checked_weights,
     epoch_length,
 )
+from dataformats.testing.loop_over import loop_over
 
 WEIGHTS = [
     (1,),
@@ -67,7 +68,7 @@ def only(*weights: int) -> Schedule:
 # ---- weights that stay
 
 
-@pytest.mark.parametrize("weights", WEIGHTS, ids=str)
+@loop_over("weights", WEIGHTS)
 def test_turns_agree_with_one_by_one(weights: tuple[int, ...]) -> None:
     n = 3 * sum(weights) + 5
     expected = walk(weights, n)
@@ -102,7 +103,7 @@ def test_the_order_is_frozen() -> None:
     assert turns(1, 2, 3, 4, 5) == "debcedaecdecbed"
 
 
-@pytest.mark.parametrize("weights", [(2**31 - 2, 1), (1, 2**31 - 2), (2**30, 2**30 - 1), (3, 2, 1), (10**9, 7, 10**9)])
+@loop_over("weights", [(2**31 - 2, 1), (1, 2**31 - 2), (2**30, 2**30 - 1), (3, 2, 1), (10**9, 7, 10**9)])
 def test_far_positions_agree_with_python_integers(weights: tuple[int, ...]) -> None:
     schedule = only(*weights)
     positions = [0, 1, 2**31 - 2, 2**31, 2**40 + 5, 2**61 + 12345, 2**62 - 2, 2**62 - 1]

@@ -16,6 +16,7 @@ from dataformats.loaders.next_use import PlannedUse
 from dataformats.loaders.plan import Plan
 from dataformats.loaders.ranks import streams_of_node
 from dataformats.loaders.shuffle import Shuffle
+from dataformats.testing.loop_over import loop_over
 
 N, RECORD_BYTES, EPOCHS = 3000, 8000, 3
 URL = "memory://next-use/x"
@@ -82,8 +83,8 @@ def test_systems_without_holes_delete_files(
     assert later_share(requested, tmp_path, 0.5, **order) < 0.75
 
 
-@pytest.mark.parametrize("groups", [1, 3])
-@pytest.mark.parametrize("n", [1, 7, 100, 1003])
+@loop_over("groups", [1, 3])
+@loop_over("n", [1, 7, 100, 1003])
 def test_places_of_blocks(n: int, groups: int) -> None:
     """In windows of one block, the first record of a block comes in the window of its place."""
     shuffle = Shuffle.of("window", 10, 1, groups)

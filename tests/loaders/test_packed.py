@@ -19,6 +19,7 @@ import dataformats
 from dataformats.indexing import array_file
 from dataformats.indexing.index_cache import cache_folder
 from dataformats.loaders.packed import PackedSource
+from dataformats.testing.loop_over import loop_over
 from tests.deep.processes.packed_trials import trial
 
 SPEC = {"tokens": "int32[]"}
@@ -267,8 +268,8 @@ def test_rows_without_a_cache_folder(monkeypatch: Any, tmp_path: Path, caplog: p
     assert "each process computes it" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
+@loop_over(
+    "arguments, message",
     [
         ({"length": 0}, "length: expected a whole number .* found 0"),
         ({"length": 2**31}, r"length: expected a whole number in \[1, 2\*\*31\)"),
@@ -301,7 +302,7 @@ def test_packed_refuses_wrong_sources() -> None:
         dataformats.packed([[1, 2]], "tokens", length=4)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@loop_over("seed", range(12))
 def test_runs_resume_exactly(seed: int, tmp_path: Path) -> None:
     counts = trial(seed, tmp_path)
     assert counts.attempts >= 2  # it was ended once at least

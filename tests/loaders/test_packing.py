@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import dataformats
 from dataformats.batch import Ragged
 from dataformats.loaders.pack import Pack, pack
+from dataformats.testing.loop_over import loop_over
 
 
 def column_of(lengths: list[int], dtype: Any = np.int64) -> Ragged:
@@ -118,8 +119,8 @@ def test_no_tokens() -> None:
     assert pack("tokens", length=4)([]) == {}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
+@loop_over(
+    "arguments, message",
     [
         ({"length": 0}, "length: expected a whole number .* found 0"),
         ({"length": None}, "found None"),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import dataformats
 from dataformats.batch import Nullable, Ragged, RecordBatch
 from dataformats.loaders.pad import Pad, pad
+from dataformats.testing.loop_over import loop_over
 
 RECORDS: list[dict[str, Any]] = [
     {"tokens": np.array([1, 2, 3], np.int32), "label": 7},
@@ -122,8 +123,8 @@ def test_lists_and_tensors() -> None:
     assert pad("x")([{"x": torch.arange(2)}, {"x": torch.arange(1)}])["x"].tolist() == [[0, 1], [0, 0]]
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
+@loop_over(
+    "values, message",
     [
         ([np.arange(2), np.arange(2.0)], r"row 1 has float64\[n\], another record int64\[n\]\. Make them alike"),
         ([np.ones((2, 3)), np.ones((2, 4))], r"row 1 has float64\[n, 4\], another record float64\[n, 3\]"),
@@ -141,7 +142,7 @@ def test_pad_refuses_unpaddable_values(values: list[Any], message: str) -> None:
         pad("x")([{"x": value} for value in values])
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "column",
     [
         Ragged(np.frombuffer(b"abc", np.uint8), np.array([0, 1, 3]), "utf8"),
@@ -154,15 +155,15 @@ def test_pad_refuses_unpaddable_columns(column: Any) -> None:
         pad("x").of_columns({"x": column})
 
 
-@pytest.mark.parametrize(
-    ("value", "dtype"), [(0.5, "int64"), (-1, "uint8"), (300, "int8"), (2, "bool"), (1e300, "float32"), (None, "int64")]
+@loop_over(
+    "value, dtype", [(0.5, "int64"), (-1, "uint8"), (300, "int8"), (2, "bool"), (1e300, "float32"), (None, "int64")]
 )
 def test_pad_refuses_value_outside_the_dtype(value: Any, dtype: str) -> None:
     with pytest.raises(dataformats.SpecError, match=rf"field 'x': value={re.escape(str(value))} does not fit {dtype}"):
         pad("x", value=value)([{"x": np.zeros(2, dtype)}])
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0.1, 3])
+@loop_over("value", [np.nan, np.inf, -np.inf, 0.1, 3])
 def test_padding_values_of_floats(value: float) -> None:
     found = pad("x", length=2, value=value)([{"x": np.zeros(1, np.float32)}])["x"]
 
@@ -190,8 +191,8 @@ def test_records_without_fields() -> None:
     assert pad("x")([]) == {}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
+@loop_over(
+    "arguments, message",
     [
         ({"length": 0}, "length: expected a whole number .* found 0"),
         ({"length": 2.0}, "found 2.0"),

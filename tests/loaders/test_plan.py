@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dataformats.loaders.plan import PLAN_VERSION, Place, Plan
 from dataformats.loaders.shuffle import Epoch, Shuffle, group_rows
+from dataformats.testing.loop_over import loop_over
 from tests.campaign import share
 
 GLOBAL, NONE = Shuffle.of(True), Shuffle.of(False)
@@ -43,7 +44,7 @@ def at(place: Place, rows: NDArray[np.int64]) -> Place:
 # ---- each record once
 
 
-@pytest.mark.parametrize("shuffle", [GLOBAL, NONE, *WINDOWS], ids=lambda s: json.dumps(s.to_json()))
+@loop_over("shuffle", [GLOBAL, NONE, *WINDOWS])
 def test_an_epoch_has_each_record_once(shuffle: Shuffle) -> None:
     for n, seed in itertools.product(LENGTHS, (0, 1)):
         found = Plan.of_one(n, shuffle, seed).locate(range(3 * n))
@@ -61,9 +62,7 @@ def test_windows_of_every_size() -> None:
         check_windows(order, shuffle)
 
 
-@pytest.mark.parametrize(
-    ("block", "window", "groups"), [(64, 16, 1), (64, 16, 8), (1000, 3, 2), (4096, 1, 3), (1, 64, 7)]
-)
+@loop_over("block, window, groups", [(64, 16, 1), (64, 16, 8), (1000, 3, 2), (4096, 1, 3), (1, 64, 7)])
 def test_large_windows(block: int, window: int, groups: int) -> None:
     shuffle = Shuffle.of("window", block, window, groups)
     order = Plan.of_one(100_003, shuffle, 1).locate(range(100_003)).record
@@ -74,14 +73,16 @@ def test_large_windows(block: int, window: int, groups: int) -> None:
 def check_windows(order: NDArray[np.int64], shuffle: Shuffle) -> None:
     """Check each window: it has the records of some whole blocks, and of parts of at most two others."""
     n, epoch = len(order), Epoch(len(order), (1, 0, 0, 0))
-    block, left = shuffle.block_records, set(range(n))
-    while left:
-        (places,) = epoch.windows(np.array([min(left)]), shuffle)
-        assert min(left) == places[0]
+    block, seen = shuffle.block_records, np.zeros(n, bool)
+    while not seen.all():
+        first = int(np.argmin(seen))
+        (window,) = epoch.windows(np.array([first]), shuffle)
+        places = np.array(window)
+        assert first == places[0]
         assert len(places) <= min(block, n) * shuffle.window_blocks
-        assert left.issuperset(places)
-        left -= set(places)
-        records = np.sort(order[np.array(places)])
+        assert not seen[places].any()
+        seen[places] = True
+        records = np.sort(order[places])
         numbers, counts = np.unique(records // block, return_counts=True)
         full = np.minimum((numbers + 1) * block, n) - numbers * block
         assert np.count_nonzero(counts != full) <= 2
@@ -141,7 +142,7 @@ def test_any_positions_agree_with_all_positions(plan: Plan, positions: list[int]
     assert same(plan.locate(rows[:1]), at(everything, rows[:1]))
 
 
-@pytest.mark.parametrize("shuffle", [GLOBAL, NONE, Shuffle.of("window", 64, 16, 3)], ids=lambda s: s.kind)
+@loop_over("shuffle", [GLOBAL, NONE, Shuffle.of("window", 64, 16, 3)])
 def test_batches_of_neighboring_runs(shuffle: Shuffle) -> None:
     plan = Plan.of_one(40_000, shuffle, 5)
     for first, step in itertools.product((0, 16_300, 16_384, 32_767, 39_744), (1, 70)):
@@ -160,7 +161,7 @@ def test_each_epoch_of_a_small_component() -> None:
             assert sorted(walk.tolist()) == list(range(n))
 
 
-@pytest.mark.parametrize("shuffle", [GLOBAL, NONE, Shuffle.of("window")], ids=lambda s: s.kind)
+@loop_over("shuffle", [GLOBAL, NONE, Shuffle.of("window")])
 def test_far_positions(shuffle: Shuffle) -> None:
     for n in (1, 10**9, 2**62 - 1):
         found = Plan.of_one(n, shuffle, 0).locate([2**62 - 1, 0, 2**61])

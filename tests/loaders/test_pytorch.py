@@ -27,6 +27,7 @@ from torch.utils.data import DataLoader, Subset, default_collate  # noqa: E402
 from torch.utils.data._utils.pin_memory import pin_memory  # noqa: E402
 
 from dataformats.loaders.pytorch import DeviceCopier, RecordDataset, Records, collate, to_torch  # noqa: E402
+from dataformats.testing.loop_over import loop_over  # noqa: E402
 
 DIGITS = str(Path(__file__).parents[1] / "golden" / "real" / "digits-*.tfrecord")
 SPEC = {"image": "uint8[8,8]", "label": "int64"}
@@ -65,7 +66,7 @@ def batch_of_everything() -> Batch:
 # ---- to tensors
 
 
-@pytest.mark.parametrize("dtype", ["?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "c8", "c16"])
+@loop_over("dtype", ["?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "c8", "c16"])
 def test_numbers_share_their_memory(dtype: str) -> None:
     array = np.zeros((2, 3), dtype)
     tensor = to_torch({"x": array})["x"]
@@ -73,7 +74,7 @@ def test_numbers_share_their_memory(dtype: str) -> None:
     assert tensor.data_ptr() == array.ctypes.data
 
 
-@pytest.mark.parametrize("rows", [[[], [1, 2]], [[1, 2], []], [[1], [2, 3]]])
+@loop_over("rows", [[[], [1, 2]], [[1, 2], []], [[1], [2, 3]]])
 def test_torch_refuses_ragged_items_as_one_tensor(rows: list[list[int]]) -> None:
     for convert in (torch.tensor, torch.as_tensor, torch.LongTensor):
         with pytest.raises(ValueError, match=r"differ in length. Take pad\(\), or to_torch\(\)"):
@@ -82,7 +83,7 @@ def test_torch_refuses_ragged_items_as_one_tensor(rows: list[list[int]]) -> None
             convert(text(["a", "bc"]))
 
 
-@pytest.mark.parametrize("rows", [[[1, 2], [3, 4]], [[], []], [[7]]])
+@loop_over("rows", [[[1, 2], [3, 4]], [[], []], [[7]]])
 def test_torch_takes_items_of_one_length(rows: list[list[int]]) -> None:
     tensor = torch.tensor(ragged(rows))
     assert (tensor.tolist(), tensor.dtype) == (rows, torch.int64)
@@ -97,7 +98,7 @@ def read_only(array: np.ndarray) -> np.ndarray:
     return array
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "array",
     [
         np.arange(6, dtype=">i4").reshape(2, 3),
@@ -108,7 +109,6 @@ def read_only(array: np.ndarray) -> np.ndarray:
         np.arange(0).reshape(0, 8, 8),
         np.array(5),
     ],
-    ids=["big-endian", "backwards", "transposed", "every other", "read-only", "empty", "one"],
 )
 def test_unshareable_arrays_are_copied(array: np.ndarray) -> None:
     before = array.copy()
@@ -248,7 +248,7 @@ def test_the_next_copy_begins_before_a_batch_is_yielded() -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="is about machines without CUDA")
-@pytest.mark.parametrize("device", ["cuda", "cuda:3", 0, "xpu", "mps", "nonsense"])
+@loop_over("device", ["cuda", "cuda:3", 0, "xpu", "mps", "nonsense"])
 def test_an_unknown_device(device: Any) -> None:
     with pytest.raises(ValueError, match=r"expected a device of torch .*, found device="):
         DeviceCopier(device)

@@ -15,6 +15,7 @@ import pytest
 from numpy.random import Generator
 
 from dataformats.loaders.rng import Randomness
+from dataformats.testing.loop_over import loop_over
 
 # Each leaves another rest in the generator: half a word, a part of a buffer, nothing.
 DRAWS: dict[str, Callable[[Generator], Any]] = {
@@ -42,7 +43,7 @@ def drawn_at(randomness: Randomness, position: int) -> list[float]:
     return drawn(randomness.at(position))
 
 
-@pytest.mark.parametrize("before", DRAWS)
+@loop_over("before", DRAWS)
 def test_earlier_draws_have_no_effect(before: str) -> None:
     wanted = drawn(Randomness(3).at(17))
     randomness = Randomness(3)

@@ -15,6 +15,7 @@ import pytest
 from dataformats.loaders import ranks
 from dataformats.loaders.ranks import nodes_of, resolve
 from dataformats.storage.remote.node_folder import LOCAL_SIZES
+from dataformats.testing.loop_over import loop_over
 
 LAUNCHERS = {
     "torchrun": ("RANK", "WORLD_SIZE"),
@@ -53,8 +54,8 @@ def jax_of(rank: int, world_size: int, is_initialized: bool = True) -> Any:
     )
 
 
-@pytest.mark.parametrize(
-    ("environment", "nodes"),
+@loop_over(
+    "environment, nodes",
     [
         ({}, 16),
         ({"LOCAL_WORLD_SIZE": "8"}, 2),
@@ -80,8 +81,8 @@ def test_numbers_are_taken_as_they_are() -> None:
     assert resolve(np.int64(1), np.int32(2)) == (1, 2)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("rank", "world_size", "message"),
+@loop_over(
+    "rank, world_size, message",
     [
         (0, 0, "world_size: expected at least 1, found 0"),
         (0, -2, "found -2"),
@@ -96,7 +97,7 @@ def test_invalid_numbers(rank: Any, world_size: int, message: str) -> None:
         resolve(rank, world_size)
 
 
-@pytest.mark.parametrize(("rank", "world_size"), [(0.0, 1), (0, 1.0), (True, 2), (None, 2), (0, None), ("auto", "2")])
+@loop_over("rank, world_size", [(0.0, 1), (0, 1.0), (True, 2), (None, 2), (0, None), ("auto", "2")])
 def test_invalid_types(rank: Any, world_size: Any) -> None:
     with pytest.raises(TypeError, match=r"(rank|world_size): expected an integer, found"):
         resolve(rank, world_size)
@@ -134,8 +135,8 @@ def test_a_complete_environment_wins_over_an_incomplete_one(monkeypatch: pytest.
     assert resolve("auto") == (1, 2)
 
 
-@pytest.mark.parametrize(
-    ("environment", "message"),
+@loop_over(
+    "environment, message",
     [
         ({"RANK": "1"}, "torchrun has RANK='1', but not WORLD_SIZE.*pass rank= and world_size="),
         ({"WORLD_SIZE": "2"}, "torchrun has WORLD_SIZE='2', but not RANK"),

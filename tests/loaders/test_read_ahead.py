@@ -18,6 +18,7 @@ from dataformats.loaders.plan import Plan
 from dataformats.loaders.read_ahead import ReadAhead
 from dataformats.loaders.shuffle import Shuffle
 from dataformats.storage.remote.block_cache import BlockCache
+from dataformats.testing.loop_over import loop_over
 from tests.waiting import LIMIT_S, n_waiting, wait_until
 
 N = 400
@@ -101,8 +102,8 @@ def test_this_window_and_the_next_one_of_the_stream(fail: bool) -> None:
     assert source.found == records(plan, range(81, 161, 2), range(161, 241, 2))
 
 
-@pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize("rank", [slice(None), slice(0, None, 2)])
+@loop_over("groups", [1, 2])
+@loop_over("rank", [slice(None), slice(0, None, 2)])
 def test_batches_of_an_epoch_want_their_windows(groups: int, rank: slice) -> None:
     source, shuffle = Fetched(), Shuffle.of("window", 10, 4, groups)
     for plan in (Plan.of_one(N, shuffle, 0), Plan((N, N), N, shuffle, 0, ((0, (1, 2)),), ("a", "b"))):

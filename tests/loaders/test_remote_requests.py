@@ -18,6 +18,7 @@ from dataformats.loaders import read_ahead
 from dataformats.loaders.record_read import _log_windows
 from dataformats.reading.blob_reader import BlobReader
 from dataformats.storage.remote.block_cache import BlockCache
+from dataformats.testing.loop_over import loop_over
 from tests.waiting import LIMIT_S
 
 N, SPEC = 4_000, {"data": "bytes", "number": "int64"}
@@ -198,7 +199,7 @@ def test_a_run_keeps_its_order_on_a_local_copy(source: Any, tmp_path: Path) -> N
         Loader(copy, 64, seed=3, shuffle="window").load_state_dict(Loader(copy, 64, seed=3).state_dict())
 
 
-@pytest.mark.parametrize("format", ["tfrecord", "ffrecord", "ofrecord", "webdataset", "syrah", "granular"])
+@loop_over("format", ["tfrecord", "ffrecord", "ofrecord", "webdataset", "syrah", "granular"])
 def test_kernels_read_cached_blocks(format: str, data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches are those of local files, and none takes the reference path."""
     local, url = tmp_path / "x", f"memory://requests/{format}"

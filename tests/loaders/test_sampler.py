@@ -21,6 +21,7 @@ from torch.utils.data import DataLoader  # noqa: E402
 from dataformats.loaders.pytorch import BatchDataset, PlanSampler, RecordDataset  # noqa: E402
 from dataformats.loaders.state import State  # noqa: E402
 from dataformats.loaders.step_sizes import StepSizes  # noqa: E402
+from dataformats.testing.loop_over import loop_over  # noqa: E402
 
 RECORDS = np.arange(50)
 
@@ -31,7 +32,7 @@ def order(epoch: int, **options: Any) -> list[int]:
     return [int(value) for batch in loader for value in batch["value"]]
 
 
-@pytest.mark.parametrize("shuffle", [True, False, "window"])
+@loop_over("shuffle", [True, False, "window"])
 def test_each_iteration_is_the_next_epoch_of_a_loader(shuffle: bool | Literal["window"]) -> None:
     sampler = PlanSampler(RECORDS, shuffle=shuffle, seed=3, block_records=4, window_blocks=2)
     options: Any = {"shuffle": shuffle, "seed": 3, "block_records": 4, "window_blocks": 2}

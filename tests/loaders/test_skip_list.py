@@ -14,6 +14,7 @@ import dataformats
 from dataformats.errors import FormatError, StateMismatchError
 from dataformats.loaders.quarantine import Quarantined
 from dataformats.loaders.skip_list import SkipList
+from dataformats.testing.loop_over import loop_over
 
 N = 60
 
@@ -31,12 +32,10 @@ def rows(batches: Any) -> dict[int, int]:
     }
 
 
-@pytest.mark.parametrize(
-    "order",
-    [{}, {"shuffle": False}, {"shuffle": "window", "block_records": 4, "window_blocks": 3, "groups": 2}],
-    ids=["global", "none", "window"],
+@loop_over(
+    "order", [{}, {"shuffle": False}, {"shuffle": "window", "block_records": 4, "window_blocks": 3, "groups": 2}]
 )
-@pytest.mark.parametrize("workers", [{}, {"workers": 2}, {"workers": 1, "worker_type": "process"}], ids=str)
+@loop_over("workers", [{}, {"workers": 2}, {"workers": 1, "worker_type": "process"}])
 def test_records_leave_holes_and_all_others_keep_their_places(order: Any, workers: Any) -> None:
     whole, listed = loader(**order), loader([3, 3, 41, 59], **order, **workers)
     with listed:
@@ -127,7 +126,7 @@ def test_lists_of_other_data_are_refused(tmp_path: Path) -> None:
         loader([60])
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "content",
     [
         "",
@@ -148,9 +147,7 @@ def test_other_files_are_refused(content: str, tmp_path: Path) -> None:
         loader(path)
 
 
-@pytest.mark.parametrize(
-    "entry", ["a.tfrecord", 1.5, -1, None, (1, 2, 3), Quarantined("", -1, ""), Quarantined("", 1, "", -1)]
-)
+@loop_over("entry", ["a.tfrecord", 1.5, -1, None, (1, 2, 3), Quarantined("", -1, ""), Quarantined("", 1, "", -1)])
 def test_other_entries_are_refused(entry: Any) -> None:
     with pytest.raises(ValueError, match="index of a record to skip: expected a whole number"):
         loader([entry])

@@ -18,6 +18,7 @@ from dataformats.errors import StateMismatchError
 from dataformats.loaders.skips import Skips
 from dataformats.loaders.state import State, validate
 from dataformats.loaders.step_sizes import StepSize, StepSizes
+from dataformats.testing.loop_over import loop_over
 
 PLAIN = State(1234, 7, "0123456789abcdef0123456789abcdef", "global", 1)
 RICH = State(
@@ -138,7 +139,7 @@ def test_truncated_text_raises(state: State) -> None:
             State.from_json(json.loads(text[:length]))
 
 
-@pytest.mark.parametrize("byte", range(0, len(json.dumps(RICH.to_json())), 3))
+@loop_over("byte", range(0, len(json.dumps(RICH.to_json())), 3))
 def test_any_changed_character_raises_or_is_equal(byte: int) -> None:
     text = json.dumps(RICH.to_json())
     for character in '0 9"':
@@ -149,8 +150,8 @@ def test_any_changed_character_raises_or_is_equal(byte: int) -> None:
         assert found == RICH
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
+@loop_over(
+    "changes, message",
     [
         ({"position": -1}, r"position of the state differs: expected 'an integer in \[0, 2\*\*62\)', found -1"),
         ({"position": 1.0}, r"position of the state differs: expected 'an integer', found 1\.0"),
@@ -177,7 +178,7 @@ def test_errors_name_the_problem(changes: dict[str, Any], message: str) -> None:
             validate(PLAIN.to_json() | changes, PLAIN, strict=strict)
 
 
-@pytest.mark.parametrize("state", [None, "{}", b"", [], 3])
+@loop_over("state", [None, "{}", b"", [], 3])
 def test_a_state_must_be_a_dict(state: object) -> None:
     with pytest.raises(dataformats.StateMismatchError, match=r"expected 'dict', found .*json\.loads"):
         validate(state, PLAIN, strict=False)
@@ -190,8 +191,8 @@ def test_the_same_run_continues() -> None:
     assert validate(RICH.to_json(), replace(RICH, position=0, skips=Skips(), weights=((0, (1, 1)),))) == RICH
 
 
-@pytest.mark.parametrize(
-    ("mine", "message"),
+@loop_over(
+    "mine, message",
     [
         (
             replace(PLAIN, fingerprint="other"),

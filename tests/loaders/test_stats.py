@@ -20,6 +20,7 @@ from dataformats.loaders.stats import LoaderStats, Totals
 from dataformats.reading.file_source import FileSource
 from dataformats.storage import threads
 from dataformats.storage.threads import IO_WAIT
+from dataformats.testing.loop_over import loop_over
 from tests.loaders.fake_clock import CLOCK
 from tests.waiting import LIMIT_S, wait_until
 
@@ -207,8 +208,8 @@ def remote_digits() -> Any:
     return dataformats.open("memory://stats/digits.tfrecord")
 
 
-@pytest.mark.parametrize(
-    ("workers", "order", "huge", "change"),
+@loop_over(
+    "workers, order, huge, change",
     [
         (2, "global", False, "workers=4"),
         (0, "global", False, "workers=2"),
@@ -240,7 +241,7 @@ def test_remote_files_are_read_in_windows_and_then_cached(monkeypatch: pytest.Mo
     assert LoaderSetup((remote,), 2, "thread", 4, "window").best_change(READING, 0.0) == ON_DISK
 
 
-@pytest.mark.parametrize("stage", ["decode", "transform", "collate", "transfer"])
+@loop_over("stage", ["decode", "transform", "collate", "transfer"])
 def test_busy_processors_need_less_work(stage: str) -> None:
     shares = dict.fromkeys(STAGES, 0.0) | {stage: 1.0}
     change = LoaderSetup((ITEMS,), 8, "process", 16, "none").best_change(shares, 0.95)
@@ -248,7 +249,7 @@ def test_busy_processors_need_less_work(stage: str) -> None:
     assert any(word in change for word in ("smaller", "less"))
 
 
-@pytest.mark.parametrize(("cpu", "change"), [(0.3, 'worker_type="process"'), (0.01, "workers=8"), (0.9, "workers=8")])
+@loop_over("cpu, change", [(0.3, 'worker_type="process"'), (0.01, "workers=8"), (0.9, "workers=8")])
 def test_threads_of_a_busy_interpreter_become_processes(cpu: float, change: str) -> None:
     shares = dict.fromkeys(STAGES, 0.0) | {"transform": 1.0}
     assert LoaderSetup((ITEMS,), 4, "thread", 8, "none").best_change(shares, cpu).startswith(change)

@@ -14,6 +14,7 @@ import pytest
 
 import dataformats
 from dataformats.loaders.rng import Randomness
+from dataformats.testing.loop_over import loop_over
 
 torch = pytest.importorskip("torch", reason="the extra torch is not installed")
 functional = torch.nn.functional
@@ -64,7 +65,7 @@ TORCH_DRAWS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", TORCH_DRAWS)
+@loop_over("name", TORCH_DRAWS)
 def test_torch_draws_by_position(name: str) -> None:
     draw, randomness = TORCH_DRAWS[name], Randomness(3)
     before = torch.get_rng_state()

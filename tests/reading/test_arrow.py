@@ -12,6 +12,7 @@ import dataformats
 import dataformats.errors
 from dataformats.batch.arrow_types import arrow_schema
 from dataformats.spec import NUMBER_TYPES, Spec
+from dataformats.testing.loop_over import loop_over
 
 arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
 
@@ -216,7 +217,7 @@ def test_media_structs(everything: dataformats.RecordSource) -> None:
     assert table.schema.field("blob").type == arrow.large_binary()
 
 
-@pytest.mark.parametrize("codec", [*NUMBER_TYPES, "bytes", "utf8", "json", "msgpack", "array", "jpg", "int"])
+@loop_over("codec", [*NUMBER_TYPES, "bytes", "utf8", "json", "msgpack", "array", "jpg", "int"])
 def test_every_type_has_one_arrow_type(tmp_path: Path, codec: str) -> None:
     if codec == "float128" and not hasattr(np, "float128"):
         pytest.skip("no float128 here")

@@ -14,6 +14,7 @@ from dataformats import FormatError, TruncatedError
 from dataformats.sidecars import file_comparison
 from dataformats.sidecars.file_digest import file_digest
 from dataformats.storage.files import LocalFile
+from dataformats.testing.loop_over import loop_over
 from tests.cases import frames
 
 SPEC = {"x": "float32[4]", "i": "int64"}
@@ -48,10 +49,9 @@ def numbers(path: Any, **options: Any) -> list[int]:
 # ---- one file
 
 
-@pytest.mark.parametrize("n", [12, 3000])
-@pytest.mark.parametrize(
-    ("format", "suffix"),
-    [("tfrecord", ".tfrecord"), ("ffrecord", ".ffr"), ("ofrecord", ".ofrecord"), ("syrah", ".syr")],
+@loop_over("n", [12, 3000])
+@loop_over(
+    "format, suffix", [("tfrecord", ".tfrecord"), ("ffrecord", ".ffr"), ("ofrecord", ".ofrecord"), ("syrah", ".syr")]
 )
 def test_another_file_of_the_same_size(format: str, suffix: str, n: int, tmp_path: Path) -> None:
     path = write(tmp_path / f"x{suffix}", format, n)
@@ -136,7 +136,7 @@ def test_relative_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         assert numbers(path) == list(range(12)), path
 
 
-@pytest.mark.parametrize("format", ["tfrecord", "ffrecord", "ofrecord", "syrah", "granular"])
+@loop_over("format", ["tfrecord", "ffrecord", "ofrecord", "syrah", "granular"])
 def test_the_remedy_helps(tmp_path: Path, format: str) -> None:
     """The arguments that it names are accepted, and no others are needed."""
     path = write(tmp_path / "x", format)
@@ -187,7 +187,7 @@ def test_a_bag_with_the_index_of_another(tmp_path: Path) -> None:
     assert caught.value.path == str(tmp_path / "z.idx")
 
 
-@pytest.mark.parametrize("name", ["i.bag", "i.idx", "spec.json", "000001/x.bag", "000001/spec.json"])
+@loop_over("name", ["i.bag", "i.idx", "spec.json", "000001/x.bag", "000001/spec.json"])
 def test_changed_file_of_a_dataset_is_refused(tmp_path: Path, name: str) -> None:
     options = {"shard_records": 5} if "/" in name else {}
     path = write(tmp_path / "d", "granular", **options)
@@ -211,8 +211,8 @@ def test_changed_file_of_a_dataset_is_refused(tmp_path: Path, name: str) -> None
 # ---- shards
 
 
-@pytest.mark.parametrize("format", ["tfrecord", "ffrecord", "granular"])
-@pytest.mark.parametrize("is_old_version", [False, True])
+@loop_over("format", ["tfrecord", "ffrecord", "granular"])
+@loop_over("is_old_version", [False, True])
 def test_a_missing_shard(tmp_path: Path, format: str, is_old_version: bool) -> None:
     path = write(tmp_path / "d", format, shard_records=5)
     if is_old_version:
@@ -313,7 +313,7 @@ def test_sidecar_paths_stay_in_the_folder(tmp_path: Path) -> None:
             dataformats.open(path)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "files",
     [
         [],
@@ -326,7 +326,7 @@ def test_sidecar_paths_stay_in_the_folder(tmp_path: Path) -> None:
         None,
     ],
 )
-@pytest.mark.parametrize("is_folder", [False, True])
+@loop_over("is_folder", [False, True])
 def test_wrong_file_lists_never_change_records(tmp_path: Path, files: Any, is_folder: bool) -> None:
     path = write(tmp_path / "d", shard_records=5) if is_folder else write(tmp_path / "x.tfrecord")
     edit(path, files=files)

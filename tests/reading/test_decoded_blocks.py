@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 import dataformats
 from dataformats.interfaces import BlockTable
 from dataformats.reading.decoded_blocks import DecodedBlocks
 from dataformats.spec import Spec
+from dataformats.testing.loop_over import loop_over
 
 
-@pytest.mark.parametrize("limit_bytes", [0, 600, 10**6])
+@loop_over("limit_bytes", [0, 600, 10**6])
 def test_records_of_many_blocks(tmp_path: Path, limit_bytes: int) -> None:
     path = tmp_path / "a.parquet"
     with dataformats.create(path, "parquet", spec={"n": "int64", "text": "utf8"}, row_group_records=4) as writer:

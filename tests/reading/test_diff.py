@@ -12,6 +12,7 @@ import pytest
 
 import dataformats
 from dataformats import diff
+from dataformats.testing.loop_over import loop_over
 from tests.cases import GOLDEN
 
 SPEC = {"n": "int64", "text": "utf8", "score": "float32[2]", "image": "uint8[2,2]"}
@@ -29,8 +30,8 @@ def records(n: int = 20, **changed: Any) -> list[dict[str, Any]]:
     return [{"n": i, "text": f"text {i}", "score": score, "image": image} | changed for i in range(n)]
 
 
-@pytest.mark.parametrize("first", ["a.ffr", "a.tfrecord", "a.syr"])
-@pytest.mark.parametrize("second", ["b.ffr", "b.ofrecord", "granular"])
+@loop_over("first", ["a.ffr", "a.tfrecord", "a.syr"])
+@loop_over("second", ["b.ffr", "b.ofrecord", "granular"])
 def test_formats_and_orders_of_fields_do_not_matter(tmp_path: Path, first: str, second: str) -> None:
     turned = dict(reversed(SPEC.items()))
     report = diff(written(tmp_path / first, records()), written(tmp_path / second, records(), turned))

@@ -11,6 +11,7 @@ import pytest
 import dataformats
 from dataformats.inspecting.finding import Finding
 from dataformats.inspecting.finding_groups import Findings
+from dataformats.testing.loop_over import loop_over
 from tests.cases import GOLDEN
 
 DIGITS = str(GOLDEN / "real" / "digits-*.tfrecord")
@@ -52,8 +53,8 @@ def test_damaged_records_of_a_source_are_counted(tmp_path: Path) -> None:
     assert (report.n_findings, len(report.findings), [group.count for group in report.groups]) == (7, 2, [7])
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "same"),
+@loop_over(
+    "first, second, same",
     [
         ("record 1 of 'a': at 0x1f, found -3", "record 22 of 'b': at 0x2e, found -0.5", True),
         ("expected int64, found int32", "expected int64, found int16", False),

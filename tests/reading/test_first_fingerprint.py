@@ -6,10 +6,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import dataformats
 from dataformats import concat
+from dataformats.testing.loop_over import loop_over
 
 SPEC = {"id": "int64", "text": "bytes"}
 FORMATS = ["tfrecord", "ofrecord", "ffrecord", "syrah", "granular", "jsonl", "mds", "parquet", "arrow", "webdataset"]
@@ -28,7 +27,7 @@ def write(path: Path, format: str, numbers: range, **options: Any) -> None:
             writer.append(value | {"text": value["text"].decode()} if spec["text"] == "utf8" else value)
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@loop_over("format", FORMATS)
 def test_shards(format: str, tmp_path: Path) -> None:
     write(tmp_path / "x", format, range(30), shard_records=10)
     before = dataformats.open(tmp_path / "x").fingerprint
@@ -41,7 +40,7 @@ def test_shards(format: str, tmp_path: Path) -> None:
     assert dataformats.open(tmp_path / "x").fingerprint == grown.fingerprint
 
 
-@pytest.mark.parametrize("name", GROWN)
+@loop_over("name", GROWN)
 def test_growing_files(name: str, tmp_path: Path) -> None:
     path, prints = tmp_path / name, {}
     for begin, end in ((0, 70), (70, 71), (71, 200)):

@@ -18,6 +18,7 @@ import fsspec
 import pytest
 
 import dataformats
+from dataformats.testing.loop_over import loop_over
 
 PHOTOS = Path("tests/golden/real/photos.tfrecord")
 DATA = PHOTOS.read_bytes()
@@ -79,7 +80,7 @@ def made(make: Callable[[], Any]) -> Iterator[Any]:
             given.close()
 
 
-@pytest.mark.parametrize("way", WAYS)
+@loop_over("way", WAYS)
 def test_given_files_read_like_their_path(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATAFORMATS_CACHE", str(tmp_path))
     expected = dataformats.open(PHOTOS)
@@ -124,8 +125,8 @@ def test_errors_name_the_bytes() -> None:
     assert not report.ok
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "words"),
+@loop_over(
+    "make, error, words",
     [
         (lambda: PHOTOS.open(encoding="latin1"), TypeError, "photos.tfrecord' is opened as text: .*'rb'"),
         (pipe, ValueError, "pass its bytes"),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 import dataformats
+from dataformats.testing.loop_over import loop_over
 
 
-@pytest.mark.parametrize(("suffix", "cut"), [("tfrecord", 30), ("ofrecord", 30), ("ffr", 100), ("tfrecord", 0)])
+@loop_over("suffix, cut", [("tfrecord", 30), ("ofrecord", 30), ("ffr", 100), ("tfrecord", 0)])
 def test_a_torn_record_is_told(suffix: str, cut: int, tmp_path: Path) -> None:
     """The other file is whole. The header of FFRecord tells where a record begins, and not where the last one ends."""
     paths = [tmp_path / f"{number}.{suffix}" for number in range(2)]

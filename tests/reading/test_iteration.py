@@ -15,6 +15,7 @@ import dataformats
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading import scan
 from dataformats.storage.files import LocalFile
+from dataformats.testing.loop_over import loop_over
 from dataformats.testing.records import is_same_value
 
 N = 12
@@ -83,9 +84,7 @@ KINDS: dict[Callable[..., tuple[Path, dict[str, Any]]], tuple[str, ...]] = {
     undecodable_record: BLOBS,
     damaged: ("tfrecord", "ffrecord", "granular-3"),
 }
-CASES = [
-    pytest.param(kind, format, id=f"{kind.__name__}-{format}") for kind, formats in KINDS.items() for format in formats
-]
+CASES = [(kind, format) for kind, formats in KINDS.items() for format in formats]
 
 
 def views(source: Any) -> Iterator[Any]:
@@ -109,7 +108,7 @@ def check(source: Any, bad: int) -> None:
 
 
 @pytest.mark.parametrize("bad", [0, 1, 7, N - 1])
-@pytest.mark.parametrize(("kind", "format"), CASES)
+@loop_over("kind, format", CASES)
 def test_every_record_before_an_error_is_given(kind: Any, format: str, bad: int, tmp_path: Path) -> None:
     path, options = kind(tmp_path, format, bad)
     ways: list[dict[str, Any]] = [{}, {"cache": "memory"}] + ([] if format.endswith("gz") else [{"io": "mmap"}])
@@ -120,7 +119,7 @@ def test_every_record_before_an_error_is_given(kind: Any, format: str, bad: int,
             check(view, bad)
 
 
-@pytest.mark.parametrize("format", ["tfrecord", "ffrecord", "granular-3"])
+@loop_over("format", ["tfrecord", "ffrecord", "granular-3"])
 def test_of_several_errors_the_first_is_raised(format: str, tmp_path: Path) -> None:
     """A damaged record before one that does not fit the spec, and the other way round."""
     for damage, misfit in ((3, 8), (8, 3)):
@@ -169,7 +168,7 @@ def test_records_before_an_error_of_a_large_step_are_given(
     assert streamed == [bytes([i]) for i in range(7)]
 
 
-@pytest.mark.parametrize("format", BLOBS)
+@loop_over("format", BLOBS)
 def test_stored_bytes_before_damage_are_given(format: str, tmp_path: Path) -> None:
     path, options = undecodable_record(tmp_path, format, 5)
     if format in ("tfrecord", "ffrecord"):
@@ -201,7 +200,7 @@ def test_a_step_is_read_again_only_if_it_raises() -> None:
     assert asked == [range(3), range(3, 8), range(3, 4), range(4, 5), range(5, 6)]
 
 
-@pytest.mark.parametrize("format", ["tfrecord", "tfrecord.gz", "ofrecord", "ffrecord"])
+@loop_over("format", ["tfrecord", "tfrecord.gz", "ofrecord", "ffrecord"])
 def test_files_in_memory_are_iterated_there(format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [bytes([i]) * 20 for i in range(N)]
     path = write(tmp_path, format, rows, payload="bytes")
@@ -216,7 +215,7 @@ def test_files_in_memory_are_iterated_there(format: str, tmp_path: Path, monkeyp
     assert read == []
 
 
-@pytest.mark.parametrize("format", ["tfrecord", "tfrecord.gz", "ofrecord"])
+@loop_over("format", ["tfrecord", "tfrecord.gz", "ofrecord"])
 def test_an_error_behind_the_first_window_has_its_place(format: str, tmp_path: Path) -> None:
     blobs = [b'"%0998d"' % i if i != 250 else b"no JSON" for i in range(300)]
     path = write(tmp_path, format, blobs, payload="bytes")

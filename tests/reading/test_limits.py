@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 import dataformats
+from dataformats.testing.loop_over import loop_over
 from tests.cases import frames
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
-@pytest.mark.parametrize("n_bytes", [5000, 5 * 2**20])
+@loop_over("pack", [bytes, gzip.compress])
+@loop_over("n_bytes", [5000, 5 * 2**20])
 def test_a_longer_record_than_allowed_is_refused_and_passed_over(
     tmp_path: Path, n_bytes: int, pack: Callable[[bytes], bytes]
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 import dataformats
 from dataformats.registry import backends
 from dataformats.storage.files import LocalFolder
+from dataformats.testing.loop_over import loop_over
 from tests.cases import GOLDEN, frames
 
 
@@ -40,7 +41,7 @@ class Names(list[str]):
         return super().__contains__(name)
 
 
-@pytest.mark.parametrize("format", [*backends])
+@loop_over("format", [*backends])
 def test_names_of_a_folder_are_not_searched_for_each(
     format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,8 +121,8 @@ def test_a_name_in_files_is_trusted_in_no_way(tmp_path: Path) -> None:
             next(iter(loader))
 
 
-@pytest.mark.parametrize("spec", [None, {"b": "pickle"}, {"a": "pickle", "b": "pickle"}])
-@pytest.mark.parametrize("source_spec", [None, {"a": "bytes", "b": "bytes"}])
+@loop_over("spec", [None, {"b": "pickle"}, {"a": "pickle", "b": "pickle"}])
+@loop_over("source_spec", [None, {"a": "bytes", "b": "bytes"}])
 def test_a_conversion_runs_no_pickle_of_a_file(spec: Any, source_spec: Any, tmp_path: Path) -> None:
     path = _loud_folder(tmp_path, ("a", "b"))
     options: Any = {"spec": spec, "source_options": {"spec": source_spec} if source_spec else None}
@@ -141,7 +142,7 @@ def test_spec_does_not_make_sidecar_payload_trusted(tmp_path: Path) -> None:
             dataformats.open(path, spec=spec)[0]
 
 
-@pytest.mark.parametrize("path", ["granular/v2/base", "syrah/base.syr", "real/photos.tfrecord"])
+@loop_over("path", ["granular/v2/base", "syrah/base.syr", "real/photos.tfrecord"])
 def test_a_pickled_source_keeps_its_spec(path: str) -> None:
     whole = dataformats.open(Path("tests/golden") / path)
     name = next(iter(whole.spec))
@@ -175,9 +176,7 @@ def test_an_unknown_format_is_named_with_a_remedy(tmp_path: Path) -> None:
 # ---- empty files
 
 
-@pytest.mark.parametrize(
-    "name", ["e.tfrecord", "e.tfrecords", "e.tfrecord.gz", "e-00001-of-00002", "e.ofrecord", "part-7", "e.bag"]
-)
+@loop_over("name", ["e.tfrecord", "e.tfrecords", "e.tfrecord.gz", "e-00001-of-00002", "e.ofrecord", "part-7", "e.bag"])
 def test_an_empty_file_whose_name_is_of_a_format_is_an_empty_dataset(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
     for path in (tmp_path / name, [tmp_path / name] * 2, f"{tmp_path}/{name[:2]}*"):

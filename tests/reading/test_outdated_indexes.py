@@ -22,6 +22,7 @@ from dataformats.interfaces import OutdatedIndexError
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading.file_source import FileSource
 from dataformats.spec import Spec
+from dataformats.testing.loop_over import loop_over
 from tests.cases import frames
 
 TIME_NS = 10**18
@@ -86,7 +87,7 @@ def outdated(tmp_path: Path, suffix: str, where: str, after: Sequence[bytes]) ->
     return {"path": path, "payload": "bytes", "index": where}
 
 
-@pytest.mark.parametrize("after", SAME_NUMBER, ids=["same lengths", "other lengths"])
+@loop_over("after", SAME_NUMBER)
 def test_a_sound_file_is_read(after: list[bytes], suffix: str, where: str, tmp_path: Path, scans: list[str]) -> None:
     arguments = outdated(tmp_path, suffix, where, after)
     scans.clear()
@@ -117,7 +118,7 @@ def test_a_spec_is_inferred_from_all_records(tmp_path: Path) -> None:
             assert source.infer_fully() == {"a": "bytes"}
 
 
-@pytest.mark.parametrize("how", ["read", "iterate", "fingerprint", "verify", "info"])
+@loop_over("how", ["read", "iterate", "fingerprint", "verify", "info"])
 def test_a_file_with_another_number_of_records(
     how: str, suffix: str, where: str, tmp_path: Path, scans: list[str]
 ) -> None:

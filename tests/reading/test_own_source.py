@@ -13,6 +13,7 @@ import pytest
 import dataformats
 from dataformats.errors import ChecksumError, SpecError, UnknownNameError
 from dataformats.inspecting.diff_report import diff
+from dataformats.testing.loop_over import loop_over
 from tests.cases import GOLDEN
 
 N = 40
@@ -88,7 +89,7 @@ def test_concat_and_mix() -> None:
     assert seen == {*range(N)}
 
 
-@pytest.mark.parametrize("format", ["tfrecord", "ffrecord", "ofrecord", "granular"])
+@loop_over("format", ["tfrecord", "ffrecord", "ofrecord", "granular"])
 def test_convert_from_it(format: str, tmp_path: Path) -> None:
     report = dataformats.convert(Own(), tmp_path / "copy", format)
     assert (report.records, report.copied) == (N, False)
@@ -223,7 +224,7 @@ def test_loader_of_plain_specs(few: Few) -> None:
     assert sorted(next(iter(dataformats.Loader(mixture, 3)))[name].tolist()) == [0, 1, 2]
 
 
-@pytest.mark.parametrize("format", ["tfrecord", "ffrecord", "ofrecord", "granular", "syrah"])
+@loop_over("format", ["tfrecord", "ffrecord", "ofrecord", "granular", "syrah"])
 def test_conversion_of_plain_specs(few: Few, format: str, tmp_path: Path) -> None:
     path = tmp_path / ("copy.bag" if few.single_values and format == "granular" else "copy")
     if few.single_values and format == "syrah":
@@ -288,7 +289,7 @@ def test_progress_counts_omitted_records() -> None:
     assert done[-1] == (report.records + 1, report.records + 1)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "options",
     [
         {"format": "tfrecord"},

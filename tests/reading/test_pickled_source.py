@@ -13,6 +13,7 @@ import pytest
 import dataformats
 from dataformats.errors import FormatError, StateMismatchError
 from dataformats.reading import opening, pickled_source
+from dataformats.testing.loop_over import loop_over
 
 FORMATS = ["tfrecord", "ofrecord", "ffrecord"]
 _SHARDS = 40
@@ -25,7 +26,7 @@ def _write(folder: Path, format: str, first: int = 0) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@loop_over("format", FORMATS)
 def test_no_shard_is_opened_before_it_is_read(tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch) -> None:
     source = dataformats.open(_write(tmp_path / "data", format))
     pickled = pickle.dumps(source)
@@ -45,7 +46,7 @@ def test_no_shard_is_opened_before_it_is_read(tmp_path: Path, format: str, monke
     assert list(again) == list(source)
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@loop_over("format", FORMATS)
 def test_a_changed_shard_is_refused_when_it_is_read(
     tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,19 +8,20 @@ import numpy as np
 import pytest
 
 from dataformats.reading.scan import as_indices
+from dataformats.testing.loop_over import loop_over
 
 RANGES = [range(0), range(4), range(3, -1, -1), range(1, 10, 3), range(0, 4, 2**80), range(5, 5)]
 
 
-@pytest.mark.parametrize("numbers", RANGES)
+@loop_over("numbers", RANGES)
 def test_ranges_are_their_numbers(numbers: range) -> None:
     found = as_indices(numbers, 10)
     assert found.dtype == np.int64
     assert found.tolist() == list(numbers)
 
 
-@pytest.mark.parametrize(
-    ("numbers", "error", "message"),
+@loop_over(
+    "numbers, error, message",
     [
         (range(2**63, 2**63 + 2), IndexError, f"index {2**63} is out of range"),
         (range(2**62, 2**62 + 2), IndexError, f"index {2**62} is out of range"),

@@ -22,7 +22,7 @@ from dataformats.indexing import extent_table
 from dataformats.kernels import reads_batches
 from dataformats.reading import blob_reader
 from dataformats.reading.file_source import FileSource
-from dataformats.testing.for_each import for_each
+from dataformats.testing.loop_over import loop_over
 from dataformats.testing.records import is_same_value
 from tests.cases import GOLDEN
 
@@ -83,7 +83,7 @@ def opened(path: Path, options: dict[str, Any]) -> Iterator[Any]:
 def test_golden_files(format: str, options: dict[str, Any]) -> None:
     files = [path for path in (GOLDEN / format).rglob("*") if path.is_file()]
 
-    @for_each("path", sorted({path.parent for path in files} if format == "granular" else files))
+    @loop_over("path", sorted({path.parent for path in files} if format == "granular" else files))
     def check(path: Path) -> None:
         for source in opened(path, options):
             n = outcome(source.__len__)

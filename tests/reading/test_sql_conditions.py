@@ -19,6 +19,7 @@ pytest.importorskip("duckdb", reason="the extra duckdb is not installed")
 
 from dataformats.interop import duckdb as conditions
 from dataformats.interop.duckdb import matching
+from dataformats.testing.loop_over import loop_over
 from tests.waiting import LIMIT_S, wait_until
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -34,8 +35,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordSource]:
         yield source
 
 
-@pytest.mark.parametrize(
-    ("condition", "message"),
+@loop_over(
+    "condition, message",
     [
         ("s collate nocase = 'a'", "has a collation"),
         ("default", "has a default"),

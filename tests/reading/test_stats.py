@@ -18,6 +18,7 @@ import dataformats
 from dataformats.batch import Nullable, RecordBatch
 from dataformats.reading.running_statistics import MAX_DISTINCT
 from dataformats.reading.stats import FieldStats, RunningStats, scan_stats
+from dataformats.testing.loop_over import loop_over
 from tests.campaign import share
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -125,7 +126,7 @@ def test_stats_count_nonfinite_values_separately() -> None:
     assert [one.size for one in stats.largest] == [np.inf, 3.0, 1.0]
 
 
-@pytest.mark.parametrize("kind", [np.int64, np.uint64, np.int8, np.uint8])
+@loop_over("kind", [np.int64, np.uint64, np.int8, np.uint8])
 def test_most_common_integers(kind: type) -> None:
     rng = np.random.default_rng(4)
     parts: list[Any] = [rng.integers(*limits, 900).astype(kind) for limits in ((0, 9), (0, 127), (90, 99), (0, 127))]

@@ -23,6 +23,7 @@ import pytest
 import dataformats
 from dataformats import FormatError
 from dataformats.registry import backends
+from dataformats.testing.loop_over import loop_over
 from tests.cases import GOLDEN
 from tests.contract.rows_format import Rows
 
@@ -92,7 +93,7 @@ KINDS: dict[str, tuple[bytes, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", KINDS)
+@loop_over("name", KINDS)
 def test_a_file_of_another_program(tmp_path: Path, name: str) -> None:
     data, said = KINDS[name]
     (tmp_path / name).write_bytes(data)

@@ -11,6 +11,7 @@ import pytest
 
 import dataformats
 from dataformats.inspecting.finding import Finding
+from dataformats.testing.loop_over import loop_over
 from tests.cases import GOLDEN
 
 DIGITS, PHOTOS = GOLDEN / "real" / "digits-00000-of-00003.tfrecord", GOLDEN / "real" / "photos.tfrecord"
@@ -36,8 +37,8 @@ def changed(number: int, **values: Any) -> list[dict[str, Any]]:
     return some
 
 
-@pytest.mark.parametrize("name", TARGETS)
-@pytest.mark.parametrize("options", [{}, {"fields": ["label", "image"], "rename": {"image": "pixels"}}], ids=str)
+@loop_over("name", TARGETS)
+@loop_over("options", [{}, {"fields": ["label", "image"], "rename": {"image": "pixels"}}])
 def test_every_format_against_its_source(tmp_path: Path, name: str, options: dict[str, Any]) -> None:
     target = tmp_path / name
     dataformats.convert(DIGITS, target, None if "." in name else "granular", **options)
@@ -46,7 +47,7 @@ def test_every_format_against_its_source(tmp_path: Path, name: str, options: dic
     assert report.against == str(DIGITS)
 
 
-@pytest.mark.parametrize("name", ["x.ffr", "x.tfrecord", "x.ofrecord", "x.syr"])
+@loop_over("name", ["x.ffr", "x.tfrecord", "x.ofrecord", "x.syr"])
 def test_verify_ignores_types_declared_on_one_side(tmp_path: Path, name: str) -> None:
     spec = {"image": "jpg", "name": "utf8", "height": "int32", "width": "int64"}
     dataformats.convert(PHOTOS, tmp_path / name, spec=spec)
@@ -77,8 +78,8 @@ DIFFERENCES: dict[str, tuple[dict[str, Any], str, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("format", ["ffrecord", "granular"])
-@pytest.mark.parametrize(("values", "field", "expected", "found"), DIFFERENCES.values(), ids=DIFFERENCES.keys())
+@loop_over("format", ["ffrecord", "granular"])
+@loop_over("values, field, expected, found", DIFFERENCES.values())
 def test_a_difference(tmp_path: Path, format: str, values: Any, field: str, expected: str, found: str) -> None:
     source = written(tmp_path / "source", records(), format="granular")
     target = written(tmp_path / "target", changed(7, **values), format=format)
@@ -150,7 +151,7 @@ def test_different_declared_dtypes_are_findings(tmp_path: Path) -> None:
     assert "source_options={'spec': ...}" in finding.message
 
 
-@pytest.mark.parametrize(("n_source", "n_target"), [(20, 17), (17, 20), (20, 0)])
+@loop_over("n_source, n_target", [(20, 17), (17, 20), (20, 0)])
 def test_missing_and_extra_records(tmp_path: Path, n_source: int, n_target: int) -> None:
     (finding,) = findings(tmp_path, records(n_source), records(n_target))
     assert (finding.message, finding.index) == (f"expected {n_source} records, found {n_target}", None)
@@ -271,7 +272,7 @@ class Squares(dataformats.RecordSource):
         return dataformats.RecordBatch({name: columns[name] for name in self.mask(fields)}, n)
 
 
-@pytest.mark.parametrize("name", ["x.ffr", "x.syr", "granular"])
+@loop_over("name", ["x.ffr", "x.syr", "granular"])
 def test_computed_records(tmp_path: Path, name: str) -> None:
     dataformats.convert(Squares(), tmp_path / name, None if "." in name else "granular")
     assert dataformats.verify(tmp_path / name, against=Squares()).ok

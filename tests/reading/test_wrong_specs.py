@@ -9,6 +9,7 @@ import pytest
 
 import dataformats
 from dataformats import SpecError, UnknownNameError
+from dataformats.testing.loop_over import loop_over
 from tests.cases import GOLDEN
 
 PHOTOS = GOLDEN / "real" / "photos.tfrecord"
@@ -69,8 +70,8 @@ def test_long_and_many_names_are_cut(tmp_path: Path) -> None:
         assert "\x1b" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "said"),
+@loop_over(
+    "options, error, said",
     [
         ({"spec": {"width": "int46"}}, UnknownNameError, "unknown codec 'int46' (nearest: int"),
         ({"spec": {"image": "jpeq[]?"}}, UnknownNameError, "nearest: jpeg"),

@@ -10,6 +10,7 @@ import pytest
 
 import dataformats
 from dataformats import RepairReport
+from dataformats.testing.loop_over import loop_over
 from tests.cases import frames
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -47,8 +48,8 @@ def flipped(data: bytes, *places: int) -> bytes:
     return bytes(damaged)
 
 
-@pytest.mark.parametrize("record", [0, 2, 3, 7])
-@pytest.mark.parametrize("place", ["length", "length checksum", "data", "data checksum"])
+@loop_over("record", [0, 2, 3, 7])
+@loop_over("place", ["length", "length checksum", "data", "data checksum"])
 def test_a_flipped_bit_costs_its_record(record: int, place: str, tmp_path: Path) -> None:
     start, size = STARTS[record], SIZES[record]
     offset = {"length": 1, "length checksum": 9, "data": 12 + size // 2, "data checksum": 12 + size + 1}[place]
@@ -78,7 +79,7 @@ def test_neighbors_lost_for_one_cause_are_one_loss(tmp_path: Path) -> None:
     assert lost(report) == [(2, 2, STARTS[2], STARTS[4])]
 
 
-@pytest.mark.parametrize("stop", range(STARTS[6], STARTS[8], 61))
+@loop_over("stop", range(STARTS[6], STARTS[8], 61))
 def test_a_cut_tail(stop: int, tmp_path: Path) -> None:
     kept, report = repaired(WHOLE[:stop], tmp_path)
     whole = sum(end <= stop for end in STARTS[1:])
@@ -100,7 +101,7 @@ def test_zeroed_ranges(tmp_path: Path) -> None:
     assert lost(repaired(bytes(damaged), tmp_path)[1]) == [(3, 1, STARTS[3], STARTS[4])]
 
 
-@pytest.mark.parametrize("place", [0, STARTS[4], STARTS[4] + 5, STARTS[4] + 30, STARTS[8]])
+@loop_over("place", [0, STARTS[4], STARTS[4] + 5, STARTS[4] + 30, STARTS[8]])
 def test_inserted_bytes(place: int, tmp_path: Path) -> None:
     more = random.Random(1).randbytes(9)
     kept, report = repaired(WHOLE[:place] + more + WHOLE[place:], tmp_path)
@@ -112,9 +113,7 @@ def test_inserted_bytes(place: int, tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("first", "stop", "hit"), [(3, 9, [0]), (60, 90, [2]), (STARTS[2] + 200, STARTS[4] + 5, [2, 3, 4])]
-)
+@loop_over("first, stop, hit", [(3, 9, [0]), (60, 90, [2]), (STARTS[2] + 200, STARTS[4] + 5, [2, 3, 4])])
 def test_removed_bytes(first: int, stop: int, hit: list[int], tmp_path: Path) -> None:
     kept, report = repaired(WHOLE[:first] + WHOLE[stop:], tmp_path)
     assert kept == without(*hit)
@@ -139,8 +138,8 @@ def test_swallowed_records_are_kept(tmp_path: Path) -> None:
     assert lost(report) == [(2, 1, STARTS[2], STARTS[3])]
 
 
-@pytest.mark.parametrize("n", [1, 7, 11, 12, 40, 5000])
-@pytest.mark.parametrize("fill", ["zeros", "noise"])
+@loop_over("n", [1, 7, 11, 12, 40, 5000])
+@loop_over("fill", ["zeros", "noise"])
 def test_garbage_behind_the_records(n: int, fill: str, tmp_path: Path) -> None:
     garbage = bytes(n) if fill == "zeros" else random.Random(2).randbytes(n)
     kept, report = repaired(WHOLE + garbage, tmp_path)
@@ -196,7 +195,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@loop_over("name", EXPECTED)
 def test_golden_tfrecords(name: str, tmp_path: Path) -> None:
     (source,) = (GOLDEN / "tfrecord" / "corrupt").glob(f"{name}.*")
     report = dataformats.repair(source, tmp_path / "x.tfrecord")
@@ -230,7 +229,7 @@ OFRECORDS = {
 }
 
 
-@pytest.mark.parametrize("name", OFRECORDS)
+@loop_over("name", OFRECORDS)
 def test_golden_ofrecords(name: str, tmp_path: Path) -> None:
     """There are no checksums: every OFRecord of the length in its header is kept."""
     report = dataformats.repair(GOLDEN / "ofrecord" / "corrupt" / f"{name}.ofrecord", tmp_path / "x.ofrecord")

@@ -14,6 +14,7 @@ from dataformats.interfaces import BlobBackend
 from dataformats.registry import backends
 from dataformats.storage.files import LocalFile
 from dataformats.storage.spliced_file import SplicedFile
+from dataformats.testing.loop_over import loop_over
 from tests.cases import frames
 from tests.cli.conftest import Run, run  # noqa: F401  # a fixture
 
@@ -29,7 +30,7 @@ def shards(folder: Path, format: str, n_shards: int = 3) -> list[Path]:
     return sorted(folder.iterdir())
 
 
-@pytest.mark.parametrize("format", ["tfrecord", "ffrecord", "ofrecord", "syrah", "granular"])
+@loop_over("format", ["tfrecord", "ffrecord", "ofrecord", "syrah", "granular"])
 def test_shards_keep_their_places_payload_and_spec(format: str, tmp_path: Path) -> None:
     paths = shards(tmp_path / "train", format)
     file = paths[1] if paths[1].is_file() else paths[1] / "n.bag"

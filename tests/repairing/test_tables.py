@@ -15,6 +15,7 @@ import pytest
 
 import dataformats
 from dataformats.errors import FormatError
+from dataformats.testing.loop_over import loop_over
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -57,7 +58,7 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("name", TABLES)
+@loop_over("name", TABLES)
 def test_golden(name: str, tmp_path: Path) -> None:
     format, _, file = name.partition("/")
     report = dataformats.repair(GOLDEN / format / "corrupt" / file, tmp_path / file)
@@ -70,7 +71,7 @@ def test_golden(name: str, tmp_path: Path) -> None:
     assert all(map(same, kept, expected))
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "name",
     [
         "ffrecord/corrupt/empty_file.ffr",
@@ -169,8 +170,8 @@ def test_bytes_behind_syrah_metadata(tmp_path: Path) -> None:
     assert report.kept == 6
 
 
-@pytest.mark.parametrize("table", ["offset", "size"])
-@pytest.mark.parametrize("item", [0, 2, 5])
+@loop_over("table", ["offset", "size"])
+@loop_over("item", [0, 2, 5])
 def test_wrong_table_entry_loses_only_its_record(table: str, item: int, tmp_path: Path) -> None:
     """The array would be read, with the bytes of others."""
     data = bytearray((GOLDEN / "syrah" / "base.syr").read_bytes())
@@ -195,7 +196,7 @@ SETS += [f"v3/{name}" for name in ("offsets_decreasing", "column_length_mismatch
 SETS += ["v3/idx_not_multiple_of_8", "v3/interrupted_column_ahead"]
 
 
-@pytest.mark.parametrize("name", SETS)
+@loop_over("name", SETS)
 def test_golden_granular(name: str, tmp_path: Path) -> None:
     expected = entry("granular", name)
     report = dataformats.repair(GOLDEN / "granular" / expected["path"], tmp_path / "repaired")
@@ -217,8 +218,8 @@ def test_granular_bytes_behind_the_last_row(tmp_path: Path) -> None:
     assert all(loss.records is None and loss.start == 0 for loss in report.losses)
 
 
-@pytest.mark.parametrize("damage", ["missing", "cut"])
-@pytest.mark.parametrize("generation", [1, 2])
+@loop_over("damage", ["missing", "cut"])
+@loop_over("generation", [1, 2])
 def test_refs_are_built_again_without_sequences(damage: str, generation: int, tmp_path: Path) -> None:
     folder = tmp_path / "old"
     folder.mkdir()

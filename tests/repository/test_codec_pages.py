@@ -9,7 +9,7 @@ import pytest
 
 from dataformats.registry import codecs as registered
 from dataformats.spec import NUMBER_TYPES
-from dataformats.testing.for_each import for_each
+from dataformats.testing.loop_over import loop_over
 
 PAGES = Path(__file__).parents[2] / "docs" / "codecs"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -30,7 +30,7 @@ def rows() -> dict[str, tuple[str, str]]:
     return found
 
 
-@for_each("name", CODECS)
+@loop_over("name", CODECS)
 def test_every_codec_has_its_row_and_page(name: str) -> None:
     page, rest = rows()[name]
     text = (PAGES / page).read_text("utf-8")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dataformats.registry import backends
-from dataformats.testing.for_each import for_each
+from dataformats.testing.loop_over import loop_over
 
 CHECKOUT = Path(__file__).parents[2]
 DOCS = CHECKOUT / "docs"
@@ -28,13 +28,13 @@ pytestmark = pytest.mark.skipif(not DOCS.exists(), reason="reads the pages of a 
 TREE = re.compile(r"^```\{toctree\}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-@for_each("page", PAGES)
+@loop_over("page", PAGES)
 def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8"))
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
-@for_each("page", [page for page in PAGES if "{literalinclude}" in page.read_text("utf-8")])
+@loop_over("page", [page for page in PAGES if "{literalinclude}" in page.read_text("utf-8")])
 def test_included_code_exists(page: Path) -> None:
     included = re.findall(r"\{literalinclude\} (\S+)\n:language: python\n:pyobject: (\w+)", page.read_text("utf-8"))
     assert included
@@ -45,7 +45,7 @@ def test_included_code_exists(page: Path) -> None:
 BLOCK = re.compile(r"^```(?:python|\{code-block\} python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-@for_each("page", [*PAGES, CHECKOUT / "README.md"])
+@loop_over("page", [*PAGES, CHECKOUT / "README.md"])
 def test_blocks_end_and_are_python(page: Path) -> None:
     text = page.read_text("utf-8")
     assert [line for line in text.splitlines() if "```" in line and not line.lstrip(" >").startswith("```")] == []
@@ -61,7 +61,7 @@ FORBIDDEN = re.compile(
 )
 
 
-@for_each("page", [*PAGES, CHECKOUT / "README.md", CHECKOUT / "CHANGELOG.md"])
+@loop_over("page", [*PAGES, CHECKOUT / "README.md", CHECKOUT / "CHANGELOG.md"])
 def test_pages_use_plain_words(page: Path) -> None:
     lines = page.read_text("utf-8").splitlines()
     assert [line for line in lines if FORBIDDEN.search(line)] == []
@@ -98,12 +98,12 @@ def test_modules_use_plain_words(folder: str) -> None:
     assert found == []
 
 
-@for_each("page", [*PAGES, CHECKOUT / "README.md"])
+@loop_over("page", [*PAGES, CHECKOUT / "README.md"])
 def test_pages_have_whole_sentences(page: Path) -> None:
     assert [match.group() for match in FRAGMENT.finditer(page.read_text("utf-8"))] == []
 
 
-@for_each("folder", [".", "api", "architecture", "codecs", "formats", "tutorials"])
+@loop_over("folder", [".", "api", "architecture", "codecs", "formats", "tutorials"])
 def test_tables_of_contents_list_every_page(folder: str) -> None:
     indexes = [DOCS / "index.md", DOCS / folder / "index.md"]
     trees = [tree for page in indexes if page.exists() for tree in TREE.findall(page.read_text("utf-8"))]

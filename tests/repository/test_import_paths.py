@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from dataformats.testing.for_each import for_each
+from dataformats.testing.loop_over import loop_over
 
 # Module -> names. README, docs/ and docstrings import these; a move of files must keep them.
 PROMISED = {
@@ -49,7 +49,7 @@ PROMISED = {
 }
 
 
-@for_each("module, names", PROMISED.items())
+@loop_over("module, names", PROMISED.items())
 def test_promised_import_paths_exist(module: str, names: tuple[str, ...]) -> None:
     found = importlib.import_module(module)
     assert [name for name in names if not hasattr(found, name)] == []

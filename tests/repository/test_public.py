@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import dataformats
-from dataformats.testing.for_each import for_each
+from dataformats.testing.loop_over import loop_over
 from tests.repository.test_doc_pages import DOCS, REFERENCE, named
 
 TESTS = Path(__file__).parents[1]
@@ -46,7 +46,7 @@ def examples_of(thing: object) -> list[doctest.Example]:
     return doctest.DocTestParser().get_examples(inspect.getdoc(thing) or "")
 
 
-@for_each("name", PUBLIC)
+@loop_over("name", PUBLIC)
 def test_public_names(name: str) -> None:
     thing = getattr(dataformats, name)
     assert inspect.getdoc(thing), f"dataformats.{name} has no docstring"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import dataformats
 from dataformats.errors import MissingExtraError
-from dataformats.testing.for_each import for_each
+from dataformats.testing.loop_over import loop_over
 
 API = Path(__file__).parents[2] / "docs" / "api"
 # A word that left -> the word that replaced it. The error classes `TargetExistsError` and `TargetInUseError` stay.
@@ -79,7 +79,7 @@ def test_public_names_avoid_replaced_words() -> None:
     assert not found
 
 
-@for_each("name, meaning", MEANINGS.items())
+@loop_over("name, meaning", MEANINGS.items())
 def test_parameters_of_a_name_mean_the_same(name: str, meaning: str) -> None:
     meant = {path: str(parameter.annotation) for path, parameter in parameters() if parameter.name == name}
     assert meant, "no public parameter has this name: delete the row"

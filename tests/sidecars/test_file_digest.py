@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from dataformats.kernels import crc32
 from dataformats.sidecars.file_digest import file_digest, is_same_file
 from dataformats.storage.files import LocalFile
+from dataformats.testing.loop_over import loop_over
 
 KB = 1024
 
@@ -34,7 +34,7 @@ def test_blocks_with_data_have_plain_checksums(tmp_path: Path) -> None:
     assert digest(tmp_path / "a", content) == "".join(f"{crc32(content[at : at + KB]):08x}" for at in starts)
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "parts",
     [
         [(0, 300)],
@@ -45,7 +45,6 @@ def test_blocks_with_data_have_plain_checksums(tmp_path: Path) -> None:
         [(KB << 10, 10)],
         [(2**20 - 200, 200)],
     ],
-    ids=str,
 )
 def test_padded_files_differ(tmp_path: Path, parts: list[tuple[int, int]]) -> None:
     size = 2**20 if parts[0][0] < 2**20 else 3 * 2**20

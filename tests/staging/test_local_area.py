@@ -16,6 +16,7 @@ from dataformats.interfaces import HasSidecars
 from dataformats.registry import backends
 from dataformats.staging.entries import ShardEntry
 from dataformats.staging.local_area import LocalArea
+from dataformats.testing.loop_over import loop_over
 
 
 class WriterWithSidecar(TFRecordWriter, HasSidecars):
@@ -87,8 +88,8 @@ def test_append_after_a_kill_keeps_all_records(tmp_path: Path, monkeypatch: pyte
     assert [record["n"] for record in dataformats.open(path)] == list(range(15))
 
 
-@pytest.mark.parametrize("left", [b"", bytes(100)])
-@pytest.mark.parametrize("resume", [False, True])
+@loop_over("left", [b"", bytes(100)])
+@loop_over("resume", [False, True])
 def test_partial_data_with_a_lost_sidecar_are_begun_anew(left: bytes, resume: bool, tmp_path: Path) -> None:
     """Data after a crash of the machine."""
     path = tmp_path / "x.tfrecord"

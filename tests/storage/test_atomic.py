@@ -13,6 +13,7 @@ import pytest
 
 from dataformats.storage import atomic, rename
 from dataformats.storage.file_lock import FileLock
+from dataformats.testing.loop_over import loop_over
 
 KINDS: dict[str, Callable[[Path], object]] = {
     "nothing": lambda path: None,
@@ -36,8 +37,8 @@ def exchange(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(rename, "_system_call", lambda: lambda *_: False)
 
 
-@pytest.mark.parametrize("there", KINDS)
-@pytest.mark.parametrize("new", ["file", "folder"])
+@loop_over("there", KINDS)
+@loop_over("new", ["file", "folder"])
 def test_everything_is_replaced_by_everything(exchange: None, tmp_path: Path, there: str, new: str) -> None:
     final, partial = tmp_path / "final", tmp_path / "partial"
     KINDS[there](final)
@@ -60,8 +61,8 @@ def _content(path: Path) -> bytes | list[str] | None:
     return path.read_bytes() if path.exists() else None
 
 
-@pytest.mark.parametrize("there", KINDS)
-@pytest.mark.parametrize("new", ["file", "folder"])
+@loop_over("there", KINDS)
+@loop_over("new", ["file", "folder"])
 def test_without_replace_nothing_is_replaced(exchange: None, tmp_path: Path, there: str, new: str) -> None:
     final, partial = tmp_path / "final", tmp_path / "partial"
     KINDS[new](partial)
@@ -77,7 +78,7 @@ def test_without_replace_nothing_is_replaced(exchange: None, tmp_path: Path, the
     assert partial.exists()
 
 
-@pytest.mark.parametrize("step", [1, 2, 3])
+@loop_over("step", [1, 2, 3])
 def test_old_data_are_restored_if_a_rename_fails(step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rename, "_system_call", lambda: None)
     final, partial = tmp_path / "final", tmp_path / "partial"
@@ -145,7 +146,7 @@ def test_locked_temporary_name_is_avoided(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_bytes() == b"new"
 
 
-@pytest.mark.parametrize("there", ["link to a file", "link to a folder", "dangling link", "folder"])
+@loop_over("there", ["link to a file", "link to a folder", "dangling link", "folder"])
 def test_linked_temporary_name_is_avoided(there: str, tmp_path: Path) -> None:
     """An archive may hold such a link beside its data; the target of the link is not written to."""
     KINDS[there](tmp_path / "file.partial")
@@ -215,8 +216,8 @@ def test_replaced_files_do_not_stay_if_the_folder_cannot_be_synced(
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"x.idx": b"new", "x.bag": b"new"}
 
 
-@pytest.mark.parametrize("size", [3, 5000])
-@pytest.mark.parametrize("most", [None, 7000])
+@loop_over("size", [3, 5000])
+@loop_over("most", [None, 7000])
 def test_parts_are_written_back_to_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, most: int | None
 ) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 
-import pytest
-
 from dataformats.storage.checked_json import pack_checked, parse_checked
+from dataformats.testing.loop_over import loop_over
 
 
-@pytest.mark.parametrize("facts", [None, 3, [1.5, "é"], {"a": {"b": []}}])
+@loop_over("facts", [None, 3, [1.5, "é"], {"a": {"b": []}}])
 def test_facts_are_packed_in_one_line(facts: object) -> None:
     packed = pack_checked(facts)
     assert b"\n" not in packed

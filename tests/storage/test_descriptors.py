@@ -16,6 +16,7 @@ import dataformats
 from dataformats.storage import descriptors
 from dataformats.storage.descriptors import DESCRIPTORS, open_patiently
 from dataformats.storage.files import LocalFile, LocalFolder
+from dataformats.testing.loop_over import loop_over
 
 resource = pytest.importorskip("resource")
 FDS = Path("/proc/self/fd")
@@ -47,8 +48,8 @@ def written(folder: Path, n: int) -> list[LocalFile]:
 
 
 @needs_proc
-@pytest.mark.parametrize("io", ["auto", "mmap"])
-@pytest.mark.parametrize("name", FORMATS)
+@loop_over("io", ["auto", "mmap"])
+@loop_over("name", FORMATS)
 def test_nothing_stays_open_behind_a_source(name: str, io: str, tmp_path: Path) -> None:
     if io == "mmap" and name.endswith("gz"):
         pytest.skip("decompressed data cannot be mapped")

@@ -22,6 +22,7 @@ from dataformats.storage.files import LocalFile
 from dataformats.storage.paths import is_local, resolve
 from dataformats.storage.remote.files import FsspecFile
 from dataformats.storage.remote.systems import _EXTRAS
+from dataformats.testing.loop_over import loop_over
 
 
 def names(path: Any) -> list[str]:
@@ -62,8 +63,8 @@ def test_local_or_not() -> None:
     assert not is_local(object())
 
 
-@pytest.mark.parametrize(
-    ("url", "package", "line"),
+@loop_over(
+    "url, package, line",
     [
         ("s3://x/y", "s3fs", "pip install 'dataformats[s3]'"),
         ("gs://x/y", "gcsfs", "pip install 'dataformats[gcs]'"),

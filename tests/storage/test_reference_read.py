@@ -18,6 +18,7 @@ from dataformats.storage import piece_reads as fetching
 from dataformats.storage import reference_read as reading
 from dataformats.storage.files import LocalFile
 from dataformats.storage.reference_read import read_blobs
+from dataformats.testing.loop_over import loop_over
 
 MAX = 2**63 - 1
 
@@ -102,8 +103,8 @@ OUTSIDE += [(-MAX - 1, MAX), (50, -MAX - 1), (MAX, -MAX - 1), (-MAX - 1, -MAX - 
 OUTSIDE += [(MAX - 10, 20), (8, MAX - 7)]
 
 
-@pytest.mark.parametrize(("offset", "length"), OUTSIDE)
-@pytest.mark.parametrize(("head", "tail"), [(0, 0), (12, 4), (4, 0)])
+@loop_over("offset, length", OUTSIDE)
+@loop_over("head, tail", [(0, 0), (12, 4), (4, 0)])
 def test_outside(offset: int, length: int, head: int, tail: int) -> None:
     file = Bytes(noise(100))
     request = extents([(0, 20, 30), (0, offset, length), (0, 60, 5)], head=head, tail=tail)

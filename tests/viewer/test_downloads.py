@@ -16,6 +16,7 @@ import pytest
 import dataformats
 from dataformats.cli import main
 from dataformats.reading.scan import scan_sound
+from dataformats.testing.loop_over import loop_over
 from dataformats.viewer import downloads
 from tests.viewer.browser import DAMAGED, GOLDEN, PHOTOS, Answer, Browser, finished
 from tests.waiting import LIMIT_S
@@ -86,7 +87,7 @@ def test_zip_has_image_arrays() -> None:
     assert pixels.tobytes() == browser.dataset.source[7]["image"].tobytes()
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "parquet", "zip"])
+@loop_over("kind", ["jsonl", "parquet", "zip"])
 def test_damaged_records_are_reported(kind: str) -> None:
     browser = Browser(DAMAGED)
     answer, report = downloaded(browser, f"kind={kind}&fields=0")
@@ -135,7 +136,7 @@ def test_few_downloads_run_at_once(photos: Browser, monkeypatch: pytest.MonkeyPa
     assert photos(start, "POST").status == 200
 
 
-@pytest.mark.parametrize("query", ["kind=exe&fields=0", "kind=jsonl&fields=0&sort=5", "kind=jsonl&fields=0&filter=5"])
+@loop_over("query", ["kind=exe&fields=0", "kind=jsonl&fields=0&sort=5", "kind=jsonl&fields=0&filter=5"])
 def test_wrong_downloads_are_refused(photos: Browser, query: str) -> None:
     assert photos(f"/secret/api/download?{query}", "POST").status == 422
     assert photos("/secret/download/5").status == 422

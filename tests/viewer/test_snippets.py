@@ -13,6 +13,7 @@ import pytest
 import dataformats
 from dataformats.cli import main
 from dataformats.display.json_values import as_json
+from dataformats.testing.loop_over import loop_over
 from dataformats.viewer.dataset import ViewedDataset
 from dataformats.viewer.snippets import Snippets
 from tests.viewer.browser import GOLDEN, PHOTOS, Browser
@@ -88,7 +89,7 @@ SELECTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "options"), SELECTIONS, ids=range(len(SELECTIONS)))
+@loop_over("fields, options", SELECTIONS)
 def test_texts_give_the_shown_records(
     hostile: ViewedDataset, fields: tuple[str, ...], options: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:

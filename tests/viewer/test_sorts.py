@@ -13,6 +13,7 @@ import pytest
 
 import dataformats
 from dataformats.reading.scan import scan_sound
+from dataformats.testing.loop_over import loop_over
 from dataformats.viewer import sorts
 from tests.viewer.browser import DAMAGED, PHOTOS, Browser, finished
 from tests.waiting import LIMIT_S
@@ -87,9 +88,9 @@ def expected(records: list[dict[str, Any]], indices: list[int], field: str, desc
     return sorted(others, key=values.__getitem__, reverse=descending) + nan + missing
 
 
-@pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("field", [name for name in SPEC if name != "many"])
-@pytest.mark.parametrize("condition", ["", "record % 3 = 1"])
+@loop_over("descending", [False, True])
+@loop_over("field", [name for name in SPEC if name != "many"])
+@loop_over("condition", ["", "record % 3 = 1"])
 def test_sorts_are_stable_with_missing_values_last(
     browser: Browser, records: list[dict[str, Any]], field: str, condition: str, descending: bool
 ) -> None:

@@ -19,6 +19,7 @@ import dataformats
 from dataformats.display.cells import DETAIL, TABLE, cell
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.stats import scan_stats
+from dataformats.testing.loop_over import loop_over
 from dataformats.viewer.field_scan import FieldScan
 from dataformats.viewer.recent import Recent
 from dataformats.viewer.run import ViewedRun
@@ -68,7 +69,7 @@ def test_every_answer_is_protected(photos: Browser) -> None:
         assert "unsafe" not in headers["content-security-policy"]
 
 
-@pytest.mark.parametrize("path", ["..%2fapp.py", "../app.py", "%2e%2e/app.py", "static", "index.html/../../app.py"])
+@loop_over("path", ["..%2fapp.py", "../app.py", "%2e%2e/app.py", "static", "index.html/../../app.py"])
 def test_no_request_opens_a_file(photos: Browser, path: str) -> None:
     assert photos(f"/secret/static/{path}").status == 404
 
@@ -225,7 +226,7 @@ def test_slow_filter_is_interrupted(photos: Browser, monkeypatch: pytest.MonkeyP
     assert found["error"]["type"] == "TimeoutError"
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "path",
     [
         *("value/99999/0", "value/-1/0", f"value/{10**30}/0", f"value/{'9' * 5000}/0", "value/0/99", "value/0/-1"),
@@ -287,8 +288,8 @@ def test_items_of_a_list(tmp_path: Path) -> None:
     assert browser("/secret/value/0/0?item=2").status == 422
 
 
-@pytest.mark.parametrize(
-    ("value", "kind"),
+@loop_over(
+    "value, kind",
     [
         (b"<script>alert(1)</script>", "text"),
         (b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>", "text"),
@@ -312,7 +313,6 @@ def test_items_of_a_list(tmp_path: Path) -> None:
         ([[1.5] * 1000] * 1000, "json"),
         (None, "null"),
     ],
-    ids=lambda value: type(value).__name__,
 )
 def test_cells_are_bounded(value: Any, kind: str) -> None:
     for limits, most in ((TABLE, 3000), (DETAIL, 250_000)):

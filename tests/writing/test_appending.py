@@ -14,6 +14,7 @@ import pytest
 import dataformats
 from dataformats.sidecars.file_digest import file_checksum
 from dataformats.storage import atomic
+from dataformats.testing.loop_over import loop_over
 
 SPEC = {"n": "int64", "t": "utf8"}
 SHARDS = {"shard_records": 4}
@@ -63,7 +64,7 @@ def leftovers(folder: Path) -> list[str]:
     return [path.name for path in folder.rglob("*") if "partial" in path.name]
 
 
-@pytest.mark.parametrize("case", CASES)
+@loop_over("case", CASES)
 def test_append_keeps_data_readable(case: str, tmp_path: Path) -> None:
     path = create(tmp_path, case, range(10))
     for start in (10, 15):
@@ -77,9 +78,7 @@ def test_append_keeps_data_readable(case: str, tmp_path: Path) -> None:
         assert leftovers(tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if case != "syrah shards"]
-)  # they are appended to without limits
+@loop_over("case", [case for case in CASES if case != "syrah shards"])  # they are appended to without limits
 def test_append_creates_missing_data(case: str, tmp_path: Path) -> None:
     path = tmp_path / CASES[case][0]
     for n in range(2):
@@ -88,7 +87,7 @@ def test_append_creates_missing_data(case: str, tmp_path: Path) -> None:
     assert numbers(path) == [0, 1]
 
 
-@pytest.mark.parametrize("case", COPIES)
+@loop_over("case", COPIES)
 def test_an_error_leaves_the_data_as_they_were(case: str, tmp_path: Path) -> None:
     path = create(tmp_path, case, range(10))
     before = {file: file.stat().st_ino for file in tmp_path.rglob("*")}
@@ -105,7 +104,7 @@ def test_rows_of_granular_stay_after_an_error(tmp_path: Path) -> None:
     assert numbers(path) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("case", CASES)
+@loop_over("case", CASES)
 def test_an_interrupted_append_is_resumed(case: str, tmp_path: Path) -> None:
     path = create(tmp_path, case, range(10))
     for last in (13, 17):
@@ -121,7 +120,7 @@ def test_an_interrupted_append_is_resumed(case: str, tmp_path: Path) -> None:
     assert leftovers(tmp_path) == []
 
 
-@pytest.mark.parametrize("case", COPIES)
+@loop_over("case", COPIES)
 def test_resumed_append_needs_its_original_data(case: str, tmp_path: Path) -> None:
     path = create(tmp_path / "a", case, range(10))
     writer = appending(path, case, resume=True)
@@ -137,7 +136,7 @@ def test_resumed_append_needs_its_original_data(case: str, tmp_path: Path) -> No
         assert len(writer) == 11
 
 
-@pytest.mark.parametrize("step", range(3))
+@loop_over("step", range(3))
 def test_interrupted_links_are_made_again(step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = create(tmp_path, "tfrecord shards", range(10))
     calls, link = itertools.count(), os.link
@@ -213,8 +212,8 @@ def test_new_shards_have_the_formats_names(tmp_path: Path) -> None:
     assert len(list(path.iterdir())) == 3
 
 
-@pytest.mark.parametrize(
-    ("name", "format", "options", "problem"),
+@loop_over(
+    "name, format, options, problem",
     [
         ("x.ffr", "ffrecord", {}, "table of its records"),
         ("x.syr", "syrah", {}, "table of its records"),
@@ -247,7 +246,7 @@ def test_append_excludes(more: dict[str, Any], tmp_path: Path) -> None:
         dataformats.create(tmp_path / "x", "tfrecord", append=True, **more)
 
 
-@pytest.mark.parametrize("case", CASES)
+@loop_over("case", CASES)
 def test_other_types_are_refused(case: str, tmp_path: Path) -> None:
     path = create(tmp_path, case, range(3))
     with pytest.raises((dataformats.StateMismatchError, dataformats.SpecError)):
@@ -298,7 +297,7 @@ def test_append_refuses_data_with_a_missing_shard(tmp_path: Path) -> None:
         appending(path, "ffrecord shards")
 
 
-@pytest.mark.parametrize("case", ["tfrecord", "tfrecord shards", "granular"])
+@loop_over("case", ["tfrecord", "tfrecord shards", "granular"])
 def test_a_link_stays_and_its_data_grow(case: str, tmp_path: Path) -> None:
     path = create(tmp_path / "there", case, range(3))
     link = tmp_path / f"link{path.suffix}"
@@ -309,7 +308,7 @@ def test_a_link_stays_and_its_data_grow(case: str, tmp_path: Path) -> None:
     assert numbers(path) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("case", CASES)
+@loop_over("case", CASES)
 def test_one_writer_at_a_time(case: str, tmp_path: Path) -> None:
     path = create(tmp_path, case, range(3))
     with appending(path, case):

@@ -11,6 +11,7 @@ import pytest
 import dataformats
 from dataformats.batch import Nullable, Ragged, StoredRecords
 from dataformats.spec import Spec
+from dataformats.testing.loop_over import loop_over
 from dataformats.writing.encoding import FieldsEncoder
 from dataformats.writing.output_schema import OutputSchema
 
@@ -64,7 +65,7 @@ def content(path: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in files if not file.name.endswith(".json")}
 
 
-@pytest.mark.parametrize(("format", "kind", "values"), CASES, ids=[f"{format}-{kind}" for format, kind, _ in CASES])
+@loop_over("format, kind, values", CASES)
 def test_columns_have_the_bytes_of_single_records(format: str, kind: str, values: list[Any], tmp_path: Path) -> None:
     spec = {"x": kind, "y": "int64"}
     encode = encoder(format, spec)
@@ -85,8 +86,8 @@ def test_columns_have_the_bytes_of_single_records(format: str, kind: str, values
     assert stored(columns) == [encode(record) for record in batch] == expected
 
 
-@pytest.mark.parametrize("kind", ["float64[3]", "int64", "utf8", "bytes"])
-@pytest.mark.parametrize("format", ["granular", "syrah"])
+@loop_over("kind", ["float64[3]", "int64", "utf8", "bytes"])
+@loop_over("format", ["granular", "syrah"])
 def test_records_before_a_failing_one_are_kept(format: str, kind: str, tmp_path: Path) -> None:
     good, bad = VALUES[kind][0], {"float64[3]": [1.0, 2.0], "int64": 2**63}.get(kind, 1.5)
     records = [{"x": good, "y": 0}] * 300

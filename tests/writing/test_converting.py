@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import dataformats
+from dataformats.testing.loop_over import loop_over
 from tests.cases import GOLDEN
 
 
@@ -50,7 +51,7 @@ def test_options_of_the_source(tmp_path: Path) -> None:
     assert dataformats.open(tmp_path / "digits.syr")[5]["image"].dtype == "float32"
 
 
-@pytest.mark.parametrize("name", ["copy", "copy.log", "a.ffr/b"])
+@loop_over("name", ["copy", "copy.log", "a.ffr/b"])
 def test_a_name_of_no_format(tmp_path: Path, name: str) -> None:
     with pytest.raises(dataformats.UnknownNameError, match=r"Pass format=\."):
         dataformats.convert("tests/golden/real/photos.tfrecord", tmp_path / name)
@@ -71,8 +72,8 @@ def of_payload(folder: Path, payload: str, garbage: bytes) -> Path:
     return folder / "old.ffr"
 
 
-@pytest.mark.parametrize(
-    ("payload", "garbage", "format", "options"),
+@loop_over(
+    "payload, garbage, format, options",
     [
         ("example", b"\xff no example", "ofrecord", {}),
         ("example", b"\xff no example", "granular", {}),

@@ -9,6 +9,7 @@ import pytest
 
 import dataformats
 from dataformats.storage import atomic
+from dataformats.testing.loop_over import loop_over
 from tests.cases import frames
 
 BLOB_FORMATS = ("tfrecord", "ffrecord", "ofrecord")
@@ -17,7 +18,7 @@ BLOB_FORMATS = ("tfrecord", "ffrecord", "ofrecord")
 ALL_FORMATS = (*BLOB_FORMATS, "syrah", "granular")
 
 
-@pytest.mark.parametrize("format", BLOB_FORMATS)
+@loop_over("format", BLOB_FORMATS)
 def test_partial_data_are_resumed_only_with_the_same_payload(tmp_path: Path, format: str) -> None:
     path = tmp_path / "x"
     begun = dataformats.create(path, format, payload="int64", resume=True)
@@ -57,7 +58,7 @@ def test_a_folder_with_anything_but_data_is_not_replaced(tmp_path: Path, format:
     assert (tmp_path / "x" / "thesis.tex").read_text() == "years of work"
 
 
-@pytest.mark.parametrize("format", ALL_FORMATS)
+@loop_over("format", ALL_FORMATS)
 def test_len_after_close_counts_every_record_once(tmp_path: Path, format: str) -> None:
     with dataformats.create(tmp_path / "x", format, spec={"a": "int64"}, shard_records=4) as writer:
         writer.extend({"a": i} for i in range(10))

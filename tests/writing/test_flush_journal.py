@@ -14,6 +14,7 @@ import pytest
 import dataformats
 from dataformats.backends.granular.bag_appender import BagAppender
 from dataformats.errors import FormatError
+from dataformats.testing.loop_over import loop_over
 
 SPEC = {"id": "int64", "data": "bytes"}
 FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -68,14 +69,14 @@ def resumed(path: Path, options: dict[str, Any]) -> int:
     return n
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@loop_over("name", FORMATS)
 def test_killed_writer_keeps_flushed_records(name: str, tmp_path: Path) -> None:
     file, options = FORMATS[name]
     path, _ = killed(tmp_path / file, options)
     assert resumed(path, options) == N_FLUSHED
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@loop_over("name", FORMATS)
 def test_zeros_behind_the_last_sync_are_dropped(name: str, tmp_path: Path) -> None:
     file, options = FORMATS[name]
     path, sizes = killed(tmp_path / file, options)
@@ -86,7 +87,7 @@ def test_zeros_behind_the_last_sync_are_dropped(name: str, tmp_path: Path) -> No
     assert resumed(path, options) == N_SYNCED
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@loop_over("name", FORMATS)
 def test_whole_flushes_before_the_damage_are_kept(name: str, tmp_path: Path) -> None:
     file, options = FORMATS[name]
     path, sizes = killed(tmp_path / file, options)
@@ -95,7 +96,7 @@ def test_whole_flushes_before_the_damage_are_kept(name: str, tmp_path: Path) -> 
     assert resumed(path, options) == N_FLUSHED - 1
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@loop_over("name", FORMATS)
 def test_synced_records_need_no_later_line_of_the_journal(name: str, tmp_path: Path) -> None:
     file, options = FORMATS[name]
     path, _ = killed(tmp_path / file, options)

@@ -14,6 +14,7 @@ import pytest
 
 import dataformats
 from dataformats.reading.file_source import FileSource
+from dataformats.testing.loop_over import loop_over
 from dataformats.writing.dataset_writer import DatasetWriter
 from tests.cases import GOLDEN, frames
 
@@ -33,14 +34,13 @@ def names(folder: Path) -> list[str]:
 # ---- bytes
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "files",
     [
         DIGITS,
         [GOLDEN / "tfrecord" / name for name in ("raw.tfrecord", "many_1000.tfrecord", "zero_length.tfrecord")],
         [GOLDEN / "ofrecord" / name for name in ("base.ofrecord", "many_1000.ofrecord", "one.ofrecord")],
     ],
-    ids=["examples", "tfrecord", "ofrecord"],
 )
 def test_frames_are_copied(tmp_path: Path, files: list[Path]) -> None:
     merged = tmp_path / f"all{files[0].suffix}"
@@ -90,7 +90,7 @@ def test_checksums_are_not_computed_again(tmp_path: Path) -> None:
         dataformats.open(tmp_path / "b.ffr")[-1]
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "name", ["v2/sequences", *(f"v{n}/{name}" for n in (2, 3) for name in ("base", "basic", "custom_type", "sharded"))]
 )
 def test_rows_of_granular(tmp_path: Path, name: str) -> None:
@@ -111,7 +111,7 @@ def test_single_bags(tmp_path: Path) -> None:
         dataformats.merge(GOLDEN / "granular" / "v1" / "base", tmp_path / "old")
 
 
-@pytest.mark.parametrize("name", ["base", "dtypes", "strings", "ndim", "zero_length", "float128", "names"])
+@loop_over("name", ["base", "dtypes", "strings", "ndim", "zero_length", "float128", "names"])
 def test_arrays_of_syrah(tmp_path: Path, name: str) -> None:
     path = GOLDEN / "syrah" / f"{name}.syr"
     dataformats.merge([path, path], tmp_path / "both.syr")
@@ -125,9 +125,7 @@ def stored(source: FileSource) -> list[dict[str, list[bytes]]]:
     return [{name: list(blobs) for name, blobs in record.items()} for part in source.scan_stored() for record in part]
 
 
-@pytest.mark.parametrize(
-    "name", ["x.tfrecord", "x.tfrecord.gz", "x.ffr", "x.ofrecord", "x.syr", "granular-2", "granular-3"]
-)
+@loop_over("name", ["x.tfrecord", "x.tfrecord.gz", "x.ffr", "x.ofrecord", "x.syr", "granular-2", "granular-3"])
 def test_stored_records_between_others(tmp_path: Path, name: str) -> None:
     """They are appended as other records are, within the same limits of shards."""
     records = [{"x": np.full(i % 7 + 1, i, np.float32), "text": "a" * (i % 5 + 1)} for i in range(20)]
@@ -226,7 +224,7 @@ def test_several_payloads(tmp_path: Path) -> None:
     assert (tmp_path / "all.tfrecord").read_bytes() == DIGITS[0].read_bytes() + raw.read_bytes()
 
 
-@pytest.mark.parametrize("name", ["data_bit", "cut_in_data", "length_bit"])
+@loop_over("name", ["data_bit", "cut_in_data", "length_bit"])
 def test_damage(tmp_path: Path, name: str) -> None:
     damaged = GOLDEN / "tfrecord" / "corrupt" / f"{name}.tfrecord"
     with pytest.raises(dataformats.FormatError) as expected:

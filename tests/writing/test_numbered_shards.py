@@ -9,6 +9,7 @@ import pytest
 
 import dataformats
 from dataformats.storage import atomic
+from dataformats.testing.loop_over import loop_over
 
 SPEC = {"n": "int64"}
 NAMES = {
@@ -34,7 +35,7 @@ def shards(path: Path) -> list[str]:
     return sorted(entry.name for entry in path.iterdir() if "partial" not in entry.name)
 
 
-@pytest.mark.parametrize("format", NAMES)
+@loop_over("format", NAMES)
 def test_each_complete_shard_is_seen(format: str, tmp_path: Path) -> None:
     path = tmp_path / "x"
     with one_of_two(path, format, 0) as even, one_of_two(path, format, 1) as odd:
@@ -103,9 +104,7 @@ def test_a_complete_dataset_is_refused(tmp_path: Path) -> None:
         one_of_two(path, "syrah", 1)
 
 
-@pytest.mark.parametrize(
-    ("format", "name"), [("tfrecord", "x-{}-of-00002.tfrecord"), ("text", "x-{}-of-00002.txt"), ("mds", "0{}")]
-)
+@loop_over("format, name", [("tfrecord", "x-{}-of-00002.tfrecord"), ("text", "x-{}-of-00002.txt"), ("mds", "0{}")])
 def test_append_completes_the_folder(format: str, name: str, tmp_path: Path) -> None:
     """When all writers have ended, an append of no records gives the shards their names, and lists them."""
     path = tmp_path / "x"

@@ -15,6 +15,7 @@ import dataformats
 from dataformats.staging.local_area import LocalArea
 from dataformats.staging.lock import NameLock
 from dataformats.storage import atomic, rename
+from dataformats.testing.loop_over import loop_over
 
 SPEC = {"n": "int64"}
 SHARDS: dict[str, Any] = {"shard_records": 2}
@@ -54,9 +55,9 @@ def test_a_link_is_replaced_and_its_target_stays(tmp_path: Path, sharded: bool) 
         assert names_in(tmp_path) == ["file", "file.dataformats.json", "folder", "folder.dataformats.json"]
 
 
-@pytest.mark.parametrize("old", [{}, SHARDS], ids=["file", "folder"])
-@pytest.mark.parametrize("new", [{}, SHARDS], ids=["file", "folder"])
-@pytest.mark.parametrize("exchanges", [True, False])
+@loop_over("old", [{}, SHARDS])
+@loop_over("new", [{}, SHARDS])
+@loop_over("exchanges", [True, False])
 def test_files_and_folders_replace_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: dict[str, Any], new: dict[str, Any], exchanges: bool
 ) -> None:
@@ -108,8 +109,8 @@ def killed(step: str, work: Callable[[], None], exchanges: bool) -> None:
         os._exit(1)
 
 
-@pytest.mark.parametrize(("step", "exchanges"), [(step, not step.endswith("first rename")) for step in STEPS])
-@pytest.mark.parametrize("format", ["tfrecord", "granular", "ffrecord"])
+@loop_over("step, exchanges", [(step, not step.endswith("first rename")) for step in STEPS])
+@loop_over("format", ["tfrecord", "granular", "ffrecord"])
 def test_a_killed_overwriting_loses_nothing(tmp_path: Path, format: str, step: str, exchanges: bool) -> None:
     """The name has old or new data, however the writer resumes or starts again; leftovers are deleted."""
     path = tmp_path / "x"
@@ -160,8 +161,8 @@ SPOILS = [
 ]
 
 
-@pytest.mark.parametrize("what", SPOILS)
-@pytest.mark.parametrize("format", ["tfrecord", "ffrecord", "ofrecord", "syrah", "granular", None])
+@loop_over("what", SPOILS)
+@loop_over("format", ["tfrecord", "ffrecord", "ofrecord", "syrah", "granular", None])
 def test_a_folder_with_anything_else_is_not_replaced(tmp_path: Path, format: str | None, what: str) -> None:
     folder = tmp_path / "x"
     if format is None:
@@ -176,7 +177,7 @@ def test_a_folder_with_anything_else_is_not_replaced(tmp_path: Path, format: str
     assert [name for name in names_in(tmp_path) if "partial" in name] == []
 
 
-@pytest.mark.parametrize("what", SPOILS)
+@loop_over("what", SPOILS)
 def test_a_dataset_of_one_folder_with_anything_else_is_not_replaced(tmp_path: Path, what: str) -> None:
     write(tmp_path / "x", range(5), "granular")
     spoil(tmp_path / "x", what)
@@ -184,8 +185,8 @@ def test_a_dataset_of_one_folder_with_anything_else_is_not_replaced(tmp_path: Pa
         write(tmp_path / "x", range(5), overwrite=True)
 
 
-@pytest.mark.parametrize("format", ["tfrecord", "ffrecord", "ofrecord", "syrah", "granular"])
-@pytest.mark.parametrize("has_sidecar", [True, False])
+@loop_over("format", ["tfrecord", "ffrecord", "ofrecord", "syrah", "granular"])
+@loop_over("has_sidecar", [True, False])
 def test_data_are_replaced_with_or_without_a_sidecar(tmp_path: Path, format: str, has_sidecar: bool) -> None:
     folder = tmp_path / "x"
     write(folder, range(5), format, **SHARDS)

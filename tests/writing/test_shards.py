@@ -17,6 +17,7 @@ from dataformats.backends.tfrecord.writer import TFRecordWriter
 from dataformats.interfaces import FilePlace
 from dataformats.registry import backends
 from dataformats.storage import atomic
+from dataformats.testing.loop_over import loop_over
 
 SPEC = {"n": "int64"}
 
@@ -34,8 +35,8 @@ class NotingBackend(TFRecordBackend):
         return super().create(path, **options)
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "expected"),
+@loop_over(
+    "name, options, expected",
     [
         ("a.tfrecord", {}, [FilePlace("a.tfrecord")]),
         ("train", {"shard_records": 4}, [FilePlace(None, number, 4 * number) for number in range(3)]),
@@ -89,9 +90,9 @@ def write_and_die(path: Path, format: str, at: str, number: int) -> None:
         os._exit(1)
 
 
-@pytest.mark.parametrize("format", ["tfrecord", "ffrecord"])
-@pytest.mark.parametrize(
-    ("at", "number", "safe"),
+@loop_over("format", ["tfrecord", "ffrecord"])
+@loop_over(
+    "at, number, safe",
     [("entry", 1, 4), ("entry", 2, 8), ("entry", 3, 10), ("entry", 4, 10), ("rename", 2, 10), ("publish", 1, 10)],
 )
 def test_every_step_can_be_the_last(tmp_path: Path, format: str, at: str, number: int, safe: int) -> None:

@@ -12,6 +12,7 @@ import pytest
 import dataformats
 from dataformats.columns.arrow_columns import spec_of_arrow
 from dataformats.errors import SpecError
+from dataformats.testing.loop_over import loop_over
 
 arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
 
@@ -67,7 +68,7 @@ def test_payloads_with_features(tmp_path: Path) -> None:
     assert list(dataformats.open(tmp_path / "x.tfrecord", spec=stored)) == list(dataformats.open(PHOTOS, spec=stored))
 
 
-@pytest.mark.parametrize("payload", ["bytes", "json", "msgpack", "utf8"])
+@loop_over("payload", ["bytes", "json", "msgpack", "utf8"])
 def test_single_values(tmp_path: Path, payload: str) -> None:
     values: list[Any] = (
         [b"a", b""] if payload == "bytes" else ["text", "é"] if payload == "utf8" else [{"a": [1]}, "text"]
@@ -112,8 +113,8 @@ def test_types_of_other_programs(tmp_path: Path) -> None:
     assert "view" not in second
 
 
-@pytest.mark.parametrize(
-    ("columns", "message"),
+@loop_over(
+    "columns, message",
     [
         ({"n": [1, None]}, "record 1, field 'n': expected int64, found nothing"),
         ({"n": [1], "other": [1]}, "other"),
@@ -174,7 +175,7 @@ def test_errors_within_a_table_name_the_record(tmp_path: Path, lists: Any, messa
     out.abort()
 
 
-@pytest.mark.parametrize(("kind", "codec"), [("large_string", "utf8"), ("large_binary", "bytes"), ("string", "utf8")])
+@loop_over("kind, codec", [("large_string", "utf8"), ("large_binary", "bytes"), ("string", "utf8")])
 def test_slices_of_text_write_their_own_values(kind: str, codec: str, tmp_path: Path) -> None:
     values = arrow.array(["a", "bb", "ccc", "dddd"]).cast(getattr(arrow, kind)())
     with dataformats.create(tmp_path / "x.ffr", spec={"a": codec}) as out:

@@ -15,6 +15,7 @@ import pytest
 
 import dataformats
 import dataformats.storage.atomic
+from dataformats.testing.loop_over import loop_over
 
 FIELDS = {"spec": {"v": "bytes"}}
 SHARDS: dict[str, Any] = {"shard_records": 2}
@@ -118,8 +119,8 @@ def plays(length: int) -> Iterator[tuple[str, ...]]:
         yield ("o0", "a0", "o1", *rest)
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("resumes", list(itertools.product((False, True), repeat=2)), ids=str)
+@loop_over("case", CASES)
+@loop_over("resumes", list(itertools.product((False, True), repeat=2)))
 def test_every_interleaving(case: str, resumes: tuple[bool, bool], tmp_path: Path) -> None:
     """The longer ones are in tests/deep/durability/test_two_writers.py."""
     for number, steps in enumerate(plays(1)):
@@ -141,7 +142,7 @@ def test_a_url_of_a_local_file_is_the_same_name(tmp_path: Path) -> None:
     assert list(dataformats.open(tmp_path / "x.tfrecord")) == [b"a", b"b"]
 
 
-@pytest.mark.parametrize("case", CASES)
+@loop_over("case", CASES)
 def test_overwriting_is_refused_too(case: str, tmp_path: Path) -> None:
     path = tmp_path / CASES[case][0]
     opened(path, case).close()
@@ -243,7 +244,7 @@ def fork() -> int:
         return os.fork()
 
 
-@pytest.mark.parametrize("case", CASES)
+@loop_over("case", CASES)
 def test_the_name_is_free_when_the_process_is_killed(case: str, tmp_path: Path) -> None:
     path = tmp_path / CASES[case][0]
     value: Any = {"v": b"a"} if "spec" in CASES[case][2] else b"a"
@@ -271,7 +272,7 @@ def test_the_name_is_free_when_the_process_is_killed(case: str, tmp_path: Path) 
     assert len(records_in(path, case)) == 2
 
 
-@pytest.mark.parametrize("case", CASES)
+@loop_over("case", CASES)
 def test_a_forked_child_leaves_the_data_to_its_parent(case: str, tmp_path: Path) -> None:
     path = tmp_path / CASES[case][0]
     value: Any = {"v": b"a"} if "spec" in CASES[case][2] else b"a"

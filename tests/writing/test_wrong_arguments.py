@@ -14,10 +14,11 @@ import dataformats
 from dataformats.errors import SpecError
 from dataformats.images import CenterCrop, RandomResizedCrop, Resize
 from dataformats.interfaces import Backend, Reader, ReaderOptions, SniffResult, StoredFile, backends
+from dataformats.testing.loop_over import loop_over
 
 
-@pytest.mark.parametrize("kind", ["flaot32", "str", "jpgg[]?"])
-@pytest.mark.parametrize("format", ["tfrecord", "ffrecord", "ofrecord", "syrah", "granular"])
+@loop_over("kind", ["flaot32", "str", "jpgg[]?"])
+@loop_over("format", ["tfrecord", "ffrecord", "ofrecord", "syrah", "granular"])
 def test_an_unknown_codec(tmp_path: Path, format: str, kind: str) -> None:
     with pytest.raises((dataformats.UnknownNameError, dataformats.SpecError)):
         dataformats.create(tmp_path / "x", format, spec={"x": kind})
@@ -55,7 +56,7 @@ def write(path: Path) -> None:
         writer.flush()
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "step",
     [
         "writing.shard_writer.ShardWriter.append",
@@ -76,8 +77,8 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("format", ["tfrecord", "ffrecord", "ofrecord", "syrah", "granular"])
+@loop_over("workers", [0, 2])
+@loop_over("format", ["tfrecord", "ffrecord", "ofrecord", "syrah", "granular"])
 def test_an_error_names_the_record_and_the_field(tmp_path: Path, format: str, workers: int) -> None:
     records: list[dict[str, Any]] = [{"x": n, "y": "a"} for n in range(20)]
     running = set(threading.enumerate())
@@ -104,8 +105,8 @@ def test_an_error_counts_the_records_before_a_resume(tmp_path: Path) -> None:
         writer.abort()
 
 
-@pytest.mark.parametrize(
-    ("name", "format"),
+@loop_over(
+    "name, format",
     [
         ("x.ffr", "ffrecord"),
         ("X.TFRecord.gz", "tfrecord"),
@@ -121,7 +122,7 @@ def test_the_name_gives_the_format(tmp_path: Path, name: str, format: str) -> No
     assert dataformats.open(tmp_path / name, payload=options.get("payload")).format == format
 
 
-@pytest.mark.parametrize("name", ["x", "x.log", "x.gz"])
+@loop_over("name", ["x", "x.log", "x.gz"])
 def test_name_without_a_format_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(dataformats.UnknownNameError, match=r"format for the name.*Pass format="):
         dataformats.create(tmp_path / name)
@@ -161,7 +162,7 @@ def test_read_only_formats_are_not_written(tmp_path: Path, monkeypatch: pytest.M
     assert dataformats.open(tmp_path / "x.ffr", format="ffrecord").format == "ffrecord"
 
 
-@pytest.mark.parametrize("value", [True, 2.0, "2", -1])
+@loop_over("value", [True, 2.0, "2", -1])
 def test_integers(tmp_path: Path, value: Any) -> None:
     for name in ("shard_records", "shard_bytes", "shard_step", "workers"):
         with pytest.raises(ValueError, match=f"{name}: expected a whole number"):

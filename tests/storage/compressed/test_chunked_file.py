@@ -19,6 +19,7 @@ from dataformats.storage.compressed.chunked_file import ChunkCache, ChunkedFile,
 from dataformats.storage.compressed.zstd_frames import decode_gzip, decode_zstd, encode_zstd, list_frames, zstd_library
 from dataformats.storage.files import LocalFile
 from dataformats.storage.reference_read import read_blobs
+from dataformats.testing.loop_over import loop_over
 
 zstd = zstd_library()
 
@@ -73,7 +74,7 @@ def test_frame_without_a_size_is_listed_as_such(tmp_path: Path) -> None:
     assert (table.decoded_bytes.tolist(), table.stored_bytes[0]) == ([-1, 1], len(frame))
 
 
-@pytest.mark.parametrize("cut", [1, 3, 4, 5, 6, 9, 20, 200])
+@loop_over("cut", [1, 3, 4, 5, 6, 9, 20, 200])
 def test_cut_file_has_the_frames_before(tmp_path: Path, cut: int) -> None:
     frame = encode_zstd(random.Random(3).randbytes(300))
     table, damage = list_frames(written(tmp_path, [frame, frame[:cut]]))
@@ -117,7 +118,7 @@ def test_damage_is_an_error_of_the_records_in_its_chunk(tmp_path: Path) -> None:
     assert isinstance(found.blobs, Blobs)
 
 
-@pytest.mark.parametrize(("declared", "words"), [(999, "or more"), (1001, "1000 bytes"), (2**40, "too long")])
+@loop_over("declared, words", [(999, "or more"), (1001, "1000 bytes"), (2**40, "too long")])
 def test_wrong_declared_size_is_an_error(tmp_path: Path, declared: int, words: str) -> None:
     file = written(tmp_path, [encode_zstd(b"a" * 1000)])
     table = ChunkTable(np.array([0]), np.array([file.size]), np.array([declared]))
@@ -126,7 +127,7 @@ def test_wrong_declared_size_is_an_error(tmp_path: Path, declared: int, words: s
         chunked.pread(0, 10)
 
 
-@pytest.mark.parametrize(("offset", "stored", "decoded"), [(-1, 5, 5), (0, -1, 5), (0, 10**6, 5), (5, 5, 2**62 + 1)])
+@loop_over("offset, stored, decoded", [(-1, 5, 5), (0, -1, 5), (0, 10**6, 5), (5, 5, 2**62 + 1)])
 def test_impossible_table_is_an_error(tmp_path: Path, offset: int, stored: int, decoded: int) -> None:
     file = written(tmp_path, [encode_zstd(b"a" * 1000)])
     with pytest.raises(FormatError):

@@ -19,6 +19,7 @@ from dataformats.storage.compressed.decompressor import Decompressor
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 from dataformats.storage.files import LocalFile
 from dataformats.storage.threads import declare_readers
+from dataformats.testing.loop_over import loop_over
 from tests.waiting import LIMIT_S, n_waiting, wait_until
 
 WBITS = {"gzip": 31, "zlib": 15}
@@ -50,8 +51,8 @@ def close(file: DecompressedFile) -> None:
     file.stored.release()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n", [0, 1, 7, 70_000, 1_500_000])
+@loop_over("kind", KINDS)
+@loop_over("n", [0, 1, 7, 70_000, 1_500_000])
 def test_whole_file_matches_zlib(tmp_path: Path, kind: str, n: int) -> None:
     data = plain_bytes(n)
     file = opened(tmp_path, compress(data, kind), kind)
@@ -112,7 +113,7 @@ def test_a_wrong_checksum_at_the_end_costs_no_byte_before(tmp_path: Path, kind: 
     assert file.pread(0, 6000) == data
 
 
-@pytest.mark.parametrize("padding", [0, 1, 100, 40_000])
+@loop_over("padding", [0, 1, 100, 40_000])
 def test_gzip_members_and_zeros_between_and_behind_them_are_read_through(tmp_path: Path, padding: int) -> None:
     parts = [plain_bytes(n, n) for n in (100_000, 0, 1, 300_000)]
     file = opened(tmp_path, b"".join(gzip.compress(part) + bytes(padding) for part in parts), "gzip")
@@ -122,8 +123,8 @@ def test_gzip_members_and_zeros_between_and_behind_them_are_read_through(tmp_pat
         assert file.pread(offset, 40_000) == data[offset : offset + 40_000]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("garbage", [b"x", b"\x1f\x8b\x08", b"\x1f", bytes(3) + b"y", bytes(40_000) + b"z"])
+@loop_over("kind", KINDS)
+@loop_over("garbage", [b"x", b"\x1f\x8b\x08", b"\x1f", bytes(3) + b"y", bytes(40_000) + b"z"])
 def test_bytes_after_compressed_data_are_damage(tmp_path: Path, kind: str, garbage: bytes) -> None:
     data = plain_bytes(5000)
     file = opened(tmp_path, compress(data, kind) + garbage, kind)

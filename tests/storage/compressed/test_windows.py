@@ -15,6 +15,7 @@ from dataformats.storage.compressed.chunked_file import ChunkedFile, ChunkTable
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 from dataformats.storage.compressed.windows import Windows, find_kept
 from dataformats.storage.files import LocalFile
+from dataformats.testing.loop_over import loop_over
 
 CHUNK = 100_000
 DATA = np.random.default_rng(0).bytes(1_000_000)
@@ -69,8 +70,8 @@ def test_extents_of_kept_blocks_are_copied(kind: str, tmp_path: Path) -> None:
     assert frames(found) == [DATA[begin - 3 : begin + length + 2] for _, begin, length in rows]
 
 
-@pytest.mark.parametrize("kind", ["gzip", "chunks"])
-@pytest.mark.parametrize(
+@loop_over("kind", ["gzip", "chunks"])
+@loop_over(
     "row", [(0, 2, 5), (0, len(DATA) - 5, 4), (0, 10, -1), (0, 10, 2001), (1, 10, 1), (-1, 10, 1), (0, 2**62, 2**62)]
 )
 def test_extents_outside_are_left_to_other_reads(kind: str, row: tuple[int, int, int], tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from dataformats.kernels import implementation
 from dataformats.kernels.engines import engine_open, engine_read
 from dataformats.storage.native import engines
 from dataformats.storage.native.engines import NAMES, describe, engine
+from dataformats.testing.loop_over import loop_over
 from tests.campaign import share
 
 SIZE = 3_000_017  # no multiple of a block
@@ -75,11 +76,9 @@ def check(name: str, fd: int, content: NDArray[np.uint8], offsets: Any, lengths:
     assert np.array_equal(buffer, expected)
 
 
-@pytest.mark.parametrize("cold", [True, False], ids=["cold", "warm"])
-@pytest.mark.parametrize(
-    ("n", "longest"), [(1, 1), (64, 1024), (5000, 700), (300, 200_000), (3, SIZE)], ids=lambda value: str(value)
-)
 @pytest.mark.parametrize("name", NAMES)
+@loop_over("cold", [True, False])
+@loop_over("n, longest", [(1, 1), (64, 1024), (5000, 700), (300, 200_000), (3, SIZE)])
 def test_random_stretches(name: str, fd: int, content: NDArray[np.uint8], n: int, longest: int, cold: bool) -> None:
     """They overlap, repeat, are empty, and reach past the end."""
     random = np.random.default_rng(n)
@@ -128,7 +127,7 @@ def test_engines_read_truncated_files(name: str, tmp_path: Path, content: NDArra
             check(name, file.fileno(), content[:rest], [0, 50_000, 1, 69_000], [SIZE, 30_000, 0, 2000])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@loop_over("name", NAMES)
 def test_many_files(name: str, tmp_path: Path) -> None:
     """More than an engine keeps track of."""
     files = [tmp_path / f"file-{i}" for i in range(150)]

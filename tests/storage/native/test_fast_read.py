@@ -33,6 +33,7 @@ from dataformats.storage.files import LocalFile
 from dataformats.storage.native import fast_read
 from dataformats.storage.native.file_set import FileSet
 from dataformats.storage.shared_memory_file import CachedFile, MappedFile
+from dataformats.testing.loop_over import loop_over
 from tests.campaign import share
 
 pytestmark = pytest.mark.skipif(not reads_batches(), reason="without compiled kernels there is only the reference path")
@@ -127,7 +128,7 @@ NEIGHBORS = [(0, number * 100, 100) for number in range(200)]
 """Short blobs with nothing between, in more than one run."""
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "rows",
     [
         NEIGHBORS,
@@ -139,9 +140,8 @@ NEIGHBORS = [(0, number * 100, 100) for number in range(200)]
         [row for row in NEIGHBORS if row[1] % 700],
         NEIGHBORS[:20] + NEIGHBORS[:20] + NEIGHBORS[10:30],
     ],
-    ids=["ascending", "descending", "swapped", "empty between", "two files", "uneven", "gaps", "repeated"],
 )
-@pytest.mark.parametrize("way", WAYS)
+@loop_over("way", WAYS)
 def test_short_neighbors_are_slices(way: str, rows: list[tuple[int, int, int]], tmp_path: Path) -> None:
     contents = [noise(20_000, 1), noise(20_000, 2)]
     files = written(tmp_path, contents, way)
@@ -189,7 +189,7 @@ def framed(check: FrameCheck, blobs: list[bytes]) -> tuple[bytes, Extents]:
     return content, extents(rows, head=head, tail=tail, stored=stored, check=Checked(check))
 
 
-@pytest.mark.parametrize("way", WAYS)
+@loop_over("way", WAYS)
 def test_indexed_checksums_count(way: str, tmp_path: Path) -> None:
     content, request = framed(FrameCheck.TFRECORD, [noise(50), noise(60)])
     assert request.stored is not None
@@ -201,8 +201,8 @@ OUTSIDE = [(0, 101), (100, 1), (101, 0), (-1, 1), (0, -1), (2**63 - 1, 0), (2**6
 OUTSIDE += [(-(2**63), 2**63 - 1), (50, -(2**63)), (1, 2**62)]
 
 
-@pytest.mark.parametrize("way", ["auto", "memory"])
-@pytest.mark.parametrize(("offset", "length"), OUTSIDE)
+@loop_over("way", ["auto", "memory"])
+@loop_over("offset, length", OUTSIDE)
 def test_outside(way: str, offset: int, length: int, tmp_path: Path) -> None:
     """An extent alone, unchecked, causes no read and no allocation."""
     files = written(tmp_path, [noise(100)], way)
@@ -254,7 +254,7 @@ def test_neighbors_in_compressed_files_take_the_fast_path(n_files: int, tmp_path
     assert gathered(compressed(tmp_path, [*[content] * (n_files - 1), damaged]), request) is None
 
 
-@pytest.mark.parametrize(("offset", "length"), OUTSIDE)
+@loop_over("offset, length", OUTSIDE)
 def test_outside_compressed_files(offset: int, length: int, tmp_path: Path) -> None:
     files = compressed(tmp_path, [noise(100)])
     assert gathered(files, extents([(0, 20, 30), (0, offset, length)])) is None
@@ -274,8 +274,8 @@ def test_fallback_to_the_reference_path(tmp_path: Path) -> None:
     assert gathered(files, extents([(0, 70, 10)], head=65)) is None
 
 
-@pytest.mark.parametrize("way", ["auto", "uring", "libaio", "threads"])
-@pytest.mark.parametrize("change", ["cut", "grow", "touch", "replace", "delete"])
+@loop_over("way", ["auto", "uring", "libaio", "threads"])
+@loop_over("change", ["cut", "grow", "touch", "replace", "delete"])
 def test_changed_files(change: str, way: str, tmp_path: Path) -> None:
     files = written(tmp_path, [noise(100_000)], way)
     request = extents([(0, 10, 30), (0, 50_000, 20_000), (0, 99_000, 1000)])
@@ -388,7 +388,7 @@ def test_out_of_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert list(blobs) == [noise(100)[:10], noise(100, 1)[5:15]]
 
 
-@pytest.mark.parametrize(("n_readers", "n_threads"), [(1, 4), (2, 2), (4, 1), (9, 1)])
+@loop_over("n_readers, n_threads", [(1, 4), (2, 2), (4, 1), (9, 1)])
 def test_readers_share_the_processors(
     n_readers: int, n_threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,11 +6,12 @@ import pytest
 
 from dataformats.errors import FormatError
 from dataformats.storage.remote.checked_requests import RangeRequest
+from dataformats.testing.loop_over import loop_over
 
 REQUEST = RangeRequest("b/a", "s3://b/a", 100, 50, size=1000, tag='"x"')
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "headers",
     [
         {"Content-Range": "bytes 100-149/1000", "ETag": '"x"'},
@@ -24,8 +25,8 @@ def test_fitting_answers(headers: dict[str, str]) -> None:
     REQUEST.check(headers)
 
 
-@pytest.mark.parametrize(
-    ("headers", "expected", "found"),
+@loop_over(
+    "headers, expected, found",
     [
         ({"Content-Range": "bytes 92-141/1000"}, "Content-Range bytes 100-149", "Content-Range bytes 92-141/1000"),
         ({"Content-Range": "bytes 100-150/1000"}, "Content-Range bytes 100-149", "Content-Range bytes 100-150/1000"),

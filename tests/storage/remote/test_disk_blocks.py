@@ -13,6 +13,7 @@ import pytest
 import dataformats
 from dataformats.storage.remote.block_cache import BlockCache
 from dataformats.storage.remote.disk_blocks import FILE_BYTES, PAGE_BYTES, DiskBlocks
+from dataformats.testing.loop_over import loop_over
 from tests.storage.remote.counting_store import CountingStore
 from tests.storage.remote.test_block_cache import read
 
@@ -43,7 +44,7 @@ def test_other_caches_find_blocks(tmp_path: Path) -> None:
     assert changed.n_requests == 1
 
 
-@pytest.mark.parametrize("block_bytes", [PAGE_BYTES, BLOCK, FILE_BYTES, 1000])
+@loop_over("block_bytes", [PAGE_BYTES, BLOCK, FILE_BYTES, 1000])
 def test_values(block_bytes: int, tmp_path: Path) -> None:
     """Any reads in any order, across the ends of files on the disk and of the remote one."""
     data = np.random.default_rng(4).bytes(2 * FILE_BYTES + 12_345)
@@ -69,7 +70,7 @@ def test_files_without_a_version_are_not_kept(tmp_path: Path) -> None:
     assert list(tmp_path.glob("*.block")) == []
 
 
-@pytest.mark.parametrize("damage", ["flip", "cut", "empty", "other", "shift", "gone"])
+@loop_over("damage", ["flip", "cut", "empty", "other", "shift", "gone"])
 def test_damaged_blocks_are_requested_again(damage: str, tmp_path: Path) -> None:
     data = np.random.default_rng(4).bytes(2 * FILE_BYTES)
     store = CountingStore()

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import fsspec
-import pytest
 
 from dataformats.storage.remote.files import FsspecFile
 from dataformats.storage.remote.names import entry_name, parent_of, path_beside
+from dataformats.testing.loop_over import loop_over
 
 MEMORY = fsspec.filesystem("memory")
 INFO = {"size": 1, "type": "file"}
 
 
-@pytest.mark.parametrize(
-    ("path", "basename", "parent", "other"),
+@loop_over(
+    "path, basename, parent, other",
     [
         ("/a/b c?d#e", "b c?d#e", "/a", "/a/n #1"),
         ("http://h/a/b%20c", "b c", "http://h/a", "http://h/a/n%20%231"),
@@ -27,8 +27,8 @@ def test_names_beside_a_file(path: str, basename: str, parent: str, other: str) 
     assert (file.basename, parent_of(MEMORY, path), path_beside(MEMORY, path, "n #1")) == (basename, parent, other)
 
 
-@pytest.mark.parametrize(
-    ("folder", "path", "name"),
+@loop_over(
+    "folder, path, name",
     [
         ("bucket/a", "bucket/a/b c", "b c"),
         ("bucket/a", "bucket/a/sub/", "sub"),

@@ -13,6 +13,7 @@ from dataformats.storage.remote import range_requests
 from dataformats.storage.remote.checked_requests import RangeRequest
 from dataformats.storage.remote.errors import is_transient, raise_as_os_error
 from dataformats.storage.remote.range_requests import get_ranges
+from dataformats.testing.loop_over import loop_over
 from tests.storage.remote.counting_store import CountingStore
 
 DATA = bytes(range(200))
@@ -102,8 +103,8 @@ def test_a_missing_object_is_named_by_its_url() -> None:
         assert caught.value.filename == "az://b/a"
 
 
-@pytest.mark.parametrize(
-    ("url", "remedy"),
+@loop_over(
+    "url, remedy",
     [
         ("s3://b/a", "AWS_ACCESS_KEY_ID"),
         ("gs://b/a", "gcloud auth"),

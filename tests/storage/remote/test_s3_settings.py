@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dataformats.storage.remote.s3_settings import fits_obstore, settings_of
+from dataformats.testing.loop_over import loop_over
 
 KEYS = {"key": "a", "secret": "b"}
 
@@ -33,14 +34,14 @@ def given(options: dict[str, Any]) -> tuple[Any, Any, Any]:
     return config.get("aws_endpoint_url_s3"), config.get("region"), named
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "url", ["s3://bucket/a.tfrecord", "s3a://my.bucket/dir/*.ffr", "s3://bucket", "s3://bucket/", "s3://b1-x/a b#?c"]
 )
 def test_urls_of_objects(url: str) -> None:
     assert fits_obstore(url, {})
 
 
-@pytest.mark.parametrize(
+@loop_over(
     "url",
     [
         "gs://bucket/a",
@@ -56,8 +57,8 @@ def test_urls_of_other_things(url: str) -> None:
     assert not fits_obstore(url, {})
 
 
-@pytest.mark.parametrize(
-    ("options", "fits"),
+@loop_over(
+    "options, fits",
     [
         (KEYS, True),
         ({**KEYS, "token": "c", "endpoint_url": "http://h"}, True),
@@ -147,6 +148,6 @@ def test_a_missing_bundle_is_left_to_s3fs(environment: pytest.MonkeyPatch) -> No
     assert settings_of(KEYS) is None
 
 
-@pytest.mark.parametrize("endpoint", ["nonsense", "host:9000", "http://", "http://host:port", "ftp://host"])
+@loop_over("endpoint", ["nonsense", "host:9000", "http://", "http://host:port", "ftp://host"])
 def test_s3fs_reports_invalid_endpoints(endpoint: str) -> None:
     assert settings_of({**KEYS, "endpoint_url": endpoint}) is None

@@ -1,4 +1,4 @@
-"""for_each: one test that loops over its cases. A test per case costs a millisecond in each worker of each run."""
+"""loop_over: one test that loops over its cases. A test per case costs a millisecond in each worker of each run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dataformats.testing.dataset_fixture import DatasetFixture
 _Test = Callable[..., None]
 
 
-def for_each(names: str, cases: Iterable[Any]) -> Callable[[_Test], _Test]:
+def loop_over(names: str, cases: Iterable[Any]) -> Callable[[_Test], _Test]:
     """Call a test once per case, and fail with every case that failed. The names are as for `pytest.mark.parametrize`.
 
     Each case gets a fresh `tmp_path`, `monkeypatch` and `data` (a `DatasetFixture`); the other fixtures are shared. A
