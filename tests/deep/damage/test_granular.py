@@ -21,7 +21,6 @@ from tests.backends.test_granular import (
     GOOD,
     bag_of,
     blobs,
-    by_id,
     copied,
     files_in,
     joined,
@@ -137,7 +136,9 @@ AMBIGUOUS = {"v2/bag_zero_like"}
 """Made of records that look like ends: cut, it is a whole bag of other records."""
 
 
-@by_id([entry for entry in CUT if entry["id"] not in AMBIGUOUS])
+@pytest.mark.parametrize(
+    "entry", [entry for entry in CUT if entry["id"] not in AMBIGUOUS], ids=lambda entry: entry["id"]
+)
 def test_cuts_of_the_originals_give_no_other_rows(entry: dict[str, Any], tmp_path: Path) -> None:
     path = path_of(entry)
     if path.is_dir():
