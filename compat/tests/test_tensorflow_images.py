@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 
@@ -70,6 +71,7 @@ def test_damaged_images(blob: bytes) -> None:
 
 def test_wrong_arguments_of_images() -> None:
     jpeg = saved(PIXELS, "JPEG")
+    call: Callable[[], object]
     for call in (
         lambda: tf.io.decode_jpeg(jpeg, channels=4),
         lambda: tf.io.decode_jpeg(jpeg, ratio=3),
