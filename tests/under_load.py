@@ -7,8 +7,6 @@ import subprocess
 import sys
 import time
 
-__all__ = ["main"]
-
 N_PROCESSES, LIMIT_S = 4, 3600.0
 # Ends by itself after the limit, or once this process has ended: then another one is its parent.
 BUSY = """

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-__all__ = ["LIMIT_S", "future_wait", "n_waiting", "wait_until"]
-
 LIMIT_S = 240.0
 """Tells a hang from work on a busy machine; less than the `timeout` of pytest."""
 

@@ -11,8 +11,6 @@ import pytest
 
 from dataformats.loaders import watchdog
 
-__all__ = ["CLOCK", "FakeClock", "pass_while"]
-
 
 class FakeClock(threading.local):
     """A clock that stands still but for its own `sleep`; each thread has its own, and so has a forked child.
