@@ -29,10 +29,16 @@ from dataformats.codecs.features.wire import delimited as delimited
 from dataformats.codecs.features.wire import map_entry as map_entry
 from dataformats.codecs.features.wire import packed_integers as packed_integers
 from dataformats.codecs.features.wire import packed_numbers as packed_numbers
+from dataformats.codecs.images import JPG as JPG
+from dataformats.codecs.images import PNG as PNG
+from dataformats.codecs.videos import MP4 as MP4
+from dataformats.codecs.videos import WEBM as WEBM
 from dataformats.columns.field_decoder import renumber_errors as renumber_errors
 from dataformats.fork_hooks import cached_property as cached_property
 from dataformats.kernels.buffers import empty as empty
 from dataformats.kernels.buffers import rows as rows
+from dataformats.kernels.checksums import masked_crc32c as masked_crc32c
+from dataformats.kernels.images import bilinear as bilinear
 from dataformats.kernels.wire import STEPS as STEPS
 from dataformats.kernels.wire import Shape as Shape
 from dataformats.kernels.wire_columns import JOINED as JOINED

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Blobs
-from dataformats.codecs.images import JPG, PNG
-from dataformats.codecs.videos import MP4, WEBM, Video
+from dataformats.codecs.videos import Video
 from dataformats.interfaces import Codec, codecs
+from dataformats.internals import JPG, MP4, PNG, WEBM
 from dataformats_compat.granular.utils import ArgumentError
 
 __all__ = [

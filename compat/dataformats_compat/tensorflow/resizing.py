@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dataformats.kernels import bilinear
+from dataformats.internals import bilinear
 from dataformats_compat.tensorflow.errors import InvalidArgumentError
 from dataformats_compat.tensorflow.tensor import as_tensor
 

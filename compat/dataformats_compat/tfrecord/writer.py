@@ -26,11 +26,11 @@ from dataformats.internals import (
     Write,
     delimited,
     map_entry,
+    masked_crc32c,
     packed_integers,
     packed_numbers,
     plan_writer,
 )
-from dataformats.kernels import masked_crc32c
 from dataformats_compat.tfrecord import example_pb2
 from dataformats_compat.tfrecord.reader import TYPENAMES, FeatureTypeError, list_of
 
