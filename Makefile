@@ -121,10 +121,10 @@ run-lowest:
 
 SITE = $(1) -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 
-# The targets of tests/fuzz: on fixed inputs by any compiler, a short run if clang has libFuzzer, and a short run of the
-# parsers in Python.
+# The targets of tests/fuzz: a short run if clang has libFuzzer, else fixed inputs by any compiler, and a short run of
+# the parsers in Python.
 run-fuzz-short:
-	$(PYTHON) tests/fuzz/run.py --replay
+	$(if $(ALL),$(PYTHON) tests/fuzz/run.py --replay)
 	$(PYTHON) tests/fuzz/run.py --total 15
 	.venv/bin/python -m tests.fuzz.parsers --total $(if $(ALL),30,10) --seed $(SEED)
 

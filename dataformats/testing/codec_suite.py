@@ -24,6 +24,7 @@ from dataformats.errors import CodecError, CorruptRecordError, SpecError
 from dataformats.interfaces import RecordCodec
 from dataformats.reading.opening import open as open_dataset
 from dataformats.spec import Spec, Type
+from dataformats.testing.damage_choice import DamageChoice
 from dataformats.testing.records import is_same_value
 from dataformats.writing.creating import create
 
@@ -130,7 +131,7 @@ class _CaseCodec:
         return None if decode is None else (decode(bytearray(blob)),)
 
 
-class CodecConformance:
+class CodecConformance(DamageChoice):
     """The tests that every codec must pass. A subclass returns the codec from a fixture `case`."""
 
     @pytest.fixture
@@ -211,7 +212,8 @@ class CodecConformance:
         _need_safe(case)
         for value in case.values:
             blob = case.coder.encode(value)
-            for n in range(0, len(blob), 1 + len(blob) // 500):  # a large blob is cut at 250 to 500 places
+            every = range(0, len(blob), 1 + len(blob) // 500)  # 250 to 500 places of a large blob
+            for n in self.choose_damage(every):
                 assert not _decodes(case, blob[:n], blob) or not case.cuts, f"{value!r}, cut at byte {n}"
 
     def test_every_bit_flipped(self, case: CodecCase) -> None:
@@ -219,7 +221,7 @@ class CodecConformance:
         _need_safe(case)
         for value in case.values[:3]:
             blob = case.coder.encode(value)
-            for bit in range(0, 8 * len(blob), case.flip_every):
+            for bit in self.choose_damage(range(0, 8 * len(blob), case.flip_every)):
                 flipped = bytearray(blob)
                 flipped[bit // 8] ^= 1 << bit % 8
                 with _little_memory(traced=bit % 8 == 7):  # the bits that make numbers large

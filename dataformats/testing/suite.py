@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +15,7 @@ from dataformats.testing.case import FormatCase
 from dataformats.testing.columns import ColumnConformance
 from dataformats.testing.converting import ConvertingConformance
 from dataformats.testing.damage import DamageConformance, DamageDurability
+from dataformats.testing.damage_choice import DamageChoice
 from dataformats.testing.dataset_fixture import DatasetFixture
 from dataformats.testing.indexes import IndexConformance, IndexDurability
 from dataformats.testing.io_modes import IoModeConformance, IoModeDurability
@@ -26,7 +27,7 @@ from dataformats.testing.views import ViewConformance
 from dataformats.testing.writing import WritingConformance
 
 
-class BackendSuite:
+class BackendSuite(DamageChoice):
     """The part that both classes share: a subclass names the format in a fixture `case`."""
 
     timeout_s: ClassVar[float] = 300.0
@@ -44,11 +45,6 @@ class BackendSuite:
         folder.mkdir()
         with _time_limit(self.timeout_s):
             yield DatasetFixture(case, folder, self.choose_damage)
-
-    @staticmethod
-    def choose_damage(places: Sequence[Any], /) -> Sequence[Any]:
-        """Return the places to damage, of all that a thorough test knows; a subclass may choose some by a seed."""
-        return places
 
 
 class BackendConformance(

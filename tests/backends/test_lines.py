@@ -19,6 +19,7 @@ from dataformats.errors import CodecError, CorruptRecordError, DataFormatsError,
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 from dataformats.testing.loop_over import loop_over
 from dataformats.testing.records import is_same_value
+from tests.campaign import SEED, share
 from tests.golden.jsonl.make import record
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "jsonl"
@@ -97,11 +98,11 @@ def test_ends_of_text_lines(tmp_path: Path, data: bytes, lines: list[str]) -> No
 
 def test_windows_join(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines, blanks and ends of two bytes that lie across windows of any size."""
-    generator = random.Random(4)
+    generator = random.Random(SEED)
     path = tmp_path / "x.jsonl"
     for size in (1, 2, 3, 7, 64):
         monkeypatch.setattr(line_scan, "_WINDOW", size)
-        for _ in range(40):
+        for _ in range(share(40)):
             values = [generator.randrange(10 ** generator.randrange(1, 9)) for _ in range(9)]
             ends = [generator.choice(["\n", "\r\n", "\n\n", "\n \r\n"]) for _ in values]
             text = "".join(f'{{"n":{value}}}{end}' for value, end in zip(values, ends, strict=True))

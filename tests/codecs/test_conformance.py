@@ -9,6 +9,7 @@ import pytest
 from dataformats.registry import codecs
 from dataformats.testing import CodecCase, CodecConformance
 from dataformats.testing.loop_over import loop_over
+from tests.campaign import chosen
 from tests.cases import CODECS
 
 DAMAGE = ("test_cut_at_every_byte", "test_every_bit_flipped", "test_any_bytes")
@@ -20,6 +21,8 @@ def is_installed(case: CodecCase) -> bool:
 
 class TestCodecs(CodecConformance):
     """Damage takes long, so that each codec is a test. All other tests loop over the codecs."""
+
+    choose_damage = staticmethod(chosen)
 
     @pytest.fixture(params=CODECS, ids=str)
     def case(self, request: pytest.FixtureRequest) -> CodecCase:

@@ -65,7 +65,7 @@ def main() -> int:
             return replay(names, folder, arguments.cc)
         if not has_libfuzzer(arguments.clang, folder):
             print(f"fuzzing skipped: {arguments.clang} with libFuzzer is not here")
-            return 1 if arguments.insist else 0
+            return 1 if arguments.insist else replay(names, folder, arguments.cc)
         seconds = arguments.seconds or max(1, arguments.total // len(names))
         return fuzz(names, folder, arguments, seconds)
 

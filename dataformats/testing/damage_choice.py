@@ -1,0 +1,15 @@
+"""DamageChoice: which places of data a suite damages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+class DamageChoice:
+    """A part of the conformance suites."""
+
+    @staticmethod
+    def choose_damage(places: Sequence[Any], /) -> Sequence[Any]:
+        """Return the places to damage, of all that a test knows; a subclass may choose some by a seed."""
+        return places
