@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -178,7 +178,9 @@ def damaged_bytes(content: bytes, bits: int, cuts: int) -> Iterator[bytes]:
         yield content[: bit // 8] + bytes([content[bit // 8] ^ 1 << bit % 8]) + content[bit // 8 + 1 :]
 
 
-def check_damaged(case: ReadOnly, folder: Path, bits: int, cuts: int) -> int:
+def check_damaged(
+    case: ReadOnly, folder: Path, bits: int, cuts: int, choose: Callable[[Sequence[bytes]], Sequence[bytes]] = list
+) -> int:
     """Read damaged copies: only errors of this package come out; a cut file loses no record silently.
 
     Returns:
@@ -189,7 +191,7 @@ def check_damaged(case: ReadOnly, folder: Path, bits: int, cuts: int) -> int:
         (folder / file.name).write_bytes(file.read_bytes())
     for file in case.files():
         content = file.read_bytes()
-        for damaged in damaged_bytes(content, bits, cuts):
+        for damaged in choose([*damaged_bytes(content, bits, cuts)]):
             (folder / file.name).write_bytes(damaged)
             n_read += 1
             try:

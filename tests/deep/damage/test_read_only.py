@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.backends.test_read_only import CASES, ReadOnly, check_damaged
+from tests.campaign import chosen, share
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -15,4 +16,4 @@ def test_damage_at_many_bytes(case: ReadOnly, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("DATAFORMATS_CACHE", str(tmp_path / "cache"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert check_damaged(case, tmp_path, bits=17, cuts=3) > 200
+        assert check_damaged(case, tmp_path, bits=17, cuts=3, choose=chosen) > share(200)
