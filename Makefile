@@ -161,6 +161,7 @@ wheels: .venv-wheels/stamp
 	$(WHEEL_TOOLS)/python -m build --sdist --no-isolation > /dev/null
 	@$(MAKE) --no-print-directory wheel-x86_64 wheel-aarch64
 	$(WHEEL_TOOLS)/abi3audit --strict dist/*.whl
+	$(WHEEL_TOOLS)/python -m build --no-isolation --outdir dist compat > /dev/null
 	rm -rf .venv-smoke
 	$(PYTHON) -m venv .venv-smoke
 	.venv-smoke/bin/python -m pip $(PIP_FLAGS) install -c tests/constraints.txt dist/*manylinux_2_17_$(MACHINE).whl
@@ -237,6 +238,6 @@ programs:
 	touch $@
 
 clean:
-	rm -rf build dist docs/_build *.egg-info .venv .venv-* .hypothesis .mypy_cache .pycache .pytest_cache .ruff_cache htmlcov
+	rm -rf build dist docs/_build *.egg-info compat/build compat/*.egg-info stages.jsonl .venv .venv-* .hypothesis .mypy_cache .pycache .pytest_cache .ruff_cache htmlcov
 	rm -f .coverage .coverage.* dataformats/kernels/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
