@@ -1,7 +1,7 @@
 """Check an installed wheel: `python tests/deep/packaging/smoke.py [--all]` in its environment.
 
 The wheel has compiled kernels, stands in the environment, reads a golden file of every format, and runs the examples
-of every command. Formats whose package is missing are named; `--all` makes that an error.
+of every command. Formats and commands whose package is missing are named; `--all` makes that an error.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from dataformats.cli import app
 from dataformats.errors import MissingExtraError
 from dataformats.registry import backends
 
+ALL = "--all" in sys.argv[1:]
 GOLDEN = Path(__file__).parents[2] / "golden"
 FILES = {  # format: path, records
     "array_record": ("array_record/groups.array_record.gz", 20),
@@ -123,7 +124,9 @@ def check_commands(folder: Path) -> None:
             if words[0] == "view" and "--export" not in words:
                 continue
             code, printed = run(words)
-            if code:
+            if code and not ALL and "needs a package" in printed:
+                print(f"{example}: {printed}", end="")
+            elif code:
                 raise SystemExit(f"smoke: {example} ends with {code}\n{printed}")
 
 
@@ -144,7 +147,7 @@ def main() -> None:
         folder = Path(name)
         os.environ["DATAFORMATS_CACHE"] = str(folder / "cache")
         read = [format for format in FILES if check_format(format, folder / format)]
-        if "--all" in sys.argv[1:] and len(read) < len(FILES):
+        if ALL and len(read) < len(FILES):
             raise SystemExit(f"smoke: expected all formats, found {read}")
         check_commands(folder)
         os.chdir("/")
