@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import dataformats
+from tests.campaign import SEED, share
 from tests.waiting import wait_until
 
 N = 3000
@@ -66,9 +67,11 @@ def whole(source: Path, target: Path, *options: str) -> dict[str, bytes]:
 def written(folder: Path) -> int:
     """Return the bytes of unfinished conversions in a folder."""
     n_bytes = 0
-    for path in folder.rglob("*"):
-        with suppress(FileNotFoundError):  # renamed meanwhile
-            n_bytes += path.stat().st_size if ".partial" in str(path) else 0
+    for parent, _, names in os.walk(folder):  # without folders that are renamed meanwhile
+        for name in names:
+            path = os.path.join(parent, name)
+            with suppress(FileNotFoundError):  # renamed meanwhile
+                n_bytes += os.stat(path).st_size if ".partial" in path else 0
     return n_bytes
 
 
@@ -81,8 +84,8 @@ def wait_for_bytes(process: subprocess.Popen[str], folder: Path, n_bytes: float)
 def test_killed_at_random_moments(source: Path, workers: int, options: tuple[str, ...], tmp_path: Path) -> None:
     expected = whole(source, tmp_path / "whole", *options)
     n_bytes = sum(map(len, expected.values()))
-    target, chosen = tmp_path / "new", random.Random(3)
-    for _ in range(5):
+    target, chosen = tmp_path / "new", random.Random(SEED)
+    for _ in range(share(5)):
         process = start(source, target, workers, "resume", *options)
         wait_for_bytes(process, tmp_path, chosen.uniform(written(tmp_path), 1.1 * n_bytes))
         process.send_signal(signal.SIGKILL)

@@ -115,8 +115,8 @@ def zlib_ng() -> Any:
 def test_damaged_files_give_the_results_of_the_reference(
     tmp_path: Path, kind: str, library: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chosen = library()
-    monkeypatch.setattr(Decompressor, "library", staticmethod(lambda: chosen))
+    used = library()
+    monkeypatch.setattr(Decompressor, "library", staticmethod(lambda: used))
     n_damaged = 0
     for seed in chosen(range(400)):
         noise = random.Random(seed)
