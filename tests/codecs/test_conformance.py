@@ -32,9 +32,9 @@ class TestCodecs(CodecConformance):
         return found
 
 
-for name, test in vars(CodecConformance).items():
+for name, method in vars(CodecConformance).items():
     if name.startswith("test_") and name not in DAMAGE:
-        setattr(TestCodecs, name, loop_over("case", filter(is_installed, CODECS))(test))
+        setattr(TestCodecs, name, loop_over("case", filter(is_installed, CODECS))(method))
 
 
 def test_every_codec_has_a_case() -> None:
