@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
 import struct
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from io import BytesIO
 from typing import Any
@@ -44,6 +46,24 @@ SLOW: dict[str, tuple[str, dict[str, str]]] = {
 }
 
 
+@contextmanager
+def same_priority() -> Iterator[None]:
+    """Restore the scheduling policy of this thread.
+
+    SVT-AV1 sets SCHED_FIFO for the thread of a root user that encodes. Child processes inherit it: one that is busy
+    would leave 5 % of a processor to all others.
+    """
+    if not hasattr(os, "sched_setscheduler"):
+        yield
+        return
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, policy, parameters)
+
+
+@same_priority()
 def encoded(av: Any, kind: str, n: int = 20, height: int = 64, width: int = 96, seed: int = 0) -> bytes:
     """Return a video of `n` frames, which all differ."""
     container, options = {**QUICK, **SLOW}[kind]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 import dataformats
+from tests.campaign import chosen
 from tests.deep.durability.test_publishing import CASES, Data, write_to
 from tests.writing.failing_memory import Killed, Remote
 
@@ -14,12 +17,16 @@ def remote(monkeypatch: pytest.MonkeyPatch) -> Remote:
     return Remote(monkeypatch)
 
 
-@pytest.mark.parametrize("case", ["file", "bag", "shards", "shards-for-file", "file-for-shards"])
-@pytest.mark.parametrize(("stays", "renames"), [(True, False), (False, False), (True, True)])
+NAMES = ["file", "bag", "shards", "shards-for-file", "file-for-shards"]
+STORES = [(True, False), (False, False), (True, True)]  # whether a fault stays, and whether the store renames
+
+
+@pytest.mark.parametrize(("case", "store"), chosen([*itertools.product(NAMES, STORES)]), ids=str)
 def test_faults_behind_a_url(
-    case: str, stays: bool, renames: bool, remote: Remote, monkeypatch: pytest.MonkeyPatch
+    case: str, store: tuple[bool, bool], remote: Remote, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The old data, the new ones or an error, at each step; the new data are written again after it."""
+    stays, renames = store
     if renames:
         monkeypatch.setattr(type(remote.memory), "protocol", "renames")
     old, new = CASES[case]
