@@ -61,7 +61,7 @@ class Remedy(str):
         >>> str(Remedy("Pass {format}, or a glob.", format=...))
         'Pass format=, or a glob.'
         >>> str(Remedy("Pass {spec}.", spec={"label": "int64[]"}))
-        "Pass spec={**src.spec, 'label': 'int64[]'}."
+        "Pass spec={'label': 'int64[]'}."
     """
 
     __slots__ = ("_arguments", "_template")
@@ -96,7 +96,7 @@ def _in_python(name: str, value: Any) -> str:
         return f"{name}="
     if isinstance(value, Mapping):
         items = [f"{key!r}: {'(encode, decode)' if item is ... else repr(item)}" for key, item in value.items()]
-        return f"{name}={{{', '.join(['**src.spec', *items] if name == 'spec' else items)}}}"
+        return f"{name}={{{', '.join(items)}}}"
     return f"{name}={value!r}"
 
 

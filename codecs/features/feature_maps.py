@@ -83,7 +83,7 @@ class _MapCodec(RecordCoder):
         self._codecs = codecs
         self._encode = RecordEncoder(payload.shape, payload.lists, codecs, spec, {name: (0, name) for name in spec})
         self._targets = {name: Target(name, kind) for name, kind in spec.items()}
-        self._names = frozenset(spec)
+        self._spec, self._names = spec, frozenset(spec)
         self._known = frozenset((0, name) for name in spec) if inferred else None
         self._paths = lru_cache(_MASKS)(partial(FastPath, payload.shape, codecs, spec, inferred))
         self._recent: tuple[Mapping[str, bool | range], FastPath] | None = None
@@ -98,7 +98,7 @@ class _MapCodec(RecordCoder):
             columns = self._fast_path(fields).columns(blobs)
             return self._columns(self._find(blobs, fields), fields) if columns is None else columns
         except MissingFieldError as error:
-            raise with_names(error, self._payload, blobs, self._names) from None
+            raise with_names(error, self._payload, blobs, self._spec) from None
 
     def decode_record(self, blob: bytearray, fields: Mapping[str, bool | range]) -> dict[str, Any] | None:
         """Return the values of the requested fields; `None` if `decode_batch` must decode the record."""

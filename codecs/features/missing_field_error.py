@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from dataformats.batch import Blobs
 from dataformats.errors import Remedy, SpecError
 from dataformats.interfaces import RecordCodec
+from dataformats.spec import Spec
 
 _NAMES, _CHARACTERS = 10, 80
 
@@ -17,29 +18,27 @@ class MissingFieldError(SpecError):
     """A record lacks a field; `with_names` makes the error for users of it."""
 
 
-def with_names(error: MissingFieldError, codec: RecordCodec, blobs: Blobs, spec: Collection[str]) -> SpecError:
-    """Return the error with the fields that the record has; one that the spec lacks and has a near name is the remedy.
+def with_names(error: MissingFieldError, codec: RecordCodec, blobs: Blobs, spec: Spec) -> SpecError:
+    """Return the error with the fields that the record has; the remedy names those with a near name.
 
     Args:
         error: Its `index` is the row of the record.
         codec: Decodes records.
         blobs: The records.
-        spec: The names that are declared.
+        spec: The types of the fields.
     """
     record: Mapping[str, Any] = codec.decode(bytes(blobs[error.index or 0]))
-    names, what, remedy = sorted(record), error.what, error.remedy
+    names, what, field = sorted(record), error.what, error.field or ""
     if names:
         more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
         what += f"; the record has {', '.join(map(_shown, names[:_NAMES]))}{more}"
-    undeclared = [name[:_CHARACTERS] for name in names if name not in spec]
-    sought = (error.field or "")[:_CHARACTERS]
-    near = difflib.get_close_matches(sought, undeclared, n=1) or [
-        name for name in undeclared if sought in name.split("/")
-    ]
-    if near:
-        listed = " or ".join(map(_shown, near[:_NAMES])).replace("{", "{{").replace("}", "}}")
-        remedy = Remedy(f"Name the field {listed}.")
-    return SpecError(what, field=error.field, index=error.index, remedy=remedy)
+    cut = [name[:_CHARACTERS] for name in names]
+    sought = field[:_CHARACTERS]
+    near = difflib.get_close_matches(sought, cut, n=1) or [name for name in cut if sought in name.split("/")]
+    listed = " or ".join(map(_shown, near[:_NAMES])).replace("{", "{{").replace("}", "}}")
+    name = f"Name the field {listed}" if near else "Check the name of the field"
+    remedy = Remedy(f"{name}, or pass {{spec}} if records may lack it.", spec={field: f"{spec[field]}?"})
+    return SpecError(what, field=field, index=error.index, remedy=remedy)
 
 
 def _shown(name: str) -> str:

@@ -122,12 +122,8 @@ def to_column(codecs: FieldCodecs, target: Target, stored: FeatureColumn, part: 
         return Nullable(column, np.ones(len(stored), np.bool_))
     present = stored.kinds > MISSING
     if not target.kind.optional and not target.sequence:
-        remedy = Remedy(
-            "Check the name of the field, or pass {spec} if records may lack it.",
-            spec={target.name: f"{target.kind}?"},
-        )
         what = f"expected {target.kind}, found nothing"
-        raise MissingFieldError(what, field=target.name, index=int(present.argmin()), remedy=remedy)
+        raise MissingFieldError(what, field=target.name, index=int(present.argmin()))
     if part is not None:
         check_part(part, np.where(present, np.iinfo(np.int64).max, 0), target.name)
     rows = np.flatnonzero(present)

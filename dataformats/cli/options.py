@@ -125,7 +125,7 @@ from_spec = section(
         "--from-spec",
         multiple=True,
         metavar="FIELD=TYPE",
-        help="The fields of SOURCE by their old names, if --spec changes types.",
+        help="The type of a field of SOURCE, by its old name, if --spec changes it.",
     ),
 )
 rename = click.option(

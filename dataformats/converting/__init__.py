@@ -83,9 +83,9 @@ def convert(
             caller closes.
         format: The new format; `None` takes it from the name of `path`. Left out if `path` is a writer, as are the
             options of new files.
-        spec: The fields of the new data, by their new names. `None` keeps the source's, with the integers of Granular
-            (`int`, `i64`, `u64`) as numbers elsewhere. If `source` is a path, fields whose types its files do not
-            declare are read with these types, unless `map` is given.
+        spec: New types of fields, by their new names; of all fields, if `map` is given. The other fields keep the
+            source's, with the integers of Granular (`int`, `i64`, `u64`) as numbers elsewhere. If `source` is a path,
+            fields whose types its files do not declare are read with these types, unless `map` is given.
         payload: The codec of whole records; `None` keeps the source's if the new format is used with it.
         codecs: See `open` and `create`.
         fields: The fields to take, by their old names; `None` takes all.

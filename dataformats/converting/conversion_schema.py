@@ -11,6 +11,7 @@ from dataformats.errors import Remedy, SpecError, UnknownNameError
 from dataformats.interfaces import Backend, BlobBackend, RecordCodec
 from dataformats.interfaces.declared_spec import declared_spec
 from dataformats.interfaces.record_source import RecordSource
+from dataformats.reading.dataset_schema import with_types
 from dataformats.reading.opening import remedies_of_source
 from dataformats.reading.table_source import TableSource
 from dataformats.registry import codecs as registered
@@ -51,8 +52,8 @@ def plan_of(
     codecs: Mapping[str, Any] | None,
 ) -> ConversionPlan:
     """Choose the new payload and spec, and the fields that are copied."""
-    same = not rename and (spec is None or (not source.single and spec == source.spec))
-    if same and _keeps_payload(backend, source, payload) and not source.hidden_fields:
+    same = not rename and (spec is None or (not source.single and spec.items() <= source.spec.items()))
+    if same and _keeps_payload(backend, source, payload):
         declared = spec if source.single or source.spec_is_inferred else source.spec
         means_fields = payload in (None, source.payload)  # records read as bytes have no fields
         plan = ConversionPlan(
@@ -66,14 +67,11 @@ def plan_of(
             source, payload or (None if spec else _payload_of(source)), spec, None, rename, copied=False
         )
     old = {rename.get(name, name): name for name in source.spec}
-    new = spec or portable_spec({name: source.spec[before] for name, before in old.items()}, backend)
-    dropped = [name for name in old if name not in new]
-    if dropped:
-        remedy = Remedy("Give their types in {spec}, or select with {fields}.", spec=..., fields=...)
-        raise SpecError(f"the new spec lacks {', '.join(dropped)}", remedy=remedy)
-    lacking = [name for name in new if name not in old]
+    lacking = [name for name in spec or () if name not in old]
     if lacking:
         raise SpecError("the source has no such field", field=lacking[0])
+    portable = portable_spec({name: source.spec[before] for name, before in old.items()}, backend)
+    new = with_types(portable, spec or Spec({}))
     chosen = source.select(*(old[name] for name in new))
     carried = {name: copied_type(chosen.spec[old[name]], kind, codecs) for name, kind in new.items()}
     if not any(carried.values()):
@@ -133,7 +131,7 @@ def left_out(source: RecordSource, plan: ConversionPlan) -> tuple[str, ...]:
     if plan.copied or source.single:
         return ()
     kept = set(plan.source.spec)
-    return (*(name for name in declared_spec(source) or () if name not in kept), *source.hidden_fields)
+    return tuple(name for name in declared_spec(source) or () if name not in kept)
 
 
 def _keeps_payload(backend: Backend, source: RecordSource, payload: str | None) -> bool:
@@ -191,7 +189,7 @@ def with_new_types(source: RecordSource, spec: Spec | None, rename: Mapping[str,
     wanted = {old_names.get(name, name): kind for name, kind in spec.items()}
     if source.spec_is_inferred:
         kept = {name: kind for name, kind in source.spec.items() if not _is_guess(kind, wanted.get(name))}
-        return source.with_spec(Spec({**source.spec, **wanted, **kept}))
+        return source.with_spec({**source.spec, **wanted, **kept})
     opaque = source.opaque_fields
     undeclared = [
         name
@@ -200,7 +198,7 @@ def with_new_types(source: RecordSource, spec: Spec | None, rename: Mapping[str,
         and wanted[name].dtype is None
         and (name in opaque or _is_plain_bytes(kind) or _is_text_of(kind, wanted[name], source))
     ]
-    return source.with_spec(Spec({**source.spec, **{name: wanted[name] for name in undeclared}}))
+    return source.with_spec({name: wanted[name] for name in undeclared})
 
 
 def _is_guess(inferred: Type, wanted: Type | None) -> bool:

@@ -138,7 +138,6 @@ class DatasetDiff:
         self._ways: list[tuple[_Read, _Read]] = []  # ways to read both, from the fastest to the most exact
         if by_bytes:
             self._ways.append((_Payloads(dataset), _Payloads(source)))
-            differs |= bool(dataset.hidden_fields or source.hidden_fields)
         elif differs:
             self.findings.add(_field_findings(wanted, dataset.spec if fields is None else wanted))
         if common and not (differs and self._ways):  # bytes alone tell if records with other fields are equal
@@ -276,7 +275,7 @@ def _typed(source: RecordSource, types: Mapping[str, Type], rename: Mapping[str,
         return typed
     wanted = {name: types[rename.get(name, name)] for name in typed.spec if rename.get(name, name) in types}
     integers = {name: kind for name, kind in wanted.items() if _is_integer(kind) and _is_integer(typed.spec[name])}
-    return typed.with_spec({**typed.spec, **integers})
+    return typed.with_spec(integers)
 
 
 def _is_integer(type_: Type) -> bool:

@@ -246,11 +246,6 @@ class RecordSource(ABC):
         return False
 
     @property
-    def hidden_fields(self) -> tuple[str, ...]:
-        """The fields that sampled payloads hold and the spec leaves out."""
-        return ()
-
-    @property
     def opaque_fields(self) -> Mapping[str, Type]:
         """The fields whose types, named by the files, no codec may decode; as `bytes` they can be read."""
         return {}
@@ -454,10 +449,10 @@ class RecordSource(ABC):
         return self.take(range(number * n // count, (number + 1) * n // count))
 
     def with_spec(self, spec: SpecLike) -> RecordSource:
-        """Return the same records read under another spec of the same fields.
+        """Return the same records with other types of some fields; the other fields keep theirs.
 
         Raises:
-            SpecError: The records are computed, not stored.
+            SpecError: The records are computed, not stored, or a stored value cannot be of the type.
         """
         raise SpecError(f"records of {self.format!r} are not stored under a spec")
 

@@ -59,7 +59,7 @@ class ArrowRows:
         self._computed: dict[str, Type] = {}
         if spec != read_as:
             try:
-                source = source.with_spec({**source.spec, **read_as})
+                source = source.with_spec(read_as)
             except SpecError:  # a source of the caller's own, which stores no bytes
                 self._computed = {name: kind for name, kind in spec.items() if kind != read_as[name]}
                 if any(kind.dims for kind in self._computed.values()):

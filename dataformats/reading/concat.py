@@ -47,10 +47,6 @@ class _Concatenated(DecodingSource):
         return any(part.spec_is_inferred for part in self._parts)
 
     @property
-    def hidden_fields(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for part in self._parts for name in part.hidden_fields))
-
-    @property
     def nbytes(self) -> int:
         return sum(part.nbytes for part in self._parts)
 

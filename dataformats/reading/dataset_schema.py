@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dataformats.batch import Blobs
 from dataformats.columns.batch_decoder import BatchDecoder, bind
 from dataformats.columns.codec_resolver import CodecResolver, as_bytes
-from dataformats.errors import CodecError, CorruptRecordError, Remedy, SpecError, UnknownNameError
+from dataformats.errors import CorruptRecordError, Remedy, SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.inferred_spec import load_inferred, save_inferred
 from dataformats.interfaces import Backend, BlobBackend, Codec, FieldsBackend, Reader, RecordCodec, RecordCoder
@@ -31,10 +29,11 @@ class DeclaredSchema:
 
     Attributes:
         payload: The codec of whole records; `None` infers it from samples.
-        spec: The fields; `None` infers them from samples.
+        spec: The types of fields; `None` infers all from samples.
         payload_codecs: Resolves the payload to its codec.
         codecs: Resolves the types of fields, and of single values.
         is_saved: True if a sidecar declares the spec.
+        is_whole: True if the spec has all fields. Else the others have the types of the files, or inferred ones.
     """
 
     payload: str | None
@@ -42,6 +41,22 @@ class DeclaredSchema:
     payload_codecs: CodecResolver
     codecs: CodecResolver
     is_saved: bool = False
+    is_whole: bool = False
+
+    def of(self, spec: Spec) -> DeclaredSchema:
+        """Return the same with another spec, of all fields."""
+        return replace(self, spec=spec, is_saved=self.is_saved and self.spec == spec, is_whole=True)
+
+    def over(self, stored: Spec) -> Spec:
+        """Return the declared types, and for the other fields those of the files.
+
+        A field whose codec the call trusts for other fields alone, such as `pickle`, has its bytes.
+        """
+        if self.spec is None or self.is_whole:
+            return self.spec or stored
+        of_files = CodecResolver(self.codecs.overrides, trusted=False, installed=self.codecs.installed)
+        untrusted = of_files.opaque(stored).keys() - self.codecs.opaque(stored).keys()
+        return with_types(as_bytes(stored, untrusted), self.spec)
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -60,7 +75,8 @@ def declared_schema(arguments: OpenArguments, format: str, metadata: Mapping[str
     Args:
         arguments: The arguments of `open`.
         format: The format of the files.
-        metadata: The metadata of the sidecar; its spec belongs to its payload alone.
+        metadata: The metadata of the sidecar; its spec belongs to its payload alone. The call's types replace some of
+            the sidecar's, or all of them.
     """
     payload, spec = arguments.payload, arguments.spec
     installed = codecs_beside(format)
@@ -70,11 +86,14 @@ def declared_schema(arguments: OpenArguments, format: str, metadata: Mapping[str
 
     payload_codecs = resolver([] if payload is None else [Type.parse(payload)])
     codecs = payload_codecs if spec is None else resolver(spec.values())  # single values without a spec are payloads
-    is_saved = spec is None and spec_applies(payload, metadata)
-    if is_saved:
-        spec, codecs = Spec({name: Type.named(text) for name, text in metadata["spec"].items()}), resolver([])
+    saved = None
+    if spec_applies(payload, metadata):
+        saved = Spec({name: Type.named(text) for name, text in metadata["spec"].items()})
     payload = payload if payload is not None else metadata.get("payload")
-    return DeclaredSchema(payload, spec, payload_codecs, codecs, is_saved)
+    if spec is None and saved is not None:
+        return DeclaredSchema(payload, saved, payload_codecs, resolver([]), is_saved=True, is_whole=True)
+    declared = DeclaredSchema(payload, spec, payload_codecs, codecs)
+    return declared if saved is None else declared.of(declared.over(saved))
 
 
 def spec_applies(payload: str | None, metadata: Mapping[str, Any]) -> bool:
@@ -106,7 +125,8 @@ class DatasetSchema:
         self._declared = declared
         self._index = index
         self._samples = samples
-        self._payload, self._spec = declared.payload, declared.spec
+        self._payload = declared.payload
+        self._spec: Spec | None = None
         self._codec: Codec | None = None
         self._coder: RecordCoder | None = None
         self._decoder: BatchDecoder | None = None
@@ -115,8 +135,8 @@ class DatasetSchema:
                 raise SpecError(f"the files have no such field: {', '.join(reader.spec)}", field=name)
         self._unlock()
         after_fork(self, "_unlock")
-        if declared.spec is not None and declared.payload is not None and not declared.is_saved:
-            self.coder  # noqa: B018  # raises if the payload cannot hold the spec
+        if declared.spec is not None and not declared.is_saved:
+            self.check(declared.spec)
 
     def _unlock(self) -> None:
         self._lock = threading.RLock()
@@ -153,23 +173,6 @@ class DatasetSchema:
         return self._declared.spec is None and isinstance(self.payload_codec, RecordCodec)
 
     @property
-    def hidden_fields(self) -> tuple[str, ...]:
-        """The fields that sampled records hold and the spec leaves out."""
-        codec = self.payload_codec
-        if self._declared.spec is None or not isinstance(codec, RecordCodec):
-            return ()
-        samples = list(self._samples())
-        with contextlib.suppress(CorruptRecordError, SpecError, CodecError, UnknownNameError):
-            unread = as_bytes(self.spec, [name for name, kind in self.spec.items() if kind.dtype is None])
-            try:
-                closed = codec.bind(unread, self._declared.codecs, inferred=True)
-            except SpecError:  # the payload has no bytes
-                closed = codec.bind(unread := self.spec, self._declared.codecs, inferred=True)
-            closed.decode_batch(Blobs.join(samples), dict.fromkeys(unread, True))  # raises if there are others
-            return ()
-        return tuple(name for name in codec.infer(_parsing(codec, samples)) if name not in self.spec)
-
-    @property
     def opaque_fields(self) -> Mapping[str, Type]:
         """The fields whose types, named by the files or a sidecar, no codec may decode."""
         if self.single or self.spec_is_inferred:
@@ -189,13 +192,19 @@ class DatasetSchema:
         """
         with self._lock:
             if self._spec is None:
-                self._spec = self._payload_spec() if self._reader.spec is None else self._reader.spec
-            elif self._reader.spec is None and self.single and tuple(self._spec) != (VALUE,):
-                raise SpecError(
-                    f"records of the payload {self.payload!r} are single values without fields",
-                    remedy=Remedy("Leave out {spec}, or pass the {payload} that has fields.", spec=..., payload=...),
-                )
+                self._spec = self._resolved()
             return self._spec
+
+    def _resolved(self) -> Spec:
+        declared, stored = self._declared.spec, self._reader.spec
+        if stored is None and self.single and declared is not None and tuple(declared) != (VALUE,):
+            raise SpecError(
+                f"records of the payload {self.payload!r} are single values without fields",
+                remedy=Remedy("Leave out {spec}, or pass the {payload} that has fields.", spec=..., payload=...),
+            )
+        if declared is not None and self._declared.is_whole:
+            return declared  # nothing is sampled
+        return self._declared.over(self._payload_spec() if stored is None else stored)
 
     def _payload_spec(self) -> Spec:
         codec = self.payload_codec
@@ -245,6 +254,11 @@ class DatasetSchema:
         self.adopt(self.payload, spec)
         save_inferred(self._reader.files, self._index, {"payload": self.payload, "spec": spec.to_json()})
         return spec
+
+
+def with_types(spec: Spec, declared: Spec) -> Spec:
+    """Return a spec with other types of some fields, or the declared types if they are of all fields."""
+    return declared if spec.keys() <= declared.keys() else Spec({**spec, **declared})
 
 
 def _parsing(codec: RecordCodec, blobs: Iterable[bytes]) -> Iterator[bytes]:

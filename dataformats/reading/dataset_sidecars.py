@@ -54,8 +54,7 @@ class DatasetSidecars:
 
     Args:
         entries: The files and folders, at least one.
-        needed: False if the caller knows payload and spec: then a damaged sidecar is ignored, and the sidecars of
-            single files matter only for their format.
+        needed: False if the call names payload and spec: then a damaged sidecar is ignored.
     """
 
     def __init__(self, entries: Sequence[StoredFile | Folder], needed: bool) -> None:
@@ -128,7 +127,7 @@ class DatasetSidecars:
             own = self._beside(entry) if isinstance(entry, Folder) and not entry.explicit else None
             if own is not None:
                 yield _SidecarPart(entry.name, own, list(inside), entry.name, whole=True)
-            elif self._needed:
+            else:
                 single += inside
         step = max(1, -(-len(single) // _MAX_SIDECARS))
         shards: dict[str, _SidecarPart] = {}

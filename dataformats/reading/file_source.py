@@ -22,7 +22,7 @@ from dataformats.interfaces.record_source import Fields, OnCorrupt
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading.blob_locations import BlobLocations, RecordRun, blob_starts
 from dataformats.reading.blob_reader import WHOLE_RECORDS, BlobReader, IndexDoubtError
-from dataformats.reading.dataset_schema import DatasetSchema, DeclaredSchema
+from dataformats.reading.dataset_schema import DatasetSchema, DeclaredSchema, with_types
 from dataformats.reading.decode_fallback import OnFailure, decode, decode_fetched
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.fingerprint import files_fingerprint
@@ -107,7 +107,8 @@ class FileSource(DecodingSource):
     @property
     def opaque_fields(self) -> Mapping[str, Type]:
         # An unknown codec that the call names is an error.
-        return self._schema.opaque_fields if self._arguments.spec is None else {}
+        named = () if self._arguments.spec is None else self._arguments.spec
+        return {name: kind for name, kind in self._schema.opaque_fields.items() if name not in named}
 
     @property
     def spec(self) -> Spec:
@@ -124,10 +125,6 @@ class FileSource(DecodingSource):
     @property
     def spec_is_saved(self) -> bool:
         return self._declared.is_saved
-
-    @property
-    def hidden_fields(self) -> tuple[str, ...]:
-        return self._schema.hidden_fields
 
     def guessed_payloads(self) -> Iterator[tuple[str, str]]:
         """Yield files with the payload of their first records, judged by these alone; none if a payload is declared."""
@@ -249,12 +246,14 @@ class FileSource(DecodingSource):
     # ---- the same records, otherwise
 
     def with_spec(self, spec: SpecLike) -> FileSource:
-        spec = Spec(spec)
+        return self.with_whole_spec(Spec(spec) if self.single else with_types(self.spec, Spec(spec)))
+
+    def with_whole_spec(self, spec: Spec) -> FileSource:
+        """Return the same records read under another spec of all fields; infers none."""
         types = tuple(spec.items())
         if types not in self._with_specs:  # a read with decode= asks for the same one every time
-            is_saved = self._declared.is_saved and self._declared.spec == spec
-            declared = replace(self._declared, spec=spec, is_saved=is_saved)
             self._schema.check(spec)
+            declared = self._declared.of(spec)
             source = FileSource(self._arguments, self._backend, self._reader, declared, self._blobs)
             self._with_specs[types] = source
         return self._with_specs[types]

@@ -53,10 +53,6 @@ class _Joined(DecodingSource):
         return any(part.spec_is_inferred for part in self._parts)
 
     @property
-    def hidden_fields(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for part in self._parts for name in part.hidden_fields))
-
-    @property
     def opaque_fields(self) -> Mapping[str, Type]:
         opaque = [part.opaque_fields for part in self._parts]
         found = {field: opaque[place.part].get(place.name) for field, place in self._places.items()}
@@ -137,8 +133,8 @@ class _Joined(DecodingSource):
             wanted = {place.name: spec[field] for field, place in self._places.items()
                       if place.part == number and field in spec}  # fmt: skip
             if any(part.spec[name] != kind for name, kind in wanted.items()):
-                parts[number] = part.with_spec({**part.spec, **wanted})
-        return _Joined(parts, {field: self._places[field] for field in spec})
+                parts[number] = part.with_spec(wanted)
+        return _Joined(parts, self._places)
 
     # ---- reading
 

@@ -66,7 +66,8 @@ def open(  # the name that the contract gives it
             from names, and from the content of the first file that is not empty.
         payload: The codec of whole records: `"bytes"`, `"example"`, `"sequence_example"`, `"msgpack"`, ...; `None`
             takes the payload of the sidecar file, else infers it from the format and the records.
-        spec: Field to type, if the data do not say it: `{"image": "uint8[8,8]", "label": "int64"}`.
+        spec: Field to type, if the data do not say it: `{"image": "uint8[8,8]", "label": "int64"}`. Other fields keep
+            the types of the files, or inferred ones; `select` leaves them out.
         codecs: Codecs for this source, name to `(encode, decode)` or a `Codec`; they override registered ones. A
             codec that is not safe, such as `pickle`, must be named by `payload=`, `spec=` or here.
         verify_checksums: False skips checks that cost a pass over the data; lengths and offsets are always checked.
@@ -270,7 +271,8 @@ class OpenArguments(ReaderOptions):
     def _used(self, metadata: Mapping[str, Any]) -> set[str]:
         """Return the names of the metadata of a sidecar that the call does not replace by its own."""
         used = set() if self.payload is not None or metadata.get("payload") is None else {"payload"}
-        return used | ({"spec"} if self.spec is None and spec_applies(self.payload, metadata) else set())
+        has_types = spec_applies(self.payload, metadata) and not metadata["spec"].keys() <= (self.spec or {}).keys()
+        return used | ({"spec"} if has_types else set())
 
     def reopen(self, pickled: PickledSource) -> FileSource:
         """Open the files of a pickled source.
@@ -281,7 +283,7 @@ class OpenArguments(ReaderOptions):
         known = self._open_known(pickled)
         source = known or self.open_files(lambda _: None)  # that source accepted its sidecars
         if not pickled.spec_is_inferred:
-            source = source.with_spec(pickled.spec)
+            source = source.with_whole_spec(pickled.spec)
         source.adopt_memory(pickled.memory)
         is_same = known is not None or source.versions == pickled.versions is not None
         source.adopt(pickled.payload, pickled.spec, pickled.fingerprint if is_same else None)

@@ -17,7 +17,7 @@ from dataformats.interfaces import SequenceCodec
 from dataformats.interfaces.record_source import Fields, OnCorrupt
 from dataformats.interfaces.table import BlockTable, RowTable, Table
 from dataformats.reading.blob_reader import fields_in_memory
-from dataformats.reading.dataset_schema import DeclaredSchema
+from dataformats.reading.dataset_schema import DeclaredSchema, with_types
 from dataformats.reading.decoded_blocks import DecodedBlocks
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.scan import as_indices, digest_of
@@ -136,11 +136,10 @@ class TableSource(DecodingSource):
         return digest_of([self.format, *facts], counts.astype("<i8").tobytes())
 
     def with_spec(self, spec: SpecLike) -> TableSource:
-        spec = Spec(spec)
+        spec = with_types(self._spec, Spec(spec))
         if self._table.spec_is_inferred and spec != self._spec:
             return cast("TableSource", replace(self._arguments, spec=spec).open(lambda _: None))
-        declared = replace(self._declared, spec=spec, is_saved=self._declared.is_saved and self._declared.spec == spec)
-        return TableSource(self._arguments, self._format, self._table, declared, self._blocks)
+        return TableSource(self._arguments, self._format, self._table, self._declared.of(spec), self._blocks)
 
     # ---- reading
 
@@ -255,20 +254,19 @@ def _part(column: Column, part: range, name: str) -> Column:
 
 
 def _checked_spec(table: Table, declared: Spec | None) -> Spec:
-    """Return the declared types, or else the stored ones.
+    """Return the declared types of fields, and the stored ones of the others.
 
     Raises:
         SpecError: The files have no such field, or its values cannot be read as the type.
     """
     stored = table.spec
-    if not declared:
-        return Spec({n: replace(k, codec="json") if n in table.documents else k for n, k in stored.items()})
-    for name, kind in declared.items():
+    for name, kind in (declared or {}).items():
         if name not in stored:
             raise SpecError(f"the files have no such field: {', '.join(stored)}", field=name)
         if not _can_be(stored[name], kind):
             raise SpecError(f"stored as {stored[name]}, which cannot be read as {kind}", field=name)
-    return declared
+    marked = Spec({n: replace(k, codec="json") if n in table.documents else k for n, k in stored.items()})
+    return with_types(marked, declared or Spec({}))
 
 
 def _can_be(stored: Type, type_: Type) -> bool:

@@ -109,10 +109,6 @@ class _View(DecodingSource):
         return self._parent.spec_is_saved
 
     @property
-    def hidden_fields(self) -> tuple[str, ...]:
-        return self._parent.hidden_fields
-
-    @property
     def nbytes(self) -> int:
         return self._parent.nbytes
 
@@ -200,7 +196,7 @@ class SelectView(_View):
         return self._parent.spec.select(self._fields)
 
     def with_spec(self, spec: SpecLike) -> DecodingSource:
-        return SelectView(self._parent.with_spec({**self._parent.spec, **spec}), self._fields)
+        return SelectView(self._parent.with_spec(spec), self._fields)
 
     def _read_stored(self, indices: ArrayLike, fields: Fields, on_corrupt: OnCorrupt) -> RecordBatch:
         return self._parent.read(indices, self.mask(fields), on_corrupt)

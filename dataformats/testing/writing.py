@@ -199,7 +199,7 @@ class WritingConformance:
         assert (entry["name"], entry["records"], entry["bytes"]) == (path.name, 3, nbytes)
         if data.case.plain:
             part = {"id": "int64?" if data.case.blobs else "int64"}
-            assert data.open(path, spec=part).spec == part
+            assert data.open(path, spec=part).spec == {**facts["spec"], **part}
         sidecar.unlink()
         data.check(data.open(path, **data.declared()), range(3))
 

@@ -48,7 +48,7 @@ def test_folders_of_labels(tmp_path: Path) -> None:
     assert len(pickle.dumps(source)) < 1000
     assert pickle.loads(pickle.dumps(source)).fingerprint == source.fingerprint
     assert dataformats.verify(folder).ok
-    assert dataformats.open(folder, spec={"image": "bytes"})[3] == {"image": encoded(9)}
+    assert dataformats.open(folder, spec={"image": "bytes"})[3] == {**source[3], "image": encoded(9)}
 
 
 def test_links_in_a_circle_are_ignored(tmp_path: Path) -> None:

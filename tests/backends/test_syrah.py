@@ -456,7 +456,9 @@ def test_a_spec_restores_shapes_and_codecs(tmp_path: Path) -> None:
     assert dataformats.open(path).spec == {"m": "int16[6]", "blob": "uint8[7]"}
     for kind, shape in {"int16[3,2]": (3, 2), "int16[]": (6,), "int16[][2]": (3, 2), "int16[6]": (6,)}.items():
         assert dataformats.open(path, spec={"m": kind})[1]["m"].shape == shape
-    assert dataformats.open(path, spec={"blob": "json"})[3] == {"blob": {"i": 3}}
+    typed = dataformats.open(path, spec={"blob": "json"})
+    assert typed.spec == {"m": "int16[6]", "blob": "json"}
+    assert typed[3, ["blob"]] == {"blob": {"i": 3}}
     assert dataformats.open(path, spec={"m": "bytes"})[0]["m"] == np.arange(6, dtype="<i2").tobytes()
     assert dataformats.open(path)[1, {"m": range(2, 4)}]["m"].tolist() == [3, 4]
 

@@ -229,7 +229,7 @@ def test_json_is_marked_for_other_programs(name: str, tmp_path: Path) -> None:
     source = dataformats.open(tmp_path / name)
     assert source.spec == {"doc": "json", "docs": "utf8[]", "maybe": "json?"}
     assert [record["doc"] for record in source] == docs
-    assert list(source.with_spec({"doc": "utf8"}))[1] == {"doc": "[1,null]"}
+    assert list(source.with_spec({"doc": "utf8"}))[1] == {"doc": "[1,null]", "docs": ["[1,null]"], "maybe": [1, None]}
     schema = importlib.import_module("pyarrow.dataset").dataset(tmp_path / name, format=name[2:]).schema
     assert schema.field("doc").type == arrow.json_(arrow.large_string())
 

@@ -86,7 +86,8 @@ def test_head_shows_images_by_their_header(run: Run) -> None:
 def test_head_of_declared_types(run: Run) -> None:
     spec = ("--spec", "image=jpg", "--spec", "name=utf8")
     result = run("head", PHOTOS, "-n", 1, *spec)
-    assert result.out == "record 0\n  image: JPEG image, 320 x 320, RGB, 28643 bytes\n  name: 'astronaut'\n"
+    image = "image: JPEG image, 320 x 320, RGB, 28643 bytes"
+    assert result.out == f"record 0\n  height: 320\n  {image}\n  name: 'astronaut'\n  width: 320\n"
     arrays = run("head", DIGITS, "-n", 1, "--spec", "image=uint8[8,8]", "--spec", "label=int64")
     assert arrays.out == "record 0\n  image: uint8[8,8]: 0 0 5 13 9 1 0 0 ...\n  label: 0\n"
 

@@ -24,7 +24,7 @@ NAMES = {
     "escapes": "\x1b[2J\x1b[31m\x9b31m\x07",
     "lines": "a\nb\r\nc\u2028d",
     "markup": "[bold]x[/bold][/] <b>&amp;",
-    "arguments": "spec={**src.spec, 'a': 1}, overwrite=True",
+    "arguments": "spec={'a': 1}, overwrite=True",
     "a remedy": "Pass {format} if that is intended.",
     "an option": "--format",
     "quotes": "'\"`$(id)\\",

@@ -252,7 +252,7 @@ def test_lists_and_bytes_in_one_batch() -> None:
         (
             "int64",
             [1, 2],
-            r"expected int64, found 2 int64 values\. Pass spec=\{\*\*src.spec, 'a': 'int64\[\]'\}",
+            r"expected int64, found 2 int64 values\. Pass spec=\{'a': 'int64\[\]'\}",
         ),
         ("int64", 0.5, r"found float values.*'a': 'float32\?'.*or 'feature\?'"),
         ("float32", 1, r"found int64 values.*'a': 'int64\?'"),

@@ -31,7 +31,7 @@ CASES: list[tuple[errors.DataFormatsError, type[Exception], str]] = [
             "no", field="f", remedy=errors.Remedy("Pass {spec}, or {format}.", spec={"f": "T"}, format=...)
         ),
         ValueError,
-        "field 'f': no. Pass spec={**src.spec, 'f': 'T'}, or format=.",
+        "field 'f': no. Pass spec={'f': 'T'}, or format=.",
     ),
     (
         errors.SpecError.of([errors.SpecError("no", field="f", remedy="Drop it."), errors.SpecError("bad", field="g")]),

@@ -65,6 +65,7 @@ def requests(data: Any, monkeypatch: pytest.MonkeyPatch) -> Requests:
 def source(requests: Requests) -> Any:
     source = dataformats.open(URL, format="ofrecord", payload="ofrecord", spec=SPEC)
     len(source)
+    _ = source.spec  # samples records: they may have more fields
     requests.clear()
     return source
 

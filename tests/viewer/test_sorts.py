@@ -119,7 +119,7 @@ def test_only_fields_with_an_order_are_offered(browser: Browser) -> None:
     assert "numbers, text or bool" in answer.json["error"]["text"]
     assert browser("/secret/api/sort?field=99", "POST").status == 422
     photos = Browser(PHOTOS, spec={"image": "jpg", "name": "utf8"})("/secret/api/dataset?facts=1").json["fields"]
-    assert {one["name"]: one["ordered"] for one in photos} == {"image": False, "name": True}
+    assert [one["name"] for one in photos if not one["ordered"]] == ["image"]
 
 
 def test_sorts_have_limits(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,8 +19,8 @@ def test_renaming_a_missing_field_is_refused(tmp_path: Path) -> None:
 
 def test_a_conversion_leaves_no_field_out_unasked(tmp_path: Path) -> None:
     photos = GOLDEN / "real" / "photos.tfrecord"
-    with pytest.raises(dataformats.SpecError, match="height, name, width"):
-        dataformats.convert(photos, tmp_path / "x.syr", "syrah", spec={"image": "jpg"})
+    dataformats.convert(photos, tmp_path / "all.tfrecord", spec={"image": "jpg"})
+    assert list(dataformats.open(tmp_path / "all.tfrecord").spec) == ["height", "image", "name", "width"]
     report = dataformats.convert(photos, tmp_path / "x.syr", "syrah", spec={"image": "jpg"}, fields=["image"])
     assert (report.records, report.left_out) == (12, ("height", "name", "width"))
 
@@ -115,21 +115,12 @@ def test_copied_payloads_are_not_decoded_and_verify_finds_them(tmp_path: Path) -
     assert [finding.index for finding in dataformats.verify(report.path).findings] == [2]
 
 
-def test_fields_found_only_in_late_samples_are_left_out(tmp_path: Path) -> None:
+def test_fields_found_only_in_late_samples_are_kept(tmp_path: Path) -> None:
     records = [{"x": 1}] * 100 + [{"x": 2, "extra": 3}]
     with dataformats.create(tmp_path / "a.tfrecord", spec={"x": "int64", "extra": "int64?"}) as writer:
         writer.extend(records)
     (tmp_path / "a.tfrecord.dataformats.json").unlink(missing_ok=True)
-    options: dict[str, Any] = {"spec": {"x": "int64"}, "payload": "example"}
-    assert dataformats.open(tmp_path / "a.tfrecord", **options).hidden_fields == ("extra",)
-    report = dataformats.convert(tmp_path / "a.tfrecord", tmp_path / "b", "granular", source_options=options)
-    assert report.left_out == ("extra",)
-
-
-def test_the_search_for_hidden_fields_decodes_no_values(tmp_path: Path) -> None:
-    with dataformats.create(tmp_path / "a.tfrecord", spec={"x": "bytes"}) as writer:
-        writer.extend([{"x": b"a"}] * 20)
-    decoded: list[bytes] = []
-    codecs: dict[str, Any] = {"slow": (bytes, decoded.append)}
-    source = dataformats.open(tmp_path / "a.tfrecord", spec={"x": "slow"}, payload="example", codecs=codecs)
-    assert (source.hidden_fields, decoded) == ((), [])
+    options: dict[str, Any] = {"spec": {"x": "int32"}, "payload": "example"}
+    assert dataformats.open(tmp_path / "a.tfrecord", **options).spec == {"x": "int32", "extra": "int64?"}
+    report = dataformats.convert(tmp_path / "a.tfrecord", tmp_path / "b.jsonl", source_options=options)
+    assert (report.left_out, list(dataformats.open(report.path))) == ((), records)

@@ -46,8 +46,9 @@ def test_views(tmp_path: Path) -> None:
         source.select(fields)
     with pytest.raises(ValueError, match=r"expected bool\[1\], found int64\[\] in where="):
         source.where(3)
-    for view in (source, source[:1], source.select("x"), dataformats.concat([source, source])):
-        assert view.with_spec({"x": "int32"})[0] == {"x": 1}
+    for view in (source, source[:1], source.select("x", "y"), dataformats.concat([source, source])):
+        assert view.with_spec({"x": "int32"}).spec == {"x": "int32", "y": "utf8"}
+        assert view.with_spec({"x": "int32"})[0] == {"x": 1, "y": "a"}
 
 
 def write(path: Path) -> None:
