@@ -10,13 +10,14 @@ from typing import Any, cast
 import numpy as np
 
 from dataformats.display.media import media_of
-from dataformats.errors import DataFormatsError, Remedy
+from dataformats.errors import DataFormatsError, FormatError, Remedy
 from dataformats.indexing.index_set import INDEX_SUFFIX
 from dataformats.interfaces import CachesIndexes, OutdatedIndexError, Reader, RecordCodec, Table
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading.file_source import FileSource
-from dataformats.reading.opening import open as open_source
+from dataformats.reading.missing_shards import MissingShardsError
+from dataformats.reading.opening import arguments_of
 from dataformats.reading.table_source import TableSource
 from dataformats.registry import codecs
 from dataformats.spec import VALUE, Type
@@ -62,8 +63,8 @@ class Info:
         fingerprint: A digest that identifies the records.
         opaque: The fields whose types no codec decodes, with these types.
         problems: The error of the last record of each file, if an index tells one: `records` counts it.
-        notes: What stands out besides: bytes that a codec decodes, files without records, no index beside files behind
-            a URL.
+        notes: What stands out besides: missing shards, bytes that a codec decodes, files without records, no index
+            beside files behind a URL.
 
     Example:
         >>> import dataformats
@@ -117,7 +118,14 @@ def info(path: Any, **options: Any) -> Info:
 
 
 def _info(path: Any, options: dict[str, Any]) -> Info:
-    source = path if isinstance(path, RecordSource) else open_source(path, **options)
+    missing: list[str] = []
+
+    def report(error: FormatError) -> None:
+        if not isinstance(error, MissingShardsError):
+            raise error
+        missing.append(str(error))
+
+    source = path if isinstance(path, RecordSource) else arguments_of(path, **options).open(report)
     reader = source.reader if isinstance(source, FileSource | TableSource) else None
     files = () if reader is None else tuple(FileInfo(*part) for part in reader.file_summaries())
     return Info(
@@ -133,7 +141,7 @@ def _info(path: Any, options: dict[str, Any]) -> Info:
         fingerprint=source.fingerprint,
         opaque=shown_types(source.opaque_fields),
         problems=_errors_of_last_records(source, reader) if isinstance(reader, Reader) else (),
-        notes=() if reader is None else tuple(_notes(source, reader, files, options)),
+        notes=() if reader is None else (*missing, *_notes(source, reader, files, options)),
     )
 
 

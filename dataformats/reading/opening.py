@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -23,6 +24,7 @@ from dataformats.reading.dataset_sidecars import DatasetSidecars
 from dataformats.reading.detection import check_one_format, choose_files
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.file_source import FileSource
+from dataformats.reading.missing_shards import MissingShardsError, missing_shards
 from dataformats.reading.pickled_source import PickledSource, known_files
 from dataformats.reading.table_source import TableSource
 from dataformats.registry import backends
@@ -200,8 +202,10 @@ def _check_codecs(spec: Mapping[str, Type], payload: str | None, codecs: Mapping
 
 
 def raise_error(error: FormatError) -> None:
-    """Raise the error."""
-    raise error
+    """Raise the error; warn about missing shards."""
+    if not isinstance(error, MissingShardsError):
+        raise error
+    warnings.warn(str(error), UserWarning, stacklevel=4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +232,8 @@ class OpenArguments(ReaderOptions):
         """Open the files.
 
         Args:
-            report: Called with the error of each file that is not as its sidecar says, instead of raising the first.
+            report: Called with the error of each file that is not as its sidecar says, instead of raising the first,
+                and of shards that are missing, instead of a warning.
         """
         check_place(self.index)
         entries = resolve(self.path, self.storage_options, self._is_folder)
@@ -240,6 +245,8 @@ class OpenArguments(ReaderOptions):
         if self.format is None:
             check_one_format(backend, list(chain.from_iterable(files)))
         metadata = known | sidecars.metadata(files, self._used, report)
+        for error in missing_shards(entries, files):
+            report(error)
         arguments = replace(self, format=backend.name)  # nothing is detected when they are opened again
         if isinstance(self.cache, str) and self.cache.startswith(_DISK):
             if self.cache_bytes < 2**20 or self.cache == _DISK:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -42,6 +43,25 @@ class ReadingConformance:
         with pytest.raises(IndexError):
             src.read([0])
         assert src.fingerprint == src.fingerprint
+
+    def test_missing_shards(self, data: DatasetFixture) -> None:
+        """`open` of a folder warns, `info` notes and `verify` finds that a shard of its names is not there."""
+        data.need_shards()
+        if data.case.folder:
+            pytest.skip("a shard is a folder, which the sidecar lists")
+        folder = data.folder / "shards"
+        folder.mkdir()
+        first, last = (data.write(3, f"shards/train-{number:05d}-of-00003") for number in (0, 2))
+        missing = r"1 of 3 shards are missing, such as 'train-00001-of-00003"
+        options = {"format": data.case.format, **data.case.open_options}
+        with pytest.warns(UserWarning, match=missing):
+            assert len(data.open(folder, format=data.case.format)) == 6
+        (note,) = (note for note in info(folder, **options).notes if "shards" in note)
+        assert re.search(missing, note)
+        assert [finding.kind for finding in verify(folder, **options).findings] == ["MissingShardsError"]
+        assert len(data.open([first, last])) == 6
+        data.write(3, "shards/train-00001-of-00003")
+        assert verify(folder, **options).ok
 
     def test_one_by_one_and_in_order(self, data: DatasetFixture) -> None:
         """`src[i]`, `src[-i]`, iteration and `batch[i]` agree with the formula."""
