@@ -89,8 +89,9 @@ def repair(
 ) -> RepairReport:
     """Copy the sound records of a damaged dataset into a new one of the same format, payload and spec.
 
-    A record is copied only if it is proven: by its checksums, if the format has them. Nothing is guessed. Indexes are
-    not used; the sidecar gives payload and spec. The new dataset has a shard for each shard of the source. It is
+    A record is copied only if it is proven: by its checksums, if the format has them; its payload must parse. Nothing
+    is guessed. TFRecord, FFRecord, OFRecord, Syrah and Granular data are searched for records behind damage; of other
+    formats, what can be read is saved. Indexes are not used; the sidecar gives payload and spec. The new dataset has a shard for each shard of the source. It is
     written like any other, and read back before it is published. The source is never changed.
 
     Args:
@@ -110,9 +111,10 @@ def repair(
     Raises:
         FileNotFoundError: There is no such file.
         FormatError: Nothing locates the records, or the new data were not read back as they were written.
-        SpecError: The format cannot hold the fields of the data; or `path` is a name of another format.
+        SpecError: The format cannot hold the fields of the data, has no stored records to copy, as Parquet, or is only
+            read; or `path` is a name of another format.
         TargetExistsError: Something has the name of `path`, and `overwrite` is not given; or it is the source.
-        TypeError: The backend of the format cannot repair, or `source_options` has another argument.
+        TypeError: `source_options` has another argument.
 
     Example:
         >>> import dataformats, tempfile, pathlib

@@ -58,8 +58,7 @@ def _option(name: str, value: Any) -> str:
         return f"--{'option' if plain == name else 'from-option'} {shlex.quote(f'{plain}={text}')}"
     name = name.replace("_", "-")
     if isinstance(value, Mapping):
-        items = " ".join(f"--{name} {shlex.quote(f'{key}={item}')}" for key, item in value.items())
-        return f"{items} (and the other fields that dataformats schema prints)" if name.endswith("spec") else items
+        return " ".join(f"--{name} {shlex.quote(f'{key}={item}')}" for key, item in value.items())
     if isinstance(value, list):
         return f"--{name} {shlex.quote(','.join(value))}"
     return f"--{name}" if value is ... or value is True else f"--{name} {shlex.quote(str(value))}"

@@ -15,6 +15,7 @@ from dataformats.indexing.index_set import INDEX_SUFFIX
 from dataformats.interfaces import Backend, BlobBackend, ShardSalvage, SupportsRepair
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.detection import choose_files
+from dataformats.reading.salvage_by_reading import salvage_by_reading
 from dataformats.registry import backends
 from dataformats.sidecars.file_comparison import compare_entry, fitting_metadata
 from dataformats.sidecars.sidecar import Sidecar, load_sidecar
@@ -78,19 +79,22 @@ def find_damaged(entries: Sequence[StoredFile | Folder], format: str | None, pay
     known = metadata.get("format")
     backend, files = _choose(entries, format or (known if known in backends else None))
     usual = backend.guess_payload([]) if isinstance(backend, BlobBackend) else "bytes"
-    if not isinstance(backend, SupportsRepair):
-        raise TypeError(f"the backend of {backend.name!r} cannot repair: it does not inherit from SupportsRepair")
     if known not in (None, backend.name):
         notes.append(f"the sidecar was ignored: it is of the format {known}")
         metadata = {}
-    shards = backend.shards(list(chain.from_iterable(files)))
+    every = list(chain.from_iterable(files))
+    if isinstance(backend, SupportsRepair):
+        shards, salvage = backend.shards(every), backend.salvage
+    else:
+        shards = [every] if backend.in_folders else [[file] for file in every]
+        salvage = functools.partial(salvage_by_reading, backend)
     _note_names(shards, missing, notes)
     chosen = payload or metadata.get("payload") or usual
     salvages: list[ShardSalvage | FormatError] = []
     stored: Spec | None = None
     for shard in shards:
         try:
-            found = backend.salvage(shard, chosen)
+            found = salvage(shard, chosen)
             stored = stored or found.stored
             if codecs_of(found.stored) != codecs_of(stored):
                 raise FormatError("the fields differ from the first shard's", path=shard_name(shard))

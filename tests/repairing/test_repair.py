@@ -171,12 +171,6 @@ def test_repair_raises_if_new_data_differ(tmp_path: Path, monkeypatch: pytest.Mo
     assert list(tmp_path.iterdir()) == []
 
 
-def test_backend_without_salvages_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dataformats.reading.damaged.SupportsRepair", int)
-    with pytest.raises(TypeError, match="SupportsRepair"):
-        dataformats.repair(DAMAGED, tmp_path / "x.tfrecord")
-
-
 def test_spliced_files(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"0123456789")
     spliced = SplicedFile(LocalFile(tmp_path / "x"), [b"head", range(2, 5), b"", range(8, 10), b"!"])

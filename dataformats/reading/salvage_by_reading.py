@@ -1,0 +1,61 @@
+"""Salvages damaged files through the reader of their format: what it reads is sound, the rest is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dataformats.columns.codec_resolver import CodecResolver
+from dataformats.errors import CodecError, FormatError, Remedy, SpecError
+from dataformats.interfaces import Backend, BlobBackend, Codec, FieldsBackend, Loss, ReaderOptions, ShardSalvage
+from dataformats.interfaces.stored_file import StoredFile
+from dataformats.interfaces.table import Table
+from dataformats.reading.salvage_rows import Part, salvage_blobs, salvage_rows
+from dataformats.spec import VALUE, Type
+
+_OMIT = Remedy("Write the records that can be read with convert and {on_corrupt}.", on_corrupt="omit")
+_OTHER_FORMAT = Remedy("Write those that can be read in another format, with convert and {on_corrupt}.", on_corrupt="omit")
+
+
+def salvage_by_reading(backend: Backend, files: Sequence[StoredFile], payload: str) -> ShardSalvage:
+    """Return the records of one shard that can be read and whose payload parses, and a loss for each other.
+
+    Args:
+        backend: The format.
+        files: The files of the shard.
+        payload: The codec of whole records.
+
+    Raises:
+        FormatError: No record can be located.
+        SpecError: The format stores no records that can be copied.
+    """
+    if not isinstance(backend, BlobBackend | FieldsBackend):
+        raise SpecError(f"{backend.name} files are read, not written", remedy=_OTHER_FORMAT)
+    reader = backend.open(files, ReaderOptions())
+    if isinstance(reader, Table):
+        raise SpecError(f"{backend.name} has no stored records that repair can copy", remedy=_OMIT)
+    n = int(reader.counts.sum())
+    if reader.spec is not None:
+        return ShardSalvage(salvage_rows(reader, n), reader.stored_spec)
+    codec = CodecResolver(trusted=False).codec(Type.named(payload))
+    is_fetched = n > 0 and reader.locate(reader.counts[:0], {VALUE: True})[VALUE].extents.fetch is not None
+    parts = salvage_rows(reader, n) if is_fetched else salvage_blobs(reader, n, reader.files[-1].size)
+    return ShardSalvage(_parsed(parts, codec, reader.files[0].name))
+
+
+def _parsed(parts: Iterator[Part], codec: Codec, name: str) -> Iterator[Part]:
+    """Yield the parts; a record whose payload does not parse is a loss."""
+    index = 0
+    for part in parts:
+        if isinstance(part, Loss):
+            index += part.records or 0
+            yield part
+            continue
+        for record in part:
+            blob = record[VALUE][0] if isinstance(record, dict) else record
+            try:
+                codec.decode(blob)
+            except (FormatError, CodecError, ValueError) as error:
+                yield Loss(name, getattr(error, "what", "") or str(error), index=index, records=1)
+            else:
+                yield [record]
+            index += 1
