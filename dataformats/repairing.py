@@ -91,8 +91,9 @@ def repair(
 
     A record is copied only if it is proven: by its checksums, if the format has them; its payload must parse. Nothing
     is guessed. TFRecord, FFRecord, OFRecord, Syrah and Granular data are searched for records behind damage; of other
-    formats, what can be read is saved. Indexes are not used; the sidecar gives payload and spec. The new dataset has a shard for each shard of the source. It is
-    written like any other, and read back before it is published. The source is never changed.
+    formats, what can be read is saved. Indexes are not used; the sidecar gives payload and spec. The new dataset has a
+    shard for each shard of the source. It is written like any other, and read back before it is published. The source
+    is never changed.
 
     Args:
         source: A path as in `open`. Data of an interrupted writer are repaired by their partial name, `NAME.partial`.

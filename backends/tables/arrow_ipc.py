@@ -15,7 +15,7 @@ from dataformats.backends.tables.common_spec import common_spec, json_columns
 from dataformats.backends.tables.stored_types import stored_schema, stored_types
 from dataformats.batch import Column
 from dataformats.batch.to_arrow import pyarrow, to_arrow
-from dataformats.columns.arrow_columns import column_of_arrow
+from dataformats.columns.arrow_columns import columns_of_arrow
 from dataformats.errors import FormatError
 from dataformats.interfaces import (
     BlockTable,
@@ -78,7 +78,7 @@ class ArrowTable(BlockTable):
         with damage_of(self.files[number], f"record batch {block}"):
             rows = _read(self.files[number], place, self._schemas[number])
             rows.validate(full=True)  # damaged offsets must not be followed
-            return {name: column_of_arrow(rows.column(name), self.spec[name], name) for name in fields}
+            return columns_of_arrow(rows, self.spec, fields)
 
 
 def _lacking(rows: Any, file: StoredFile) -> set[str]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 from dataformats.batch.to_arrow import pyarrow
 from dataformats.columns.arrow_columns import spec_of_arrow
-from dataformats.errors import SpecError
+from dataformats.columns.column_cast import can_cast
+from dataformats.errors import Remedy, SpecError
 from dataformats.interfaces import StoredFile
 from dataformats.spec import Spec, Type
 
 _DOCUMENT = Type("json")
+_ONE_TYPE = Remedy("Pass {spec} with a type that all of them can be cast to, or open the files one by one.", spec=...)
 
 
 def common_spec(
@@ -21,23 +23,26 @@ def common_spec(
     schemas: Sequence[Any],
     optional: Collection[str],
     declared: Mapping[str, Type] | None,
-    remedy: str = "Give the files equal columns, or open them one by one.",
+    remedy: str = _ONE_TYPE,
 ) -> Spec:
     """Return the spec of files, in the order of the columns of the first one.
 
     The order of columns, the Arrow types of one type (`string`, `large_string`, dictionaries) and metadata may differ.
-    A column of nothing but nulls, such as pandas writes for an empty one, has its type from the other files.
+    A field is optional if a file lacks its column. A column of nothing but nulls, such as pandas writes for an empty
+    one, has its type from the other files.
 
     Args:
         files: The files.
         schemas: The `pyarrow.Schema` of each.
         optional: The fields that records may lack.
-        declared: The types of the call: a list that is declared as `json` is one, and may hold nulls.
-        remedy: How to get files with the same columns.
+        declared: The types of the call: a list that is declared as `json` is one, and may hold nulls; numbers of
+            several types are cast.
+        remedy: How to get files with columns of the same types.
 
     Raises:
-        SpecError: A column is missing in a file, or has another type.
+        SpecError: A column has several types, and none is declared that all can be cast to.
     """
+    declared = declared or {}
     kinds = dict(spec_of_arrow(schemas[0], optional))
     typed = dict.fromkeys(_typed(schemas[0]), files[0].name)  # the file that gave each type
     last = schemas[0]
@@ -45,15 +50,19 @@ def common_spec(
         if schema.equals(last):  # thousands of shards have one schema
             continue
         last, found, here = schema, spec_of_arrow(schema, optional), _typed(schema)
-        for name in [*kinds, *(name for name in found if name not in kinds)]:
-            if name in kinds and name in found and not (name in here and name in typed):
-                kinds[name] = found[name] if name in here else kinds[name]
-            elif kinds.get(name) != found.get(name):
-                expected, other = (f"{one.get(name, 'no such column')}" for one in (kinds, found))
-                what = f"expected {expected} as in {typed.get(name, files[0].name)!r}, found {other} in {file.name!r}"
-                raise SpecError(what, field=name, remedy=remedy)
+        for name in found:
+            if name not in typed:  # no earlier file has values
+                kinds[name] = found[name]
+            elif name in here and kinds[name].required != found[name].required:
+                kind, stored = declared.get(name), (kinds[name], found[name])
+                if kind is None or not all(can_cast(one, kind) or one.required == kind.required for one in stored):
+                    what = f"expected {kinds[name]} as in {typed[name]!r}, found {found[name]} in {file.name!r}"
+                    raise SpecError(what, field=name, remedy=remedy)
+                kinds[name] = kind
         typed |= {name: file.name for name in here if name not in typed}
-    for name, kind in (declared or {}).items():
+    everywhere = set(kinds).intersection(*(schema.names for schema in _different(schemas)))
+    kinds = {n: replace(kind, optional=n in optional or n not in everywhere) for n, kind in kinds.items()}
+    for name, kind in declared.items():
         if kind.required == _DOCUMENT and name in kinds and kinds[name].dims:
             kinds[name] = replace(_DOCUMENT, optional=kinds[name].optional)
     return Spec(kinds)
@@ -62,8 +71,13 @@ def common_spec(
 def json_columns(schemas: Sequence[Any]) -> frozenset[str]:
     """Return the columns of text that each of these schemas marks as JSON."""
     marked = pyarrow().JsonType
-    each = [{field.name for field in schema if isinstance(field.type, marked)} for schema, _ in groupby(schemas)]
+    each = [{field.name for field in schema if isinstance(field.type, marked)} for schema in _different(schemas)]
     return frozenset(each[0]).intersection(*each)
+
+
+def _different(schemas: Sequence[Any]) -> Iterator[Any]:
+    """Yield schemas that differ from the one before: thousands of shards have one schema."""
+    return (schema for schema, _ in groupby(schemas))
 
 
 def _typed(schema: Any) -> set[str]:

@@ -15,7 +15,7 @@ from dataformats.backends.tables.common_spec import common_spec
 from dataformats.batch import Column
 from dataformats.batch.arrow_types import arrow_type
 from dataformats.batch.to_arrow import pyarrow
-from dataformats.columns.arrow_columns import column_of_arrow
+from dataformats.columns.arrow_columns import columns_of_arrow
 from dataformats.errors import FormatError, Remedy
 from dataformats.interfaces import Backend, BlockTable, ReaderOptions, SniffResult, StoredFile
 from dataformats.interfaces.table import starts_of
@@ -63,7 +63,7 @@ class DelimitedTable(BlockTable):
 
     def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
         rows = self._rows(self._filled[block])
-        return {name: column_of_arrow(rows.column(name), self.spec[name], name) for name in fields}
+        return columns_of_arrow(rows, self.spec, fields)
 
     def _rows(self, number: int) -> Any:
         file, library = self.files[number], importlib.import_module("pyarrow.csv")

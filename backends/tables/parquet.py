@@ -16,7 +16,7 @@ from dataformats.backends.tables.parquet_footer import MAGIC, RowGroup, read_foo
 from dataformats.backends.tables.stored_types import stored_schema, stored_types
 from dataformats.batch import Column
 from dataformats.batch.to_arrow import pyarrow, to_arrow
-from dataformats.columns.arrow_columns import column_of_arrow
+from dataformats.columns.arrow_columns import columns_of_arrow
 from dataformats.interfaces import BlockTable, FieldsBackend, ReaderOptions, SniffResult, StoredFile
 from dataformats.interfaces.table import starts_of
 from dataformats.spec import Spec
@@ -67,9 +67,9 @@ class ParquetTable(BlockTable):
                 pre_buffer=stored.local is None,  # joins requests; costs a fifth of the time of a local file
                 page_checksum_verification=self._verify,
             )
-            rows = file.read_row_group(place, list(fields))
+            rows = file.read_row_group(place, list(fields))  # without those that the file lacks
             rows.validate(full=True)  # damaged offsets must not be followed
-            return {name: column_of_arrow(rows.column(name), self.spec[name], name) for name in fields}
+            return columns_of_arrow(rows, self.spec, fields)
 
     def metadata(self) -> dict[str, str]:
         return {"created by": str(self._footers[0].created_by), "version": str(self._footers[0].format_version)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from dataformats.batch import Column, Ragged, RecordBatch
 from dataformats.batch.arrow_types import arrow_type
 from dataformats.batch.to_arrow import pyarrow
+from dataformats.columns.column_cast import can_cast, cast_column
 from dataformats.columns.masks import insert_missing
 from dataformats.columns.numbers import offsets_of
-from dataformats.errors import Remedy, SpecError
+from dataformats.errors import DataFormatsError, Remedy, SpecError
+from dataformats.interfaces.table import BadRowsError
 from dataformats.spec import VALUE, Spec, Type
 
 _ARRAY = {"dtype", "shape", "data"}
@@ -108,12 +110,44 @@ def batch_of_arrow(batch: Any, spec: Spec, first: int = 0) -> RecordBatch:
     return RecordBatch(columns, numbers, single=tuple(spec) == (VALUE,))
 
 
+def columns_of_arrow(rows: Any, spec: Spec, fields: Sequence[str]) -> dict[str, Column]:
+    """Return columns of a pyarrow table or batch, validated; a field that it lacks is missing in each row.
+
+    Raises:
+        BadRowsError: Values of some rows are not of their types.
+    """
+    arrow = pyarrow()
+    known = set(rows.schema.names)
+    arrays = {name: rows.column(name) if name in known else arrow.nulls(rows.num_rows) for name in fields}
+    try:
+        return {name: column_of_arrow(array, spec[name], name) for name, array in arrays.items()}
+    except SpecError:
+        failed: dict[int, DataFormatsError] = {}
+    for name, array in arrays.items():
+        failed |= _bad_rows(array, spec[name], name, 0)
+    good = arrow.array(np.delete(np.arange(rows.num_rows), [*failed]))
+    columns = {name: column_of_arrow(array.take(good), spec[name], name) for name, array in arrays.items()}
+    raise BadRowsError(columns, failed)
+
+
+def _bad_rows(array: Any, type_: Type, field: str, first: int) -> dict[int, DataFormatsError]:
+    """Return the error of each row whose value is not of the type; the rows are numbered from `first` on."""
+    try:
+        column_of_arrow(array, type_, field)
+    except SpecError as error:
+        half = len(array) // 2
+        if not half:
+            return {first: error}
+        return _bad_rows(array[:half], type_, field, first) | _bad_rows(array[half:], type_, field, first + half)
+    return {}
+
+
 def column_of_arrow(array: Any, type_: Type, field: str) -> Column:
     """Return the column of an array, without a copy if Arrow stores the values the same way.
 
     Args:
         array: A `pyarrow.Array` or `ChunkedArray`.
-        type_: The type that `spec_of_arrow` returns; nulls of a required type raise.
+        type_: The type that `spec_of_arrow` returns, or another one: see `can_cast`. Nulls of a required type raise.
         field: Its name, for errors.
 
     Raises:
@@ -131,13 +165,21 @@ def column_of_arrow(array: Any, type_: Type, field: str) -> Column:
         array = arrow.compute.run_end_decode(array)
     array = _cast(array, _without_views(array.type), field)
     if not array.null_count:
-        column = _column(array, type_.required, field)
+        column = _values(array, type_, field)
         return insert_missing(column, np.ones(len(array), np.bool_), optional=type_.optional)
     present = np.asarray(array.is_valid())
     if not type_.optional:
         raise SpecError(f"expected {type_}, found null", field=field, index=int(present.argmin()))
     whole = arrow.concat_arrays([array])  # pyarrow 26 takes the wrong lists within fixed-size lists from a slice
-    return insert_missing(_column(whole.drop_null(), type_.required, field), present, optional=True)
+    return insert_missing(_values(whole.drop_null(), type_, field), present, optional=True)
+
+
+def _values(array: Any, type_: Type, field: str) -> Column:
+    """Return the column of an array without nulls, cast if the file stores another type of numbers."""
+    stored = type_of_arrow(array.type)
+    if not can_cast(stored, type_):
+        return _column(array, type_.required, field)
+    return cast_column(_column(array, stored, field), type_, field)
 
 
 def _empty(kind: Any) -> Any:

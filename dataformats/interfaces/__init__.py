@@ -43,7 +43,7 @@ from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
 from dataformats.interfaces.record_writer import RecordWriter
 from dataformats.interfaces.salvage import Loss, ShardSalvage, StoredRecord, SupportsRepair
 from dataformats.interfaces.stored_file import Folder, StoredFile, natural_key
-from dataformats.interfaces.table import BlockTable, RowTable, Table
+from dataformats.interfaces.table import BadRowsError, BlockTable, RowTable, Table
 from dataformats.registry import Registry, backends, codecs
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ __all__ = [
     "AppendsInPlace",
     "ArrayCodec",
     "Backend",
+    "BadRowsError",
     "BlobBackend",
     "BlobStarts",
     "BlobWriter",

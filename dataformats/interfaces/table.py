@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Column
+from dataformats.errors import DataFormatsError
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import Spec
 
@@ -63,6 +64,20 @@ class RowTable(Table):
         """
 
 
+class BadRowsError(DataFormatsError):
+    """Some rows of a block cannot be read: `BlockTable.read_block` raises it to give the others.
+
+    Args:
+        columns: The columns of the other rows.
+        failed: Row in the block to its error.
+    """
+
+    def __init__(self, columns: Mapping[str, Column], failed: Mapping[int, DataFormatsError]) -> None:
+        super().__init__(str(failed[min(failed)]))
+        self.columns = columns
+        self.failed = failed
+
+
 class BlockTable(Table):
     """A table whose library decodes blocks of consecutive records: row groups, chunks. Each has one record or more.
 
@@ -83,6 +98,7 @@ class BlockTable(Table):
             fields: Names of the spec.
 
         Raises:
+            BadRowsError: Some of the records cannot be read.
             FormatError: The block is damaged.
         """
 

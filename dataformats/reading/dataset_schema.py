@@ -48,9 +48,9 @@ class DeclaredSchema:
         return replace(self, spec=spec, is_saved=self.is_saved and self.spec == spec, is_whole=True)
 
     def over(self, stored: Spec) -> Spec:
-        """Return the declared types, and for the other fields those of the files.
+        """Return the declared types and, for the other fields, the types of the files.
 
-        A field whose codec the call trusts for other fields alone, such as `pickle`, has its bytes.
+        If the call names an unsafe codec, such as `pickle`, for some fields, other fields of it are read as bytes.
         """
         if self.spec is None or self.is_whole:
             return self.spec or stored

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +11,9 @@ from numpy.typing import NDArray
 from dataformats.batch import Blobs, Column, nbytes_of, take_rows
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.columns.field_decoder import FieldDecoder
+from dataformats.errors import DataFormatsError
 from dataformats.fork_hooks import no_fork
-from dataformats.interfaces.table import BlockTable
+from dataformats.interfaces.table import BadRowsError, BlockTable
 from dataformats.reading.concat import interleave
 from dataformats.spec import Type
 from dataformats.storage.decoded_cache import DecodedCache
@@ -20,6 +22,18 @@ _PART = 1 / 4
 """The part of the kept bytes that one read holds beside the cache at most: then it copies the rows of these blocks."""
 
 _Columns = Mapping[str, Column]
+
+
+class DecodedBlock(NamedTuple):
+    """A block in memory.
+
+    Attributes:
+        columns: The columns of the rows that can be read.
+        failed: The other rows, ascending, each with its error.
+    """
+
+    columns: _Columns
+    failed: Mapping[int, DataFormatsError]
 
 
 class DecodedBlocks:
@@ -34,48 +48,83 @@ class DecodedBlocks:
         self.limit_bytes = limit_bytes
         self._table = table
         self._ends = np.append(table.block_starts[1:], table.counts.sum())
-        self._cache: DecodedCache[tuple[int, tuple[str, ...]], _Columns] = DecodedCache(limit_bytes)
+        self._cache: DecodedCache[tuple[int, tuple[str, ...]], DecodedBlock] = DecodedCache(limit_bytes)
 
     def blocks_of(self, records: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the number of the block of each record, int64[n]."""
         return np.searchsorted(self._ends, records, side="right")
 
-    def read(self, records: NDArray[np.int64], fields: tuple[str, ...]) -> dict[str, Column]:
-        """Return the columns of these records, int64[n] in `[0, len)`, in any order."""
+    def read(
+        self, records: NDArray[np.int64], fields: tuple[str, ...]
+    ) -> tuple[dict[str, Column], dict[int, DataFormatsError]]:
+        """Return the columns of records, and the errors of those that cannot be read.
+
+        Args:
+            records: int64[n] in `[0, len)`, in any order.
+            fields: Names of the spec.
+
+        Returns:
+            The columns of the others, and the place in `records` of each of these to its error.
+        """
         if not len(records):
-            return {name: _empty(self._table.spec[name], name) for name in fields}
+            return {name: _empty(self._table.spec[name], name) for name in fields}, {}
         block = self.blocks_of(records)
         chosen, owners = np.unique(block, return_inverse=True)
         rows = records - self._table.block_starts[block]
         kept = self._cache.get([(one, fields) for one in chosen.tolist()])
-        parts, places = [], []
+        parts, places, failed = [], [], dict[int, DataFormatsError]()
         runs = [(0, kept)] if kept is not None else self._runs(chosen.tolist(), fields)
         for first, blocks in runs:
             here = np.flatnonzero((owners >= first) & (owners < first + len(blocks)))
-            columns = {name: [one[name] for one in blocks] for name in fields}
+            for number, block_of_run in enumerate(blocks, first):
+                if block_of_run.failed:
+                    found = _failed(here[owners[here] == number], rows, block_of_run.failed)
+                    failed |= found
+                    here = here[~np.isin(here, list(found))]
+            columns = {name: [one.columns[name] for one in blocks] for name in fields}
             parts.append({name: take_rows(columns[name], owners[here] - first, rows[here]) for name in fields})
             places.append(here)
-        return parts[0] if len(parts) == 1 else interleave(parts, places)[0]
+        return parts[0] if len(parts) == 1 else interleave(parts, places)[0], failed
 
-    def _runs(self, chosen: list[int], fields: tuple[str, ...]) -> Iterator[tuple[int, list[_Columns]]]:
+    def _runs(self, chosen: list[int], fields: tuple[str, ...]) -> Iterator[tuple[int, list[DecodedBlock]]]:
         """Yield runs of these blocks that are a part of the kept bytes, each with the place of its first block."""
-        first, run, n_bytes, step = 0, list[_Columns](), 0, self._table.blocks_together
+        first, run, n_bytes, step = 0, list[DecodedBlock](), 0, self._table.blocks_together
         for at in range(0, len(chosen), step):
             blocks = self.get_many(chosen[at : at + step], fields)
             run += blocks
-            n_bytes += sum(map(nbytes_of, blocks))
+            n_bytes += sum(nbytes_of(one.columns) for one in blocks)
             if n_bytes > self.limit_bytes * _PART or at + step >= len(chosen):
                 yield first, run
                 first, run, n_bytes = at + step, [], 0
 
-    def get_many(self, blocks: Sequence[int], fields: tuple[str, ...]) -> list[_Columns]:
+    def get_many(self, blocks: Sequence[int], fields: tuple[str, ...]) -> list[DecodedBlock]:
         """Return these columns of each block."""
 
-        def decode(keys: Sequence[tuple[int, tuple[str, ...]]]) -> list[tuple[_Columns, int]]:
+        def decode(keys: Sequence[tuple[int, tuple[str, ...]]]) -> list[tuple[DecodedBlock, int]]:
             with no_fork():
-                return [(one, nbytes_of(one)) for one in self._table.read_blocks([key[0] for key in keys], fields)]
+                found = self._decoded([key[0] for key in keys], fields)
+            return [(one, nbytes_of(one.columns)) for one in found]
 
         return self._cache.get_many([(block, fields) for block in blocks], decode)
+
+    def _decoded(self, blocks: Sequence[int], fields: tuple[str, ...]) -> list[DecodedBlock]:
+        try:
+            return [DecodedBlock(columns, {}) for columns in self._table.read_blocks(blocks, fields)]
+        except BadRowsError as error:
+            if len(blocks) == 1:
+                return [DecodedBlock(error.columns, dict(sorted(error.failed.items())))]
+            return [one for block in blocks for one in self._decoded([block], fields)]
+
+
+def _failed(
+    here: NDArray[np.int64], rows: NDArray[np.int64], failed: Mapping[int, DataFormatsError]
+) -> dict[int, DataFormatsError]:
+    """Return the places among `here` whose rows failed; `rows` of the others become rows of the columns."""
+    bad = np.array([*failed])
+    is_bad = np.isin(rows[here], bad)
+    errors = {place: failed[row] for place, row in zip(here[is_bad].tolist(), rows[here[is_bad]].tolist(), strict=True)}
+    rows[here] -= np.searchsorted(bad, rows[here])
+    return errors
 
 
 def _empty(type_: Type, name: str) -> Column:

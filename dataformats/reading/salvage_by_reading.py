@@ -13,7 +13,9 @@ from dataformats.reading.salvage_rows import Part, salvage_blobs, salvage_rows
 from dataformats.spec import VALUE, Type
 
 _OMIT = Remedy("Write the records that can be read with convert and {on_corrupt}.", on_corrupt="omit")
-_OTHER_FORMAT = Remedy("Write those that can be read in another format, with convert and {on_corrupt}.", on_corrupt="omit")
+_OTHER_FORMAT = Remedy(
+    "Write those that can be read in another format, with convert and {on_corrupt}.", on_corrupt="omit"
+)
 
 
 def salvage_by_reading(backend: Backend, files: Sequence[StoredFile], payload: str) -> ShardSalvage:
@@ -51,7 +53,7 @@ def _parsed(parts: Iterator[Part], codec: Codec, name: str) -> Iterator[Part]:
             yield part
             continue
         for record in part:
-            blob = record[VALUE][0] if isinstance(record, dict) else record
+            blob = record if isinstance(record, bytes) else record[VALUE][0]
             try:
                 codec.decode(blob)
             except (FormatError, CodecError, ValueError) as error:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import Blobs, Column, Nullable, Ragged, RecordBatch, concat_columns, take_column
+from dataformats.columns.column_cast import can_cast, cast_column
 from dataformats.columns.field_decoder import decode_part
 from dataformats.columns.masks import check_part, elements_of, insert_missing
 from dataformats.errors import DataFormatsError, SpecError
@@ -35,6 +36,7 @@ _MOST_BYTES = 2**62
 _STEP_BYTES = 4 * 2**20
 
 _Mask = dict[str, bool | range]
+_Read = tuple[dict[str, Column], dict[int, DataFormatsError]]
 
 
 class TableSource(DecodingSource):
@@ -148,42 +150,48 @@ class TableSource(DecodingSource):
             raise ValueError(f"expected on_corrupt 'raise' or 'omit', found {on_corrupt!r}")
         records, mask = as_indices(indices, self._n), self.mask(fields)
         try:
-            return RecordBatch(self._columns(records, mask), records, single=self.single)
-        except DataFormatsError as error:
-            if len(records) == 1 and on_corrupt == "raise":
-                self._add_place(error, int(records[0]))
-                raise
-        return self._one_by_one(records, mask, on_corrupt)
+            columns, failed = self._columns(records, mask)
+        except DataFormatsError:
+            columns, failed = self._one_by_one(records, mask, on_corrupt)
+        if failed and on_corrupt == "raise":
+            row = min(failed)
+            raise self._with_place(failed[row], int(records[row])).with_traceback(None)  # a block keeps it
+        kept = np.delete(records, [*failed]) if failed else records
+        errors = {int(records[row]): self._with_place(error, int(records[row])) for row, error in failed.items()}
+        return RecordBatch(columns, kept, errors, self.single)
 
-    def _one_by_one(self, records: NDArray[np.int64], mask: _Mask, on_corrupt: OnCorrupt) -> RecordBatch:
-        found, kept = [self._columns(records[:0], mask)], []
-        failed: dict[int, Exception] = {}
-        for row, index in enumerate(records.tolist()):
+    def _one_by_one(self, records: NDArray[np.int64], mask: _Mask, on_corrupt: OnCorrupt) -> _Read:
+        """Read each record alone, to find those that fail; only the first of them if they raise."""
+        found = [self._columns(records[:0], mask)[0]]
+        failed: dict[int, DataFormatsError] = {}
+        for row in range(len(records)):
             try:
-                found.append(self._columns(records[row : row + 1], mask))
-                kept.append(row)
+                columns, bad = self._columns(records[row : row + 1], mask)
+                found.append(columns)
+                if bad:
+                    failed[row] = bad[0]
             except DataFormatsError as error:
-                self._add_place(error, index)
-                if on_corrupt == "raise":
-                    raise
-                failed[index] = error
-        columns = {name: concat_columns([one[name] for one in found]) for name in mask}
-        return RecordBatch(columns, records[kept], failed, self.single)
+                failed[row] = error
+            if failed and on_corrupt == "raise":
+                break
+        return {name: concat_columns([one[name] for one in found]) for name in mask}, failed
 
-    def _add_place(self, error: DataFormatsError, index: int) -> None:
+    def _with_place(self, error: DataFormatsError, index: int) -> DataFormatsError:
         path, index = self.origin(index)
         for name, value in (("path", path), ("index", index)):
             if hasattr(error, name):
                 setattr(error, name, value)
+        return error
 
-    def _columns(self, records: NDArray[np.int64], mask: _Mask) -> dict[str, Column]:
-        names = tuple(mask)
+    def _columns(self, records: NDArray[np.int64], mask: _Mask) -> _Read:
+        """Return the columns of the records, and the errors of the rows that the table cannot read."""
+        names, failed = tuple(mask), dict[int, DataFormatsError]()
         if isinstance(self._table, RowTable):
             found = self._table.read(records, names)
         else:
             assert self._blocks is not None
-            found = self._blocks.read(records, names)
-        return {name: self._column(found[name], name, part) for name, part in mask.items()}
+            found, failed = self._blocks.read(records, names)
+        return {name: self._column(found[name], name, part) for name, part in mask.items()}, failed
 
     def _column(self, stored: Any, name: str, part: bool | range) -> Column:
         if not isinstance(part, range):
@@ -208,7 +216,10 @@ class TableSource(DecodingSource):
         if (kind.element, kind.dims) != (stored.element, stored.dims):
             if part is not None:
                 check_part(part, np.where(present, np.iinfo(np.int64).max, 0), name)
-            column = self._decoded(replace(column, present=None), kind, name, part)
+            if can_cast(stored, kind):
+                column = cast_column(column, kind, name)
+            else:
+                column = self._decoded(replace(column, present=None), kind, name, part)
         column = insert_missing(column, present, optional=kind.optional)
         return replace(column, present=None) if is_empty and isinstance(column, Ragged) else column
 
@@ -270,8 +281,10 @@ def _checked_spec(table: Table, declared: Spec | None) -> Spec:
 
 
 def _can_be(stored: Type, type_: Type) -> bool:
-    """True if stored values can be read as a type: as the same one, or if a codec decodes their bytes."""
+    """True if stored values can be read as a type: as the same one, cast, or if a codec decodes their bytes."""
     decodes = type_.codec in ("bytes", "json") if stored.codec == "utf8" else stored.codec == "bytes"
     is_list = stored.codec in _BLOBS and stored.dims == (None,) and len(type_.dims) == 1
     has_dims = stored.dims == type_.dims or is_list
+    if can_cast(stored, type_):
+        return True
     return has_dims and (stored.element == type_.element or (decodes and type_.dtype is None))

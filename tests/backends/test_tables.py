@@ -304,9 +304,102 @@ def test_several_tables_are_one_dataset(table: Any, tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "part-*.parquet", [tmp_path / f"part-{number}.parquet" for number in range(3)]):
         assert len(dataformats.open(path)) == 3 * N
     assert dataformats.open(tmp_path).origin(2 * N) == (str(tmp_path / "part-2.parquet"), 2 * N)
-    write_parquet(tmp_path / "part-3.parquet", table.select(["n"]))
-    with pytest.raises(SpecError, match=r"'text': expected utf8\? as in .*part-0.*, found no such column in .*part-3"):
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.arrow"])
+def test_columns_missing_in_a_file_are_optional(name: str, tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    tables = [
+        arrow.table({"n": [1, 2]}),
+        arrow.table({"cap": ["x"], "n": [3], "box": [[1.5]]}),
+        arrow.table({"n": [4], "meta": [{"a": 1}]}),
+    ]
+    for number, one in enumerate(tables):
+        TABLES[name](tmp_path / f"{number}-{name}", one)
+    source = dataformats.open(tmp_path)
+    kinds = {"n": "int64", "cap": "utf8?", "box": "float64[]?", "meta": "json?"}
+    assert source.spec == kinds
+    assert [_plain(record) for record in source] == [
+        {"n": 1}, {"n": 2}, {"n": 3, "cap": "x", "box": [1.5]}, {"n": 4, "meta": {"a": 1}}
+    ]  # fmt: skip
+    assert source.select("cap", "meta")[0] == {}
+    declared = dataformats.open(tmp_path, spec={"cap": "bytes?"})
+    assert declared.spec == {**source.spec, "cap": dataformats.Type.parse("bytes?")}
+    assert declared.read([2, 0], ["cap"])["cap"][0] == b"x"
+    with pytest.raises(SpecError, match="'cap': expected bytes, found nothing"):
+        dataformats.open(tmp_path, spec={"cap": "bytes"})[0]
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.arrow"])
+def test_declared_types_of_numbers_are_cast(name: str, tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    kinds = [arrow.int32(), arrow.int64(), arrow.float64()]
+    for number, kind in enumerate(kinds):
+        rows = {"n": arrow.array([number, number + 10], kind), "l": arrow.array([[1], [2, 3]], arrow.list_(kind))}
+        TABLES[name](tmp_path / f"{number}-{name}", arrow.table(rows))
+    with pytest.raises(SpecError, match=r"expected int32 as in .*0-x.*, found int64 in .*1-x.*Pass spec="):
         dataformats.open(tmp_path)
+    source = dataformats.open(tmp_path, spec={"n": "float64", "l": "float32[]"})
+    assert source.read(range(6))["n"].tolist() == [0.0, 10.0, 1.0, 11.0, 2.0, 12.0]
+    assert source.read([5, 0])["l"].values.tolist() == [2, 3, 1]
+    ints = dataformats.open([tmp_path / f"{number}-{name}" for number in (0, 1)], spec={"n": "int64", "l": "int8[]"})
+    column = ints.read([3, 0])["n"]
+    assert (column.dtype, column.tolist()) == (np.int64, [11, 0])
+    with pytest.raises(SpecError, match="expected int64"):
+        dataformats.open(tmp_path, spec={"n": "int64", "l": "float64[]"})
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.arrow"])
+def test_casts_are_exact(name: str, tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    images = np.arange(3 * 24, dtype=np.uint8).reshape(3, 4, 3, 2)
+    nested = arrow.array(images.tolist(), arrow.list_(arrow.list_(arrow.list_(arrow.uint8()))))
+    rows = {"n": [1, 300, 3], "big": [1, 2**53 + 1, 3], "image": nested, "row": [[1.0, 2.0], [3.0], [5.0, 6.0]]}
+    TABLES[name](tmp_path / name, arrow.table(rows))
+    spec = {"n": "uint8", "big": "float64", "image": "uint8[4,3,2]", "row": "float32[2]"}
+    for field, kind in spec.items():
+        source = dataformats.open(tmp_path / name, spec={field: kind})
+        assert source.spec[field] == dataformats.Type.parse(kind)
+        batch = source.read(range(3), on_corrupt="omit")
+        assert batch.indices.tolist() == ([0, 1, 2] if field == "image" else [0, 2])
+        assert batch[field].dtype == dataformats.Type.parse(kind).dtype
+        if field != "image":
+            with pytest.raises(SpecError, match=f"record 1 of .*, field '{field}': expected"):
+                source[1]
+    assert np.array_equal(dataformats.open(tmp_path / name, spec=spec).read([2, 0])["image"], images[[2, 0]])
+    for wrong in ({"row": "int64[]"}, {"n": "bool"}, {"n": "int64[1]"}, {"image": "uint8"}):
+        with pytest.raises(SpecError, match="cannot be read as"):
+            dataformats.open(tmp_path / name, spec=wrong)
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.arrow"])
+def test_a_bad_row_costs_one_row(name: str, tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    images: list[Any] = [{"bytes": b"a", "path": None} for _ in range(100)]
+    images[40] = {"bytes": None, "path": "lost.png"}
+    lists: list[Any] = [[1, number] for number in range(100)]
+    lists[60] = [1, None]
+    media = arrow.struct([("bytes", arrow.binary()), ("path", arrow.string())])
+    TABLES[name](tmp_path / name, arrow.table({"n": range(100), "l": lists, "image": arrow.array(images, media)}))
+    source = dataformats.open(tmp_path / name)
+    sound = [number for number in range(100) if number not in (40, 60)]
+    batch = source.read(range(100), on_corrupt="omit")
+    assert (batch["n"].tolist(), sorted(batch.failed)) == (sound, [40, 60])
+    assert [item.tolist() for item in batch["l"]] == [[1, number] for number in sound]
+    assert [record["n"] for record in source.read([99, 60, 3, 60, 61], on_corrupt="omit")] == [99, 3, 61]
+    assert source[39]["n"] == 39
+    assert source.select("n").read(range(100))["n"].tolist() == list(range(100))
+    for index, said in (
+        (40, "'image': expected the bytes of a file"),
+        (60, "'l': expected int64 in a list, found null"),
+    ):
+        for read in (lambda index=index: source[index], lambda index=index: source.read([3, index])):
+            with pytest.raises(SpecError, match=rf"record {index} of .*{said}") as caught:
+                read()
+            assert caught.value.index == index
+    assert [finding.index for finding in dataformats.verify(tmp_path / name).findings] == [40, 60]
+    with dataformats.Loader(source, 10, shuffle=False, on_corrupt="omit") as loader:
+        assert [number for step in loader for number in step["n"].tolist()] == sound
 
 
 @pytest.mark.parametrize("name", ["x.parquet", "x.arrow"])

@@ -25,7 +25,7 @@ def test_records_of_many_blocks(tmp_path: Path, limit_bytes: int) -> None:
     source: Any = dataformats.open(path)
     blocks: Any = DecodedBlocks(source.reader, limit_bytes)
     for records in (np.random.default_rng(1).integers(99, size=200), np.arange(99), np.arange(0)):
-        found = blocks.read(records, ("text", "n"))
+        found = blocks.read(records, ("text", "n"))[0]
         assert found["n"].tolist() == records.tolist()
         assert list(found["text"]) == ["x" * (n % 7) for n in records.tolist()]
 
@@ -54,5 +54,5 @@ def test_few_blocks_are_in_memory_at_once() -> None:
     table = _LargeBlocks()
     blocks: Any = DecodedBlocks(table, limit_bytes=400_000)  # five blocks
     records = np.random.default_rng(1).permutation(400)
-    assert blocks.read(records, ("n",))["n"][:, 0].tolist() == (records // 10).tolist()
+    assert blocks.read(records, ("n",))[0]["n"][:, 0].tolist() == (records // 10).tolist()
     assert table.most_alive <= 8

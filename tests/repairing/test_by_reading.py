@@ -88,7 +88,7 @@ def test_records_around_damage_are_kept(tmp_path: Path) -> None:
     assert numbers == [number for number in range(N) if number not in (7, 9)]
 
 
-def test_compressed_files_that_end_early(tmp_path: Path) -> None:
+def test_compressed_files_without_their_end(tmp_path: Path) -> None:
     path = written("jsonl", tmp_path)
     packed = gzip.compress(path.read_bytes())
     (tmp_path / "y.jsonl.gz").write_bytes(packed[: len(packed) - 200])
@@ -105,7 +105,7 @@ def test_compressed_files_that_end_early(tmp_path: Path) -> None:
         (GOLDEN / "npy" / "vectors.npy", "npy files are read, not written"),
     ],
 )
-def test_formats_that_are_only_read(path: Path, said: str, tmp_path: Path) -> None:
+def test_read_only_formats_are_refused(path: Path, said: str, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=rf"{said}. Write those .* with convert and on_corrupt='omit'"):
         dataformats.repair(path, tmp_path / "new")
 
@@ -114,5 +114,5 @@ def test_tables_have_no_records_to_copy(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
     with dataformats.create(tmp_path / "x.parquet", spec={"a": "int64"}) as writer:
         writer.append({"a": 1})
-    with pytest.raises(SpecError, match="parquet has no stored records .* on_corrupt='omit'"):
+    with pytest.raises(SpecError, match=r"parquet has no stored records .* on_corrupt='omit'"):
         dataformats.repair(tmp_path / "x.parquet", tmp_path / "y.parquet")

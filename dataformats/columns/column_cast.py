@@ -1,0 +1,64 @@
+"""Cast columns of numbers to other types, exactly or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dataformats.batch import Column, Ragged
+from dataformats.columns.exact_cast import to_exact_array
+from dataformats.columns.numbers import offsets_of
+from dataformats.errors import SpecError
+from dataformats.spec import Type
+
+
+def can_cast(stored: Type, type_: Type) -> bool:
+    """Return True if some stored values can be cast to another type of numbers.
+
+    Integers become wider or narrower integers, or floats, floats become other floats, lists of numbers become arrays of
+    a fixed shape, and lists in JSON documents become arrays. Each value must fit: see `to_exact_array`.
+
+    Example:
+        >>> from dataformats import Type
+        >>> from dataformats.columns.column_cast import can_cast
+        >>> can_cast(Type("int32"), Type("int64")), can_cast(Type("float32"), Type("int64"))
+        (True, False)
+    """
+    if type_.dtype is None or (stored.element, stored.dims) == (type_.element, type_.dims):
+        return False
+    if stored.dtype is None:
+        return stored.codec == "json" and not stored.dims and bool(type_.dims)
+    kinds = (stored.dtype.kind, type_.dtype.kind)
+    is_known = kinds in (("i", "f"), ("u", "f"), ("f", "f"), ("b", "b")) or {*kinds} <= {*"iu"}
+    return is_known and (stored.dims == type_.dims or (stored.dims == (None,) and len(type_.dims) == 1))
+
+
+def cast_column(column: Column, type_: Type, field: str) -> Column:
+    """Return a column without missing values under another type: see `can_cast`.
+
+    Raises:
+        SpecError: A value does not fit the type.
+    """
+    kind = type_.required
+    if isinstance(column, np.ndarray):
+        return to_exact_array(replace(kind, dims=(None, *kind.dims)), column, field=field)
+    if isinstance(column, Ragged):
+        values = to_exact_array(Type(kind.codec, dims=(None,)), column.values, field=field)
+        if kind.dims == (None,):
+            return Ragged(values, column.offsets)
+        wrong = np.flatnonzero(column.lengths != kind.dims[0])
+        if len(wrong):
+            raise SpecError(f"expected {type_}, found {column.lengths[wrong[0]]} values", field=field)
+        first, last = (int(column.offsets[place]) for place in (0, -1))
+        return values[first:last].reshape(len(column), *kind.dims)
+    documents: Any = column
+    arrays = [to_exact_array(kind, value, field=field) for value in documents]
+    if kind.fixed:
+        return np.stack(arrays) if arrays else np.empty((0, *kind.dims), kind.dtype)
+    inner = [size or 0 for size in kind.dims[1:]]
+    return Ragged(
+        np.concatenate([np.empty((0, *inner), kind.dtype), *arrays]),
+        offsets_of(np.array([*map(len, arrays)], np.int64)),
+    )
