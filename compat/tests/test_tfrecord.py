@@ -70,6 +70,12 @@ def test_values_are_arrays_and_single_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_kernels")
+def test_integers_past_int64_are_refused() -> None:
+    for numbers in ([2**63], np.array([2**63], np.uint64)):
+        with pytest.raises(FeatureTypeError, match="expected values of type 'int'"):
+            tfrecord.TFRecordWriter.serialize_tf_example({"n": (numbers, "int")})
+
+
 def test_sequences_are_pairs_of_dicts(tmp_path: Path) -> None:
     steps = {"t": ([[0, 1], np.array([2])], "int"), "w": ([b"x", [b"y", b"z"]], "byte"), "none": ([], "float")}
     path = write(tmp_path / "a.tfrecord", {"n": (3, "int")}, {"n": (4, "int")}, sequences=steps)

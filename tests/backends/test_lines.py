@@ -111,6 +111,13 @@ def test_windows_join(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             assert [found["n"] for found in src] == values
 
 
+@loop_over("size", [1, 2, 3, 4])
+def test_ends_of_two_bytes_between_windows(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_scan, "_WINDOW", size)
+    (tmp_path / "x.txt").write_bytes(b"a\r\nbc\r\n\r\nd\r\n")
+    assert list(dataformats.open(tmp_path / "x.txt", format="text")) == ["a", "bc", "", "d"]
+
+
 def test_index_follows_an_append(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text('{"a":1}\n')

@@ -190,6 +190,13 @@ def test_every_type_comes_back(tmp_path: Path, compression: str | None) -> None:
         assert src[n]["b"] == record["b"]
 
 
+@loop_over("n", [255, 256, 65535, 65536])
+def test_arrays_as_long_as_a_width_of_shapes_holds(n: int, tmp_path: Path) -> None:
+    with dataformats.create(tmp_path / "x", "mds", spec={"a": "mds(ndarray)"}) as writer:
+        writer.append({"a": np.arange(n, dtype=np.uint32)})
+    np.testing.assert_array_equal(dataformats.open(tmp_path / "x")[0]["a"], np.arange(n))
+
+
 def test_types_outside_mds_are_refused(tmp_path: Path) -> None:
     for kind in ("int64?", "utf8[]", "float128", "pickle", "int64[][]", "int64[0]"):
         with pytest.raises(SpecError):

@@ -117,6 +117,8 @@ def test_sample_draws_the_records_of_shuffled_convert(run: Run, tmp_path: Path, 
     eights = run("sample", DIGITS, "-n", 10, "--where", rules, "--json").json
     assert {record["label"] for record in eights["records"]} == {8}
     assert len(set(eights["indices"])) == 10
+    others = run("sample", DIGITS, "-n", 10, "--seed", 1, "--where", rules, "--json").json
+    assert others["indices"] != eights["indices"]
     assert run("sample", DIGITS, "-n", 0).out == ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import struct
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
@@ -124,6 +125,18 @@ def test_tables_have_the_packets_of_ffmpeg(kind: str) -> None:
     assert (times - times[0]).tolist() == [packet.pts - packets[0].pts for packet in packets]
     assert is_key[0]
     assert all(packets[at].is_keyframe for at in np.flatnonzero(is_key))
+
+
+def test_blocks_before_the_time_of_their_cluster() -> None:
+    blob = bytearray(encoded(av, "vp9"))
+    times, offsets, _, _ = webm_tracks(bytes(blob))[1][0](N)
+    at = blob.index(b"\xe7\x81\0")
+    blob[at + 2] = 100
+    end = blob.index(b"\x1f\x43\xb6\x75", at)  # the next cluster
+    for offset in offsets[offsets < end].tolist():
+        (time,) = struct.unpack_from(">h", blob, offset - 3)
+        struct.pack_into(">h", blob, offset - 3, time - 100)
+    assert webm_tracks(bytes(blob))[1][0](N)[0].tolist() == times.tolist()
 
 
 def by_tables_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -186,10 +186,10 @@ def test_common_window() -> None:
 
 def test_whole_restores_split_values() -> None:
     texts = [b"abcdef", b"ab", b"uvwxyz"]
-    for window in (ValueSlice(1, 3), ValueSlice(-5, 3)):
+    for window, places in ((ValueSlice(1, 3), (1, 9)), (ValueSlice(-5, 3), (1, 9)), (ValueSlice(-3, 3), (3, 11))):
         blobs = Blobs(np.frombuffer(b"".join(texts), np.uint8).copy(), np.array([0, 6, 8]), np.array([6, 2, 6]))
-        rows = np.array([list(b"bcd"), list(b"???"), list(b"vwx")], np.uint8)
-        for start in (1, 9):
+        rows = np.array([blobs.buffer[places[0] :][:3], list(b"???"), blobs.buffer[places[1] :][:3]], np.uint8)
+        for start in places:
             blobs.buffer[start : start + 3] = 0
         assert list(join_blobs(SplitBlobs(blobs, window, rows))) == texts
 

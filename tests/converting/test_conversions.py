@@ -236,6 +236,13 @@ def test_more_records_than_were_written_are_found(step: int, tmp_path: Path, mon
         check_written(backends.get("ffrecord"), files, [(2, expected)])
 
 
+def test_content_counts_the_values_of_each_record() -> None:
+    """The same values in other records are other content."""
+    one, other = ([{"x": [b"a"] * n} for n in counts] for counts in ((1, 2), (2, 1)))
+    contents = [content_of(StoredRecords.join("granular", records), {}) for records in (one, other)]
+    assert contents[0] != contents[1]
+
+
 def test_a_dry_run_writes_nothing(source: dataformats.RecordSource, tmp_path: Path) -> None:
     report = dataformats.convert(source, tmp_path / "a.syr", limit=30, dry_run=True)
     assert (report.format, report.records, report.copied) == ("syrah", 30, False)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dataformats.kernels import gather_from, reference
@@ -25,6 +25,7 @@ _EXTENTS = st.lists(st.tuples(st.integers(-1, 3), st.integers(-2, 32), st.intege
 
 
 @given(st.lists(st.binary(max_size=30), max_size=3), _EXTENTS)
+@example([b"abc"], [(0, 2, 2)])  # it begins inside, and is no longer than the buffer
 def test_gathering(buffers: list[bytes], extents: list[tuple[int, int, int]]) -> None:
     numbers, starts, lengths = (np.array([extent[i] for extent in extents], np.int64) for i in range(3))
     fits = [

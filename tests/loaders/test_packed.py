@@ -260,6 +260,13 @@ def test_plans_are_kept_and_checked(monkeypatch: Any, tmp_path: Path, caplog: py
     assert "computing the damaged" in caplog.text
 
 
+def test_another_seed_is_another_plan(monkeypatch: Any, tmp_path: Path) -> None:
+    monkeypatch.setenv("DATAFORMATS_CACHE", str(tmp_path))
+    plans = [dataformats.packed(Documents(LENGTHS), "tokens", length=64, seed=seed) for seed in (None, 1, 2)]
+    found = [[rows.documents(row) for row in range(len(rows))] for rows in plans]
+    assert found[0] != found[1] != found[2] != found[0]
+
+
 def test_rows_without_a_cache_folder(monkeypatch: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv("DATAFORMATS_CACHE", str(tmp_path / "file"))

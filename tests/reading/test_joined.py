@@ -96,6 +96,16 @@ def test_records_of_equal_keys(text: bool, tmp_path: Path) -> None:
     assert list(again) == list(joined)
 
 
+def test_records_of_equal_keys_in_another_field(tmp_path: Path) -> None:
+    left = write(tmp_path / "a.tfrecord", [0, 1, 2], "a")
+    with dataformats.create(tmp_path / "b.tfrecord", spec={"one": "int64", "two": "int64", "c": "int64"}) as writer:
+        writer.extend({"one": i, "two": 2 - i, "c": i} for i in range(3))
+    right = dataformats.open(tmp_path / "b.tfrecord")
+    for field, found in (("one", [0, 1, 2]), ("two", [2, 1, 0])):
+        joined = dataformats.zip({"left": left, "right": right}, on={"left": "key", "right": field})
+        assert [record["c"] for record in joined] == found
+
+
 def test_wrong_keys(tmp_path: Path) -> None:
     left, right = write(tmp_path / "a.tfrecord", range(5), "a"), write(tmp_path / "b.tfrecord", [4, 3, 1, 0], "b")
     rename = {"1.name": "other"}

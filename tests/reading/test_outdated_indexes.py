@@ -6,6 +6,7 @@ import gzip
 import os
 import struct
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,17 @@ def test_a_sound_file_is_read(after: list[bytes], suffix: str, where: str, tmp_p
     assert dataformats.verify(**arguments).ok
     assert source.fingerprint == dataformats.open(**arguments).fingerprint == dataformats.info(**arguments).fingerprint
     assert len(scans) == (suffix != "ofrecord" or after is SAME_NUMBER[1])
+
+
+def test_a_file_of_the_same_moment(tmp_path: Path) -> None:
+    """Its size and its time are those of the file before."""
+    path, now = tmp_path / "x.tar", time.time_ns()
+    for sizes in ((1000, 2000), (2000, 1000)):  # both have blocks for as many bytes
+        with dataformats.create(path, "webdataset", spec={"a": "bytes"}, overwrite=True) as writer:
+            writer.extend({"a": b"x" * size} for size in sizes)
+        path.with_name("x.tar.dataformats.json").unlink(missing_ok=True)
+        os.utime(path, ns=(now, now))
+        assert [len(found["a"]) for found in dataformats.open(path)] == list(sizes)
 
 
 def test_a_spec_is_inferred_from_all_records(tmp_path: Path) -> None:

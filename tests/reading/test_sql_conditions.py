@@ -72,6 +72,14 @@ def test_refused_conditions(source: RecordSource, condition: str, message: str) 
         matching(source, condition)
 
 
+def test_a_field_has_the_name_of_the_index(tmp_path: Path) -> None:
+    """SQL does not tell `Record` from `record`."""
+    with dataformats.create(tmp_path / "x.ffr", spec={"Record": "int64"}) as writer:
+        writer.extend({"Record": 10 * i} for i in range(3))
+    with dataformats.open(tmp_path / "x.ffr") as named:
+        assert [found.tolist() for found in matching(named, "record = 10")] == [[1]]
+
+
 def test_docs_list_the_functions() -> None:
     table = (DOCS / "arrow.md").read_text("utf-8").partition("| functions | of |")[2].partition("\n\n")[0]
     listed = {name.replace("\\", "") for name in re.findall(r"`([^`]+)`", table)} - {

@@ -115,6 +115,16 @@ def test_canceled_download_stops_reading(photos: Browser, monkeypatch: pytest.Mo
     assert report["written"] < 5
 
 
+def test_download_that_no_page_needs_ends(photos: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dataformats.reading.scan._SCAN_RECORDS", 1)
+    made = downloads.Download(photos.dataset, "jsonl", [2], None)
+    parts = made.chunks()
+    next(parts)
+    made.cancel()
+    with pytest.raises(ValueError, match="the download was canceled"):
+        list(parts)
+
+
 def test_few_downloads_run_at_once(photos: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     going = threading.Event()
 
