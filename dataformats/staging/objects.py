@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,12 @@ class Objects:
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete the objects that exist."""
-        concurrent_map(self.fs.rm_file, [name for name in names if self.fs.isfile(name)], local=False)
+        # `isfile` would be False for a refused request, too.
+        concurrent_map(self._delete, list(names), local=False)
+
+    def _delete(self, name: str) -> None:
+        with suppress(FileNotFoundError):
+            self.fs.rm_file(name)
 
     def remove(self, folder: str) -> None:
         """Delete a folder with all objects in it."""
