@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -14,7 +14,7 @@ from dataformats.columns.codec_resolver import as_bytes
 from dataformats.converting import opened_source
 from dataformats.converting.executors import chosen_executor
 from dataformats.converting.selection import Selection
-from dataformats.errors import FormatError, SpecError, UnknownNameError
+from dataformats.errors import FormatError, Remedy, SpecError, UnknownNameError
 from dataformats.inspecting.checks import Checks
 from dataformats.inspecting.comparison import DatasetDiff
 from dataformats.inspecting.description import shown_path, shown_types
@@ -30,6 +30,7 @@ from dataformats.reading.scan import as_numbers
 from dataformats.reading.table_source import TableSource
 from dataformats.registry import backends
 from dataformats.sidecars.sidecar import load_sidecar
+from dataformats.spec import Spec
 from dataformats.storage.paths import resolve
 
 _NAMED = ("format", "payload", "spec", "codecs")
@@ -100,7 +101,8 @@ def verify(
 ) -> VerifyReport:
     """Check every length, checksum and record of a dataset against its payload and spec, or against its source, too.
 
-    If no spec is given, it is first inferred from all records, and cached. Damage becomes a finding, not an error.
+    If no spec is given, it is first inferred from all records, and cached. A field whose type the first records do not
+    show is a finding: elsewhere, without the cache, a loader would stop at it. Damage becomes a finding, not an error.
 
     With `against`, record `i` must be equal to record `i` of the source, as `convert` writes it. If the dataset lacks
     as many records as the source has damaged ones, these count as omitted. Records with equal stored bytes are equal.
@@ -210,7 +212,8 @@ class _Verification:
             if isinstance(source, FileSource | TableSource):
                 before += _count_findings(self.path, source, self.options.get("storage_options"), before)
             if isinstance(source, FileSource):
-                source.infer_fully(counter.add)
+                sampled = source.spec
+                before += _late_types(source.paths, sampled, source.infer_fully(counter.add))
         except OutdatedIndexError:
             raise
         except (FormatError, UnknownNameError, SpecError) as error:
@@ -305,6 +308,15 @@ def _opened(path: Any, options: Mapping[str, Any], findings: list[Finding]) -> R
     if isinstance(path, RecordSource):
         return path
     return arguments_of(path, **options).open(report=lambda error: findings.append(Finding.of(error)))
+
+
+def _late_types(paths: Sequence[str], sampled: Spec, found: Spec) -> Iterator[Finding]:
+    """Yield a finding for each field whose type the samples do not show: a read of the other records would fail."""
+    for name, kind in found.items():
+        if sampled.get(name) != kind:
+            what = f"sampled records have {sampled.get(name, 'no such field')}, all records have {kind}"
+            remedy = Remedy("Pass {spec}, or run dataformats index --full --beside.", spec={name: str(kind)})
+            yield Finding.of(SpecError(what, path=paths[0], field=name, remedy=remedy))
 
 
 def _count_findings(

@@ -405,7 +405,7 @@ def test_remedies_name_options(run: Run, tmp_path: Path) -> None:
     assert misfit.code == 1
     assert "record 0 of " in misfit.err
     assert "field 'name'" in misfit.err
-    assert "Pass --spec name=bytes (and the other fields" in misfit.err
+    assert "Pass --spec name=bytes, or" in misfit.err
     assert "Pass --payload bytes" in run("head", GOLDEN / "ffrecord" / "base.ffr", "--payload", "example").err
 
 

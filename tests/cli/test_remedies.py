@@ -321,6 +321,9 @@ OTHERS = {
     "Resume with the same source and arguments, or start again without {resume}.",
     "Pass {overwrite} to resume that writer",  # if it was interrupted
     "Pass {format}, or the other one.",  # no two formats share a content
+    "Write the records that can be read with convert and {on_corrupt}.",  # to another call
+    "Write those that can be read in another format, with convert and {on_corrupt}.",  # to another call
+    "Pass {spec}, or run dataformats index --full --beside.",  # a finding: tests/reading/test_verify.py
     "Pass {codecs}, or name it in {payload} or {spec}.",  # an implementation
     "each of the first records looks like a JSON object: pass {payload}",  # tests/cli/test_info.py
     "each of the first records is a file that 'jpg' decodes: pass {payload}",

@@ -211,6 +211,7 @@ def test_changed_file_of_a_dataset_is_refused(tmp_path: Path, name: str) -> None
 # ---- shards
 
 
+@pytest.mark.filterwarnings("ignore:.* shards are missing")
 @loop_over("format", ["tfrecord", "ffrecord", "granular"])
 @loop_over("is_old_version", [False, True])
 def test_a_missing_shard(tmp_path: Path, format: str, is_old_version: bool) -> None:

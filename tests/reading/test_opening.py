@@ -144,7 +144,7 @@ def test_spec_does_not_make_sidecar_payload_trusted(tmp_path: Path) -> None:
 @loop_over("path", ["granular/v2/base", "syrah/base.syr", "real/photos.tfrecord"])
 def test_a_pickled_source_keeps_its_spec(path: str) -> None:
     whole = dataformats.open(Path("tests/golden") / path)
-    name = next(iter(whole.spec))
+    name = next(name for name, kind in whole.spec.items() if kind.codec in ("bytes", "utf8"))
     chosen = whole.with_spec({name: "bytes"})
     again = pickle.loads(pickle.dumps(chosen))
     assert (again.spec, again.spec_is_inferred) == ({**whole.spec, name: again.spec[name]}, False)
@@ -176,6 +176,7 @@ def test_an_unknown_format_is_named_with_a_remedy(tmp_path: Path) -> None:
 # ---- empty files
 
 
+@pytest.mark.filterwarnings("ignore:.* shards are missing")
 @loop_over("name", ["e.tfrecord", "e.tfrecords", "e.tfrecord.gz", "e-00001-of-00002", "e.ofrecord", "part-7", "e.bag"])
 def test_an_empty_file_whose_name_is_of_a_format_is_an_empty_dataset(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import dataformats
+from dataformats import SpecError
 from tests.cases import GOLDEN
 
 
@@ -45,3 +48,37 @@ def test_unknown_payload_in_sidecar_is_a_finding(tmp_path: Path) -> None:
 def test_verify_reads_opaque_fields_as_bytes() -> None:
     report = dataformats.verify(GOLDEN / "granular" / "v3" / "custom_type")
     assert (report.ok, report.records) == (True, 3)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "late", "kind"),
+    [
+        (".jsonl", {"n": 1, "x": "a"}, "json"),
+        (".jsonl", {"n": 1}, "int64[]?"),
+        (".tfrecord", {"n": 1, "x": [2, 3]}, "int64[]"),
+        (".ffr", {"n": 1, "x": [2], "more": 0.5}, "float32[]?"),
+    ],
+)
+def test_types_of_late_records_are_findings(suffix: str, late: Any, kind: str, tmp_path: Path) -> None:
+    """A loader stops at the record; once verify has kept the types, it reads all."""
+    path = tmp_path / f"x{suffix}"
+    first = {"n": 0, "x": [1]} if suffix != ".tfrecord" else {"n": 0, "x": 1}
+    lines = [first] * 2000 + [late]
+    if suffix == ".jsonl":
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    else:
+        spec = {"n": "int64", "x": "int64[]" if "x" in late else "int64[]?", "more": "float32?"}
+        with dataformats.create(path, spec=spec, payload="example") as writer:
+            writer.extend({**line, "x": np.atleast_1d(line["x"])} for line in lines)
+        path.with_name(f"{path.name}.dataformats.json").unlink()
+    options: Any = {"payload": "example"} if suffix == ".ffr" else {}
+    source = dataformats.open(path, **options)
+    with pytest.raises(SpecError):
+        source[2000]
+    (finding, *more) = dataformats.verify(path, **options).findings
+    field = finding.field or ""
+    assert (finding.kind, finding.path, more) == ("SpecError", str(path), [])
+    assert finding.remedy is not None
+    assert str(dataformats.open(path, **options).spec[field]) == finding.remedy.partition(": '")[2].partition("'")[0]
+    assert dataformats.verify(path, **options).ok
+    assert dataformats.open(path, spec={field: kind}, **options)[2000].keys() == late.keys()

@@ -115,7 +115,7 @@ def test_canceled_download_stops_reading(photos: Browser, monkeypatch: pytest.Mo
     assert report["written"] < 5
 
 
-def test_download_that_no_page_needs_ends(photos: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_canceled_download_ends(photos: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dataformats.reading.scan._SCAN_RECORDS", 1)
     made = downloads.Download(photos.dataset, "jsonl", [2], None)
     parts = made.chunks()
