@@ -41,7 +41,7 @@ def _missing(folder: Folder, files: Sequence[StoredFile]) -> Iterator[MissingSha
     places: defaultdict[str, list[StoredFile]] = defaultdict(list)
     for file in files:
         if _OF in file.basename:
-            places[file.name.removesuffix(file.basename)].append(file)
+            places[file.name.rpartition("/")[0]].append(file)
     for inside in places.values():
         chosen = _shard_sets(file.basename for file in inside)
         beside = inside[0].folder() if folder.explicit else None
