@@ -66,8 +66,17 @@ export function visit(changed, isStep = false) {
   return apply();
 }
 
-/** Show what the state wants: start and stop its filter and its sort, and load its records. */
-export async function apply() {
+let applying = Promise.resolve();
+
+/** Show what the state wants, after the earlier state: a filter must not end while a sort of its matches starts. */
+export function apply() {
+  loading?.abort();
+  applying = applying.then(applyState);
+  return applying;
+}
+
+/** Start and stop the filter and the sort that the state wants, and load its records. */
+async function applyState() {
   loading?.abort();
   byId("count").value = state.count;
   try {
