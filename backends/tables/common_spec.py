@@ -23,7 +23,6 @@ def common_spec(
     schemas: Sequence[Any],
     optional: Collection[str],
     declared: Mapping[str, Type] | None,
-    remedy: str = _ONE_TYPE,
 ) -> Spec:
     """Return the spec of files, in the order of the columns of the first one.
 
@@ -37,7 +36,6 @@ def common_spec(
         optional: The fields that records may lack.
         declared: The types of the call: a list that is declared as `json` is one, and may hold nulls; numbers of
             several types are cast.
-        remedy: How to get files with columns of the same types.
 
     Raises:
         SpecError: A column has several types, and none is declared that all can be cast to.
@@ -57,7 +55,7 @@ def common_spec(
                 kind, stored = declared.get(name), (kinds[name], found[name])
                 if kind is None or not all(can_cast(one, kind) or one.required == kind.required for one in stored):
                     what = f"expected {kinds[name]} as in {typed[name]!r}, found {found[name]} in {file.name!r}"
-                    raise SpecError(what, field=name, remedy=remedy)
+                    raise SpecError(what, field=name, remedy=_ONE_TYPE)
                 kinds[name] = kind
         typed |= {name: file.name for name in here if name not in typed}
     everywhere = set(kinds).intersection(*(schema.names for schema in _different(schemas)))

@@ -26,7 +26,6 @@ _TABS = (".tsv", ".tsv.gz")
 _MAX_NAMES_BYTES = 2**16
 _UNEVEN = re.compile(r"Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
 _DELIMITER = Remedy("If another character separates the cells, pass {delimiter}.", delimiter=...)
-_TYPES = Remedy("Pass {spec} with one type for each column.", spec=...)
 
 
 class DelimitedTable(BlockTable):
@@ -59,7 +58,7 @@ class DelimitedTable(BlockTable):
         self.counts: NDArray[np.int64] = np.array(counts, np.int64)
         self._filled = [number for number, n in enumerate(counts) if n]
         self.block_starts: NDArray[np.int64] = starts_of([n for n in counts if n])
-        self.spec: Spec = common_spec(files, schemas, lacking, None, _TYPES)
+        self.spec: Spec = common_spec(files, schemas, lacking, None)
 
     def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
         rows = self._rows(self._filled[block])

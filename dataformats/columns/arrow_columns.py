@@ -137,7 +137,7 @@ def _bad_rows(array: Any, type_: Type, field: str, first: int) -> dict[int, Data
     except SpecError as error:
         half = len(array) // 2
         if not half:
-            return {first: error}
+            return {first: error.with_traceback(None)}  # its frames hold arrays
         return _bad_rows(array[:half], type_, field, first) | _bad_rows(array[half:], type_, field, first + half)
     return {}
 

@@ -65,7 +65,7 @@ class RowTable(Table):
 
 
 class BadRowsError(DataFormatsError):
-    """Some rows of a block cannot be read: `BlockTable.read_block` raises it to give the others.
+    """Some rows of a block cannot be read. `BlockTable.read_block` raises it with the columns of the other rows.
 
     Args:
         columns: The columns of the other rows.

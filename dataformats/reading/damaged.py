@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from dataformats.errors import FormatError
@@ -15,13 +15,14 @@ from dataformats.indexing.index_set import INDEX_SUFFIX
 from dataformats.interfaces import Backend, BlobBackend, ShardSalvage, SupportsRepair
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.detection import choose_files
+from dataformats.reading.missing_shards import OF, incomplete_sets
 from dataformats.reading.salvage_by_reading import salvage_by_reading
 from dataformats.registry import backends
 from dataformats.sidecars.file_comparison import compare_entry, fitting_metadata
 from dataformats.sidecars.sidecar import Sidecar, load_sidecar
 from dataformats.spec import Spec
 
-_NUMBER = re.compile(r"(\d+)(?:-of-(\d+))?")
+_NUMBER = re.compile(r"\d+")
 _MOST_NAMES = 100_000
 _PARTIAL = ".partial"
 
@@ -155,20 +156,22 @@ def _note_names(shards: Sequence[Sequence[StoredFile]], missing: list[str], note
 
 
 def _missing_names(names: Sequence[str]) -> Iterator[str]:
-    """Yield the names that a series lacks: names that differ by one number alone, such as `x-00000-of-00003`."""
-    series: dict[tuple[str, str], dict[int, re.Match[str]]] = {}
+    """Yield the names of missing shards, and the gaps of names that differ by one number alone."""
+    for shards in incomplete_sets(names):
+        yield from islice(shards.missing(), _MOST_NAMES)
+    series: dict[tuple[str, str], dict[int, str]] = {}
     for name in names:
-        *_, last = [None, *_NUMBER.finditer(name)]
-        if last is None:
+        numbered = [*_NUMBER.finditer(name)]
+        if not numbered or OF in os.path.basename(name):
             return
-        series.setdefault((name[: last.start()], name[last.end(1) :]), {})[int(last[1])] = last
+        last = numbered[-1]
+        series.setdefault((name[: last.start()], name[last.end() :]), {})[int(last[0])] = last[0]
     if len(names) < 2 or len(series) > 1:
         return
     ((before, behind), found), *_ = series.items()
-    total = found[min(found)][2]
-    numbers = range(min(int(total), _MOST_NAMES)) if total else range(min(found), max(found) + 1)
-    width = min(len(number[1]) for number in found.values())
-    if total or len(numbers) <= 2 * len(found):  # others may be dates
+    numbers = range(min(found), max(found) + 1)
+    width = min(map(len, found.values()))
+    if len(numbers) <= 2 * len(found):  # others may be dates
         yield from (f"{before}{number:0{width}d}{behind}" for number in numbers if number not in found)
 
 

@@ -33,7 +33,8 @@ class DeclaredSchema:
         payload_codecs: Resolves the payload to its codec.
         codecs: Resolves the types of fields, and of single values.
         is_saved: True if a sidecar declares the spec.
-        is_whole: True if the spec has all fields. Else the others have the types of the files, or inferred ones.
+        is_whole: True if the spec has all fields. If it has some, the others have the types of the files, or inferred
+            types.
     """
 
     payload: str | None

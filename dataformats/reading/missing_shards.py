@@ -2,23 +2,54 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import Folder, StoredFile
 
-_OF = "-of-"
-_SHARD = re.compile(r"(.*?)(\d+)-of-(\d+)(.*)", re.DOTALL)
-_Name = tuple[str, str, str]
-"""The name of shards: what comes before the number, the count, and the ending."""
+OF = "-of-"
+_SHARD = re.compile(r"(.*?)(\d+)-of-(\d+)([^/]*)", re.DOTALL)
 _REMEDY = "Get it, or list the files to read without it."
 
 
 class MissingShardsError(FormatError):
     """A folder or glob has some shards of a dataset, and not all: `open` warns, and `verify` has a finding."""
+
+
+class ShardSet(NamedTuple):
+    """Names of shards that differ by their number alone.
+
+    Attributes:
+        stem: What comes before the number.
+        digits: The count of shards, as the names spell it.
+        ending: What comes after the count.
+        names: Number to name, of the shards that are there.
+    """
+
+    stem: str
+    digits: str
+    ending: str
+    names: dict[int, str]
+
+    @property
+    def n_shards(self) -> int:
+        """The count of shards that the names state."""
+        return int(self.digits)
+
+    @property
+    def n_missing(self) -> int:
+        """The count of shards that are not there."""
+        return self.n_shards - len(self.names)
+
+    def missing(self) -> Iterator[str]:
+        """Yield the names of the shards that are not there, in order."""
+        first = int(self.n_shards in self.names)  # some programs number shards from 1
+        for number in range(first, first + self.n_shards):
+            if number not in self.names:
+                yield f"{self.stem}{number:0{len(self.digits)}}{OF}{self.digits}{self.ending}"
 
 
 def missing_shards(
@@ -37,33 +68,26 @@ def missing_shards(
             yield from _missing(entry, chosen)
 
 
+def incomplete_sets(names: Iterable[str]) -> Iterator[ShardSet]:
+    """Yield the sets of shards among names that are not all there."""
+    found: defaultdict[tuple[str, str, str], dict[int, str]] = defaultdict(dict)
+    for name in names:
+        if (match := _SHARD.fullmatch(name)) is not None:
+            stem, number, digits, ending = match.groups()
+            found[stem, digits, ending][int(number)] = name
+    sets = (ShardSet(*key, numbered) for key, numbered in found.items())
+    return (shards for shards in sets if shards.n_missing > 0)
+
+
 def _missing(folder: Folder, files: Sequence[StoredFile]) -> Iterator[MissingShardsError]:
     places: defaultdict[str, list[StoredFile]] = defaultdict(list)
     for file in files:
-        if _OF in file.basename:
+        if OF in file.basename:
             places[file.name.rpartition("/")[0]].append(file)
     for inside in places.values():
-        chosen = _shard_sets(file.basename for file in inside)
-        beside = inside[0].folder() if folder.explicit else None
-        there = {} if beside is None else _shard_sets(beside.names())  # a glob chooses some of them
-        yield from _errors(folder, {key: numbers | there.get(key, set()) for key, numbers in chosen.items()})
-
-
-def _errors(folder: Folder, sets: Mapping[_Name, set[int]]) -> Iterator[MissingShardsError]:
-    for (stem, count, ending), numbers in sets.items():
-        n, first = int(count), int(int(count) in numbers)  # some programs number shards from 1
-        if len(numbers) < n:
-            number = next(number for number in itertools.count(first) if number not in numbers)
-            name = f"{stem}{number:0{len(count)}}{_OF}{count}{ending}"
-            what = f"{n - len(numbers)} of {n} shards are missing, such as {name!r}"
-            yield MissingShardsError(what, path=folder.name, remedy=_REMEDY)
-
-
-def _shard_sets(names: Iterable[str]) -> dict[_Name, set[int]]:
-    """Return the numbers of the shards that have the same name otherwise."""
-    found: defaultdict[_Name, set[int]] = defaultdict(set)
-    for name in names:
-        if (match := _SHARD.fullmatch(name)) is not None:
-            stem, number, count, ending = match.groups()
-            found[stem, count, ending].add(int(number))
-    return found
+        chosen = {file.basename for file in inside}
+        beside = inside[0].folder() if folder.explicit else None  # a glob chooses some of the shards there
+        for shards in incomplete_sets([*chosen, *(beside.names() if beside is not None else ())]):
+            if not chosen.isdisjoint(shards.names.values()):
+                what = f"{shards.n_missing} of {shards.n_shards} shards are missing, such as {next(shards.missing())!r}"
+                yield MissingShardsError(what, path=folder.name, remedy=_REMEDY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError, FormatError, Remedy, SpecError
@@ -52,12 +53,16 @@ def _parsed(parts: Iterator[Part], codec: Codec, name: str) -> Iterator[Part]:
             index += part.records or 0
             yield part
             continue
+        good: list[Any] = []
         for record in part:
-            blob = record if isinstance(record, bytes) else record[VALUE][0]
             try:
-                codec.decode(blob)
+                codec.decode(record if isinstance(record, bytes) else record[VALUE][0])
+                good.append(record)
             except (FormatError, CodecError, ValueError) as error:
+                if good:
+                    yield good
+                good = []
                 yield Loss(name, getattr(error, "what", "") or str(error), index=index, records=1)
-            else:
-                yield [record]
             index += 1
+        if good:
+            yield good

@@ -64,6 +64,9 @@ class DamageDurability:
         if not isinstance(backends.get(data.case.format), BlobBackend | FieldsBackend):
             pytest.skip("the format is only read")
         path = _write(data)
+        report = _check_repair(data, path)
+        assert report is not None
+        assert (report.kept, report.ok) == (3, True), f"sound records are lost: {report}"
         for file in data.files(path):
             whole = file.read_bytes()
             step = len(whole) // 8 + 1

@@ -118,6 +118,16 @@ class ReadingConformance:
         with pytest.raises(SpecError, match="id"):
             src[0, {"id": range(1)}]
 
+    def test_a_type_for_one_field(self, data: DatasetFixture) -> None:
+        """A spec with the type of one field leaves the types of all other fields."""
+        data.need_fields()
+        path = data.write(4)
+        src = data.open(path)
+        for name, kind in src.spec.items():
+            for again in (data.open(path, spec={name: kind}), src.with_spec({name: kind})):
+                assert again.spec == src.spec
+                data.check(again, range(4))
+
     def test_parts_of_sequences(self, data: DatasetFixture) -> None:
         """A range in a mask takes elements; `present_fields` returns which exist."""
         data.need_fields()

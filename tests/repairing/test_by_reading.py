@@ -116,3 +116,14 @@ def test_tables_have_no_records_to_copy(tmp_path: Path) -> None:
         writer.append({"a": 1})
     with pytest.raises(SpecError, match=r"parquet has no stored records .* on_corrupt='omit'"):
         dataformats.repair(tmp_path / "x.parquet", tmp_path / "y.parquet")
+
+
+def test_hostile_counts_in_names(tmp_path: Path) -> None:
+    count = "9" * 40
+    (tmp_path / "in").mkdir()
+    for number in (0, 2):
+        (tmp_path / "in" / f"x-{number:05d}-of-{count}.jsonl").write_text('{"a": 1}\n')
+    report = dataformats.repair(tmp_path / "in", tmp_path / "out")
+    assert report.kept == 2
+    assert len(report.missing_files) == 100_000
+    assert report.missing_files[0].endswith(f"{1:040d}-of-{count}.jsonl")
