@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from operator import attrgetter
 
 from dataformats.codecs.features.feature_maps import FeatureMap
 from dataformats.codecs.features.list_kinds import EXAMPLE_LISTS
@@ -19,13 +19,11 @@ class _Example(FeatureMap):
     shape = Shape.EXAMPLE
     message = EXAMPLE_MESSAGE
     lists = EXAMPLE_LISTS
-
-    def features(self, message: Any) -> Any:
-        return message.features.feature
+    features = attrgetter("features.feature")
 
     def matches(self, blob: bytes) -> bool:
         """Return True for a message of features only."""
-        return looks_like(EXAMPLE_MESSAGE, blob, {1})
+        return looks_like(EXAMPLE_MESSAGE, blob)
 
 
 EXAMPLE = _Example()

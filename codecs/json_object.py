@@ -46,7 +46,11 @@ class _JsonObject(RecordCodec):
         facts: dict[str, JsonSamples] = {}
         n_records = 0
         for blob in blobs:
-            for name, value in _parse(blob, n_records).items():
+            try:
+                record = _parse(blob)
+            except CorruptRecordError:
+                continue
+            for name, value in record.items():
                 facts.setdefault(name, JsonSamples()).add(value)
             n_records += 1
         return Spec({name: found.type_of(n_records) for name, found in facts.items()})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from operator import attrgetter
 
 from dataformats.codecs.features.feature_maps import FeatureMap
 from dataformats.codecs.features.list_kinds import OFRECORD_LISTS
@@ -19,9 +19,7 @@ class _OFRecord(FeatureMap):
     shape = Shape.OFRECORD
     message = OFRECORD_MESSAGE
     lists = OFRECORD_LISTS
-
-    def features(self, message: Any) -> Any:
-        return message.feature
+    features = attrgetter("feature")
 
     def matches(self, blob: bytes) -> bool:
         """Return True for a message with at least one feature, and for no bytes.

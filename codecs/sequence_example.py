@@ -23,7 +23,7 @@ from dataformats.codecs.features.feature import (
 from dataformats.codecs.features.list_kinds import EXAMPLE_LISTS, MISSING
 from dataformats.codecs.features.located_features import find_columns
 from dataformats.codecs.features.missing_field_error import MissingFieldError, with_names
-from dataformats.codecs.features.protobuf_messages import SEQUENCE_MESSAGE, parse
+from dataformats.codecs.features.protobuf_messages import SEQUENCE_MESSAGE, parse, parse_sound
 from dataformats.codecs.features.spec_columns import Target, raise_misfit, to_column
 from dataformats.codecs.features.stored_feature import FeatureColumn
 from dataformats.codecs.features.validation import (
@@ -84,15 +84,14 @@ class _SequenceExample(RecordCodec):
 
     def matches(self, blob: bytes) -> bool:
         """Return True for a message of nothing but a context and feature lists."""
-        return looks_like(SEQUENCE_MESSAGE, blob, {1, 2})
+        return looks_like(SEQUENCE_MESSAGE, blob)
 
     def infer(self, blobs: Iterable[bytes]) -> Spec:
         """Return the spec that fits these records: the context, then the lists, in alphabetical order."""
         context: dict[str, Facts] = {}
         lists: dict[str, Facts] = {}
         n_records = 0
-        for blob in blobs:
-            message = parse(SEQUENCE_MESSAGE, blob, n_records)
+        for message in parse_sound(SEQUENCE_MESSAGE, blobs):
             for name, feature in message.context.feature.items():
                 context.setdefault(name, Facts()).add(feature)
             for name, steps in message.feature_lists.feature_list.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import cast
 
@@ -22,14 +23,15 @@ def payload_of(samples: Iterable[bytes]) -> str:
     for sample in filter(None, samples):
         if sample[0] >> 3 & 0xF not in _FIRST_FIELDS:  # the codecs take 40 ms to import
             return "bytes"
-        if _record_codec("example").matches(sample):
+        if _codec("example").matches(sample):
             found = "example" if found == "bytes" else found
-        elif _record_codec("sequence_example").matches(sample):
+        elif _codec("sequence_example").matches(sample):
             found = "sequence_example"
         else:
             return "bytes"  # no other sample is read, which may be behind a URL
     return found
 
 
-def _record_codec(payload: str) -> RecordCodec:
+@functools.cache
+def _codec(payload: str) -> RecordCodec:
     return cast(RecordCodec, codecs.get(payload))

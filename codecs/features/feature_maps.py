@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, partial
+from operator import attrgetter
 from typing import Any
 
 from dataformats.batch import Blobs, Column
@@ -15,7 +15,7 @@ from dataformats.codecs.features.feature import Facts, feature_value
 from dataformats.codecs.features.list_kinds import Lists
 from dataformats.codecs.features.located_features import find_columns
 from dataformats.codecs.features.missing_field_error import MissingFieldError, with_names
-from dataformats.codecs.features.protobuf_messages import parse
+from dataformats.codecs.features.protobuf_messages import parse, parse_sound
 from dataformats.codecs.features.spec_columns import Target, to_column
 from dataformats.codecs.features.stored_feature import FeatureColumn
 from dataformats.codecs.features.validation import (
@@ -40,16 +40,14 @@ class FeatureMap(RecordCodec):
         shape: Its message type in the kernels.
         message: Its protobuf class.
         lists: The lists that its features hold.
+        features: Returns the map in a message, name to `Feature`.
     """
 
     title: str
     shape: Shape
     message: Any
     lists: Lists
-
-    @abstractmethod
-    def features(self, message: Any) -> Any:
-        """Return the map in a message: name to `Feature`."""
+    features: attrgetter[Any]
 
     def encode(self, value: Any) -> bytes:
         """Raise `SpecError`: without a spec, the list of a value is unknown."""
@@ -65,9 +63,12 @@ class FeatureMap(RecordCodec):
         """Return the spec that fits these records, its fields in alphabetical order."""
         facts: dict[str, Facts] = {}
         n_records = 0
-        for blob in blobs:
-            for name, feature in self.features(parse(self.message, blob, n_records)).items():
-                facts.setdefault(name, Facts()).add(feature)
+        for message in parse_sound(self.message, blobs):
+            features = self.features(message)
+            for name in features:  # not `items`, which is Python's
+                if name not in facts:
+                    facts[name] = Facts()
+                facts[name].add(features[name])
             n_records += 1
         return Spec({name: facts[name].example_type(n_records) for name in sorted(facts)})
 

@@ -6,6 +6,7 @@ than the rest of the first batch.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -31,7 +32,9 @@ class _Message:
     def __getattr__(self, attribute: str) -> Any:
         if attribute not in ("DESCRIPTOR", "FromString"):  # `ABCMeta` asks for others
             raise AttributeError(attribute)
-        return getattr(message_class(self._name), attribute)
+        found = getattr(message_class(self._name), attribute)
+        setattr(self, attribute, found)
+        return found
 
     def __call__(self) -> Any:
         return message_class(self._name)()
@@ -58,11 +61,22 @@ def parse(message: Any, blob: bytes | memoryview, index: int | None = None) -> A
     """
     try:
         return message.FromString(blob)
-    except _parse_errors() as error:
+    except parse_errors() as error:
         raise corrupt_message(message, len(blob), index, f" ({error})") from error
 
 
-def _parse_errors() -> tuple[type[Exception], ...]:
+def parse_sound(message: Any, blobs: Iterable[bytes]) -> Iterator[Any]:
+    """Yield the messages in the blobs that parse."""
+    errors = parse_errors()
+    for blob in blobs:
+        try:
+            yield message.FromString(blob)
+        except errors:
+            continue
+
+
+def parse_errors() -> tuple[type[Exception], ...]:
+    """Return the errors of blobs that do not parse."""
     from google.protobuf.message import DecodeError
 
     return DecodeError, UnicodeDecodeError

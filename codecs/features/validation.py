@@ -7,29 +7,27 @@ from typing import Any
 
 from dataformats.codecs.features.feature import FEATURE
 from dataformats.codecs.features.list_kinds import BYTES, KIND_TYPES, KINDS
-from dataformats.codecs.features.protobuf_messages import parse
-from dataformats.codecs.features.wire import top_level
-from dataformats.errors import CorruptRecordError, Remedy, SpecError
+from dataformats.codecs.features.protobuf_messages import parse_errors
+from dataformats.errors import Remedy, SpecError
 from dataformats.spec import Spec, Type
 
 NEEDS_SPEC = Remedy("Pass {spec} with a type for each field.", spec=...)
 """For records that cannot be encoded without types."""
 
 
-def looks_like(message: Any, blob: bytes, numbers: Set[int]) -> bool:
-    """Return True if a blob is a message of only these fields, without unknown fields in them.
+def looks_like(message: Any, blob: bytes) -> bool:
+    """Return True if a blob is a message without unknown fields, in it and in the messages that are its fields.
 
     Stricter than parsing, because almost any short text parses as unknown fields.
     """
     try:
-        if not {number for number, _ in top_level(blob)} <= numbers:
-            return False
-        parsed = parse(message, blob)
-    except (ValueError, CorruptRecordError):
+        parsed = message.FromString(blob)
+    except parse_errors():
         return False
     from google.protobuf.unknown_fields import UnknownFieldSet
 
-    return not any(len(UnknownFieldSet(part)) for _, part in parsed.ListFields())
+    parts = (parsed, *dict(parsed.ListFields()).values())
+    return not any(map(len, map(UnknownFieldSet, parts)))
 
 
 def range_of(part: bool | range) -> range | None:

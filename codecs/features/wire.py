@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dataformats.protobuf_wire import DELIMITED, fields
+from dataformats.protobuf_wire import DELIMITED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,15 +68,3 @@ def _varints(values: NDArray[np.uint64]) -> bytes:
     groups = (rest & _LAST_BITS).astype(np.uint8)
     groups[:, :-1][kept[:, 1:]] |= _CONTINUED
     return groups[kept].tobytes()
-
-
-def top_level(blob: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and payload of each field of a message.
-
-    Raises:
-        ValueError: The message does not parse, or has a field that is not length-delimited.
-    """
-    for number, wire_type, value in fields(blob):
-        if wire_type != DELIMITED or isinstance(value, int):
-            raise ValueError(f"expected a length-delimited field {number}, found wire type {wire_type}")
-        yield number, value

@@ -151,7 +151,7 @@ class RecordCodec(Codec):
 
     @abstractmethod
     def infer(self, blobs: Iterable[bytes]) -> Spec:
-        """Return the spec that fits these records."""
+        """Return the spec that fits these records; those that do not parse are left out."""
 
     @abstractmethod
     def bind(self, spec: Spec, codecs: FieldCodecs, *, inferred: bool = False) -> RecordCoder:

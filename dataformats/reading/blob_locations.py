@@ -127,11 +127,6 @@ def subset(
     return blobs.take(np.flatnonzero(np.repeat(keep, counts))), counts[kept]
 
 
-def sound_blobs(chunk: RecordChunk) -> Iterator[bytes]:
-    """Yield the blobs of a chunk that have no problem."""
-    return (chunk.blobs[i] for i in range(len(chunk.blobs)) if i not in chunk.problems)
-
-
 def split_at_problems(chunk: RecordChunk, first: int, file: str) -> Iterator[tuple[RecordRun, FormatError | None]]:
     """Yield the sound runs of a chunk, each with the problem that follows it."""
     begin = 0

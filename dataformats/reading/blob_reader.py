@@ -27,7 +27,7 @@ from dataformats.interfaces import (
     SequentialReader,
 )
 from dataformats.kernels import buffers
-from dataformats.reading.blob_locations import RecordRun, sound_blobs, split_at_problems
+from dataformats.reading.blob_locations import RecordRun, positions_except, split_at_problems
 from dataformats.spec import VALUE
 from dataformats.storage.files import LocalFile
 from dataformats.storage.native.fast_read import RECORD_BYTES, PinnedRows, read, read_record
@@ -277,10 +277,13 @@ class BlobReader:
         They come from at most 512 local files, or 32 if one is not local: each takes a request. The very first record
         often suffices, so it is read alone.
         """
+        return itertools.chain.from_iterable(self._samples())
+
+    def _samples(self) -> Iterator[list[bytes]]:
         first = self._first(0, 1) if self.reader.files else []
-        yield from first
+        yield first
         for _, found in self.samples_of_files(_SAMPLES if self._are_local else _REMOTE_FILES):
-            yield from found[len(first) :]
+            yield found[len(first) :]
             first = []
 
     @property
@@ -311,7 +314,8 @@ class BlobReader:
         if isinstance(self.reader, SequentialReader):
             found: list[bytes] = []
             for chunk in self.reader.iter_chunks(file):
-                found += itertools.islice(sound_blobs(chunk), count - len(found))
+                sound = positions_except(len(chunk.blobs), chunk.problems)
+                found += chunk.blobs.take(sound[: count - len(found)])
                 if len(found) >= count or sum(map(len, found)) > _SAMPLE_BYTES:
                     break
             return found

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dataformats.columns.batch_decoder import BatchDecoder, bind
 from dataformats.columns.codec_resolver import CodecResolver, as_bytes
-from dataformats.errors import CorruptRecordError, Remedy, SpecError
+from dataformats.errors import Remedy, SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.inferred_spec import load_inferred, save_inferred
 from dataformats.interfaces import Backend, BlobBackend, Codec, FieldsBackend, Reader, RecordCodec, RecordCoder
@@ -214,7 +214,7 @@ class DatasetSchema:
         known = load_inferred(self._reader.files, self._index)
         if known is not None and known.get("payload") == self.payload:
             return Spec(known["spec"])
-        return codec.infer(_parsing(codec, self._samples()))
+        return codec.infer(self._samples())
 
     @property
     def single(self) -> bool:
@@ -251,7 +251,7 @@ class DatasetSchema:
         codec = self.payload_codec
         if not self.spec_is_inferred or not isinstance(codec, RecordCodec):
             return self.spec
-        spec = codec.infer(_parsing(codec, records))
+        spec = codec.infer(records)
         self.adopt(self.payload, spec)
         save_inferred(self._reader.files, self._index, {"payload": self.payload, "spec": spec.to_json()})
         return spec
@@ -260,13 +260,3 @@ class DatasetSchema:
 def with_types(spec: Spec, declared: Spec) -> Spec:
     """Return a spec with other types of some fields, or the declared types if they are of all fields."""
     return declared if spec.keys() <= declared.keys() else Spec({**spec, **declared})
-
-
-def _parsing(codec: RecordCodec, blobs: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the blobs that parse, unknown fields included; reading the others raises their errors."""
-    for blob in blobs:
-        try:
-            codec.decode(blob)
-        except (CorruptRecordError, ValueError):
-            continue
-        yield blob

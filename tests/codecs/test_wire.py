@@ -3,7 +3,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -16,7 +15,6 @@ from dataformats.codecs.features.wire import (
     packed_bytes,
     packed_integers,
     packed_numbers,
-    top_level,
     varint,
 )
 from dataformats.testing.loop_over import loop_over
@@ -67,10 +65,3 @@ def test_map_entries_as_protobuf_writes_them(name: str, values: list[int]) -> No
     message.features.feature[name].int64_list.SetInParent()
     feature = delimited(INTEGERS, packed_integers(np.array(values, np.int64)))
     assert EXAMPLE_MESSAGE.FromString(delimited(1, map_entry(1, name.encode(), feature))) == message
-
-
-def test_top_level() -> None:
-    assert list(top_level(delimited(1, b"a") + delimited(300, b"b" * 200))) == [(1, b"a"), (300, b"b" * 200)]
-    for blob in (b"\x0a", b"\x0a\x02x", b"\x08\x01", b"\x02\x00", b"\xff" * 11):
-        with pytest.raises(ValueError, match=r"^expected"):
-            list(top_level(blob))
