@@ -47,6 +47,7 @@ from dataformats.repairing import RepairReport as RepairReport
 from dataformats.repairing import repair as repair
 from dataformats.spec import Spec as Spec
 from dataformats.spec import Type as Type
+from dataformats.storage.decoded_cache import set_decoded_cache_bytes as set_decoded_cache_bytes
 from dataformats.writing.creating import create as create
 from dataformats.writing.dataset_writer import DatasetWriter as DatasetWriter
 

@@ -110,8 +110,8 @@ class Loader:
         device: The device of the tensors with `to="torch"`; a device or a sharding with `to="jax"`. Copies overlap with
             the computation.
         block_records: See `shuffle`; `None`: records of about 1 MiB together, at most 1024; or as in a loaded state.
-        window_blocks: See `shuffle`; `None`: 256, divided by the number of compressed components (at least 16); or as
-            in a loaded state.
+        window_blocks: See `shuffle`; `None`: 256, divided by the number of components that are compressed or decoded in
+            blocks (at least 16); or as in a loaded state.
         groups: Streams of windows with `shuffle="window"`; the ranks of a node read from one stream, and so download
             only the blocks of that. `None`: the number of nodes, or as in a loaded state. It is part of the order:
             with other ranks, a run continues in the same order, and downloads more if they do not match the groups.

@@ -117,8 +117,8 @@ def shuffle_for(
     """Return the order of these sources: `Shuffle.of`; for `"auto"`, windows if one is remote, compressed or in blocks.
 
     The numbers of a window order may be `None`: then blocks have about 1 MiB, and at most 1024 records; a window has
-    256 blocks, less if the files of several components are compressed, because they share a cache; and there is one
-    group.
+    256 blocks, less if several components are compressed or decoded in blocks, because they share a cache; and there is
+    one group.
 
     Raises:
         ValueError: An argument is invalid.
@@ -134,8 +134,8 @@ def shuffle_for(
         mean = sum(source.mean_record_bytes * len(source) for source in files) / max(1, sum(map(len, files)))
         block_records = max(1, min(_MOST_BLOCK_RECORDS, int(_RECORD_BLOCK_BYTES / max(1.0, mean))))
     if window_blocks is None:
-        n_compressed = sum(isinstance(source, RecordSource) and source.is_compressed for source in sources)
-        window_blocks = max(_LEAST_WINDOW_BLOCKS, _WINDOW_BLOCKS // max(1, n_compressed))
+        n_decoded = sum(decodes_neighbors([source]) for source in sources)
+        window_blocks = max(_LEAST_WINDOW_BLOCKS, _WINDOW_BLOCKS // max(1, n_decoded))
     return Shuffle.of(
         shuffle,
         block_records,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -26,7 +25,6 @@ from dataformats.interfaces import (
 )
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import Spec
-from dataformats.storage.compressed.chunked_file import ChunkCache
 from dataformats.storage.threads import concurrent_map
 
 _COMPRESSED = (".gz", ".zst")
@@ -57,8 +55,7 @@ class _LinesBackend(BlobBackend, ResumesFinishedFiles):
             MissingExtraError: A file is compressed with zstd, which is not installed.
         """
         if options.counts is None:
-            open_file = functools.partial(decompressed, cache=ChunkCache())
-            files = concurrent_map(open_file, files, local=all(file.local is not None for file in files))
+            files = concurrent_map(decompressed, files, local=all(file.local is not None for file in files))
         return LinesReader(files, options, LineIndexStore(self.name, self.skips_blank))
 
     def create(

@@ -9,7 +9,7 @@ import numpy as np
 
 from dataformats.errors import FormatError, MissingExtraError
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.compressed.chunked_file import ChunkCache, ChunkedFile, ChunkTable
+from dataformats.storage.compressed.chunked_file import ChunkedFile, ChunkTable
 from dataformats.storage.compressed.decompressor import WBITS
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 from dataformats.storage.compressed.zstd_frames import decode_zstd, first_frame, list_frames, zstd_library
@@ -26,17 +26,12 @@ def compression_of_name(name: str) -> Compression:
     return "gzip" if name.endswith(".gz") else "zstd" if name.endswith(".zst") else "none"
 
 
-def decompressed(file: StoredFile, cache: ChunkCache | None = None) -> StoredFile:
-    """Return the decompressed file: itself if its first bytes are neither of gzip nor of zstd.
-
-    Args:
-        file: The stored file.
-        cache: Keeps the frames of zstd of several files; `None` for one that only this file has.
-    """
+def decompressed(file: StoredFile) -> StoredFile:
+    """Return the decompressed file: itself if its first bytes are neither of gzip nor of zstd."""
     head = file.pread(0, 8) if file.size else b""
     if head.startswith(GZIP):
         return DecompressedFile(file, "gzip")
-    return file if first_frame(file, head) is None else _zstd_file(file, cache)
+    return file if first_frame(file, head) is None else _zstd_file(file)
 
 
 def head_of(file: StoredFile) -> tuple[bytes, bool]:
@@ -55,7 +50,7 @@ def head_of(file: StoredFile) -> tuple[bytes, bool]:
     return head, len(head) == file.size
 
 
-def _zstd_file(file: StoredFile, cache: ChunkCache | None) -> StoredFile:
+def _zstd_file(file: StoredFile) -> StoredFile:
     """Return the decoded bytes of a file of zstd frames; frames that do not declare their size are decoded for it.
 
     Those behind a damaged header, or behind one whose size is neither declared nor can be found, are lost.
@@ -74,7 +69,7 @@ def _zstd_file(file: StoredFile, cache: ChunkCache | None) -> StoredFile:
             break
     if damage is not None and not n:
         raise damage
-    found = ChunkedFile(file, ChunkTable(offset[:n], stored[:n], sizes[:n]), decode_zstd, "zstd", cache)
+    found = ChunkedFile(file, ChunkTable(offset[:n], stored[:n], sizes[:n]), decode_zstd, "zstd")
     found.damage = damage
     return found
 

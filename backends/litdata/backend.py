@@ -12,7 +12,6 @@ from dataformats.backends.mds.reader import MdsReader
 from dataformats.backends.tables.arrow_ipc import ArrowTable
 from dataformats.errors import FormatError
 from dataformats.interfaces import Backend, Folder, Reader, ReaderOptions, SniffResult, StoredFile
-from dataformats.storage.compressed.chunked_file import ChunkCache
 from dataformats.storage.spliced_file import SplicedFile
 
 _CHUNK = re.compile(r"chunk-\d+-\d+(\.[\w:]+)?\.bin")
@@ -57,12 +56,12 @@ class LitdataBackend(Backend):
                 raise FormatError("chunks need the index.json beside them", path=files[0].name if files else None)
             indexes = [beside]
         found = [(file, read_index(file)) for file in indexes]
-        cache, chunks = ChunkCache(), [chunk for _, index in found for chunk in index.chunks]
+        chunks = [chunk for _, index in found for chunk in index.chunks]
         for file, index in found[1:]:
             if index.spec != found[0][1].spec:
                 raise FormatError("the fields differ from the first dataset's", path=file.name)
         stored = [one for file, index in found for one in shard_files(file, index.chunks, given)]
-        plain = [plain_file(file, chunk, cache) for file, chunk in zip(stored, chunks, strict=True)]
+        plain = [plain_file(file, chunk) for file, chunk in zip(stored, chunks, strict=True)]
         first = plain[0] if plain else None
         if first is not None and not first.is_compressed and first.pread(max(0, first.size - 8), 8) == _FOOTER:
             table = ArrowTable([_rows_of(file) for file in plain], options.spec)

@@ -29,7 +29,6 @@ from dataformats.backends.mds.writer import MdsWriter
 from dataformats.errors import FormatError, SpecError
 from dataformats.interfaces import FieldsBackend, Folder, Reader, ReaderOptions, SniffResult, StoredFile, natural_key
 from dataformats.spec import NUMBER_TYPES, Spec, Type
-from dataformats.storage.compressed.chunked_file import ChunkCache
 
 _SHARD = re.compile(r".+\.mds(\.(zstd|gz|bz2|br|snappy))?")
 _BEGIN = re.compile(rb'\{\s*"(version|shards)"\s*:\s*[\[\d]')
@@ -72,7 +71,6 @@ class MdsBackend(FieldsBackend):
         Raises:
             FormatError: An index is missing or damaged, the columns of datasets differ, or a shard is missing.
         """
-        cache = ChunkCache()
         chosen: list[tuple[StoredFile, Shard]] = []
         given = {file.name: file for file in files}
         covered: set[str] = set()
@@ -92,7 +90,7 @@ class MdsBackend(FieldsBackend):
                 raise FormatError("the columns differ from the first shard's", path=file.name)
         pairs = zip(first.names, first.encodings, strict=True) if first is not None else ()
         spec = Spec({name: type_of_encoding(encoding) for name, encoding in pairs})
-        plain = [plain_file(file, shard, cache) for file, shard in chosen]
+        plain = [plain_file(file, shard) for file, shard in chosen]
         return MdsReader(plain, [shard for _, shard in chosen], spec)
 
     def stored_spec(self, spec: Spec, **_: Any) -> Spec:

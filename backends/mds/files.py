@@ -11,7 +11,7 @@ import numpy as np
 from dataformats.backends.mds.index_file import Shard
 from dataformats.errors import FormatError
 from dataformats.interfaces import Backend, Folder, SniffResult, StoredFile
-from dataformats.storage.compressed.chunked_file import ChunkCache, ChunkedFile, ChunkTable
+from dataformats.storage.compressed.chunked_file import ChunkedFile, ChunkTable
 from dataformats.storage.compressed.zstd_frames import decode_gzip, decode_zstd
 
 INDEX = "index.json"
@@ -99,7 +99,7 @@ def shard_files(index: StoredFile, shards: Sequence[Shard], given: Mapping[str, 
     return found
 
 
-def plain_file(file: StoredFile, shard: Shard, cache: ChunkCache) -> StoredFile:
+def plain_file(file: StoredFile, shard: Shard) -> StoredFile:
     """Return the decompressed file of a shard.
 
     Raises:
@@ -115,4 +115,4 @@ def plain_file(file: StoredFile, shard: Shard, cache: ChunkCache) -> StoredFile:
         )
     compression, decode = _DECODE[name]
     whole = ChunkTable(*(np.array([number], np.int64) for number in (0, file.size, shard.n_bytes)))
-    return ChunkedFile(file, whole, decode, compression, cache)
+    return ChunkedFile(file, whole, decode, compression)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _NUMBERS = re.compile(r"(\d+)")
 
 
-class KeptBlocks(NamedTuple):
+class BlocksInMemory(NamedTuple):
     """Decompressed blocks of a file in memory.
 
     Attributes:
@@ -109,7 +109,7 @@ class StoredFile(_Entry):
             FormatError: They are damaged.
         """
 
-    def blocks_in_memory(self, offsets: NDArray[np.int64]) -> KeptBlocks | None:
+    def blocks_in_memory(self, offsets: NDArray[np.int64]) -> BlocksInMemory | None:
         """Return the decompressed blocks that have these bytes, int64[n] in `[0, size)`; `None` if one is not kept."""
         return None
 

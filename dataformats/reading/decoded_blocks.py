@@ -16,10 +16,10 @@ from dataformats.fork_hooks import no_fork
 from dataformats.interfaces.table import BadRowsError, BlockTable
 from dataformats.reading.concat import interleave
 from dataformats.spec import Type
-from dataformats.storage.decoded_cache import DecodedCache
+from dataformats.storage.decoded_cache import DECODED_CACHE, DecodedCache, Owner
 
-_PART = 1 / 4
-"""The part of the kept bytes that one read holds beside the cache at most: then it copies the rows of these blocks."""
+_SHARE = 1 / 4
+"""A read that needs more than this share of the cache copies its rows some blocks at a time."""
 
 _Columns = Mapping[str, Column]
 
@@ -37,18 +37,18 @@ class DecodedBlock(NamedTuple):
 
 
 class DecodedBlocks:
-    """Decodes blocks of a table; the least recently used are dropped. Thread-safe; empty after a fork.
+    """Decodes the blocks of a table, and reads records from them. Thread-safe.
 
     Args:
         table: The blocks.
-        limit_bytes: The most bytes that are kept, besides the block that was used last.
+        cache: Keeps decoded blocks.
     """
 
-    def __init__(self, table: BlockTable, limit_bytes: int) -> None:
-        self.limit_bytes = limit_bytes
+    def __init__(self, table: BlockTable, cache: DecodedCache = DECODED_CACHE) -> None:
         self._table = table
+        self._cache = cache
+        self._owner = cache.owner(self)
         self._ends = np.append(table.block_starts[1:], table.counts.sum())
-        self._cache: DecodedCache[tuple[int, tuple[str, ...]], DecodedBlock] = DecodedCache(limit_bytes)
 
     def blocks_of(self, records: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the number of the block of each record, int64[n]."""
@@ -71,7 +71,7 @@ class DecodedBlocks:
         block = self.blocks_of(records)
         chosen, owners = np.unique(block, return_inverse=True)
         rows = records - self._table.block_starts[block]
-        kept = self._cache.get([(one, fields) for one in chosen.tolist()])
+        kept = self._cache.get([(self._owner, one, fields) for one in chosen.tolist()])
         parts, places, failed = [], [], dict[int, DataFormatsError]()
         runs = [(0, kept)] if kept is not None else self._runs(chosen.tolist(), fields)
         for first, blocks in runs:
@@ -87,25 +87,29 @@ class DecodedBlocks:
         return parts[0] if len(parts) == 1 else interleave(parts, places)[0], failed
 
     def _runs(self, chosen: list[int], fields: tuple[str, ...]) -> Iterator[tuple[int, list[DecodedBlock]]]:
-        """Yield runs of these blocks that are a part of the kept bytes, each with the place of its first block."""
+        """Yield runs of these blocks that are a share of the cache, each with the place of its first block."""
         first, run, n_bytes, step = 0, list[DecodedBlock](), 0, self._table.blocks_together
         for at in range(0, len(chosen), step):
             blocks = self.get_many(chosen[at : at + step], fields)
             run += blocks
             n_bytes += sum(nbytes_of(one.columns) for one in blocks)
-            if n_bytes > self.limit_bytes * _PART or at + step >= len(chosen):
+            if n_bytes > self._cache.limit_bytes * _SHARE or at + step >= len(chosen):
                 yield first, run
                 first, run, n_bytes = at + step, [], 0
 
     def get_many(self, blocks: Sequence[int], fields: tuple[str, ...]) -> list[DecodedBlock]:
         """Return these columns of each block."""
 
-        def decode(keys: Sequence[tuple[int, tuple[str, ...]]]) -> list[tuple[DecodedBlock, int]]:
+        def decode(keys: Sequence[tuple[Owner, int, tuple[str, ...]]]) -> list[tuple[DecodedBlock, int]]:
             with no_fork():
-                found = self._decoded([key[0] for key in keys], fields)
+                found = self._decoded([number for _, number, _ in keys], fields)
             return [(one, nbytes_of(one.columns)) for one in found]
 
-        return self._cache.get_many([(block, fields) for block in blocks], decode)
+        return self._cache.get_many([(self._owner, block, fields) for block in blocks], decode)
+
+    def drop(self) -> None:
+        """Drop all decoded blocks."""
+        self._cache.drop(self._owner)
 
     def _decoded(self, blocks: Sequence[int], fields: tuple[str, ...]) -> list[DecodedBlock]:
         try:

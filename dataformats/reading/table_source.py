@@ -24,6 +24,7 @@ from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.scan import as_indices, digest_of
 from dataformats.sidecars.file_digest import file_digest
 from dataformats.spec import Spec, SpecLike, Type
+from dataformats.storage.decoded_cache import DECODED_CACHE, DecodedCache
 from dataformats.storage.native.file_set import open_files
 from dataformats.storage.threads import concurrent_map
 
@@ -31,9 +32,8 @@ if TYPE_CHECKING:
     from dataformats.reading.opening import OpenArguments
 
 _BLOBS = ("bytes", "utf8")
-_KEPT_BYTES = 640 * 2**20  # two windows of a loader, and the blocks at their ends
-_MOST_BYTES = 2**62
 _STEP_BYTES = 4 * 2**20
+_ALL_BYTES = 2**62  # all blocks fit
 
 _Mask = dict[str, bool | range]
 _Read = tuple[dict[str, Column], dict[int, DataFormatsError]]
@@ -68,7 +68,7 @@ class TableSource(DecodingSource):
         open_files([], arguments.io, [])  # refuses an unknown `io`
         in_memory = fields_in_memory(arguments.cache, table.spec)
         if blocks is None and isinstance(table, BlockTable):
-            blocks = DecodedBlocks(table, _MOST_BYTES if in_memory else _KEPT_BYTES)
+            blocks = DecodedBlocks(table, DecodedCache(_ALL_BYTES) if in_memory else DECODED_CACHE)
         self._blocks = blocks
 
     # ---- description
@@ -250,6 +250,10 @@ class TableSource(DecodingSource):
             yield from (range(first, min(first + most, end)) for first in range(start, end, most))
 
     # ---- life
+
+    def close(self) -> None:
+        if self._blocks is not None:
+            self._blocks.drop()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._arguments.reopen_table, (self.spec, self.fingerprint)

@@ -23,8 +23,9 @@ from dataformats.loaders.plan import Plan
 from dataformats.loaders.record_read import shuffle_for
 from dataformats.loaders.shuffle import Shuffle
 from dataformats.reading.table_source import TableSource
-from dataformats.storage.compressed.chunked_file import ChunkCache, ChunkedFile
+from dataformats.storage.compressed.chunked_file import ChunkedFile
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
+from dataformats.storage.decoded_cache import DECODED_CACHE
 from dataformats.testing.loop_over import loop_over
 
 N, ROWS = 1000, 37
@@ -85,7 +86,7 @@ def test_each_block_is_decoded_once_an_epoch(path: Path, monkeypatch: pytest.Mon
         return real(table, block, fields)
 
     monkeypatch.setattr(ParquetTable, "read_block", read_block)
-    monkeypatch.setattr("dataformats.reading.table_source._KEPT_BYTES", 8 * 8 * ROWS)
+    monkeypatch.setattr(DECODED_CACHE, "limit_bytes", 8 * (8 * ROWS + 512))
     source = dataformats.open(path)
     with Loader(source, 10, block_records=ROWS, window_blocks=2) as loader:
         assert "shuffle window" in repr(loader)
@@ -112,7 +113,7 @@ def test_each_compressed_shard_is_decoded_once_an_epoch(
 
     monkeypatch.setattr(ChunkedFile, "_decoded", decode)
     # Three windows: with workers, one batch may be in a window, while the batch after it begins the next but one.
-    monkeypatch.setattr("dataformats.backends.mds.backend.ChunkCache", lambda: ChunkCache(12 * 600))
+    monkeypatch.setattr(DECODED_CACHE, "limit_bytes", 12 * (600 + 512))
     source = dataformats.open(tmp_path / "x")
     n_shards = len(source.paths)
     assert n_shards > 20
@@ -196,14 +197,14 @@ def test_data_with_other_blocks_have_not_grown(more: str, tmp_path: Path) -> Non
             loader.load_state_dict(state, grown="now")
 
 
-@pytest.mark.parametrize("n_sources", [1, 3])
-def test_compressed_components_share_their_memory(n_sources: int, tmp_path: Path) -> None:
-    sources = []
-    for number in range(n_sources):
-        (tmp_path / f"{number}.jsonl.gz").write_bytes(gzip.compress(b'{"n": 1}\n' * N))
-        sources.append(dataformats.open(tmp_path / f"{number}.jsonl.gz"))
-    order = shuffle_for("auto", sources, None, None, None)
-    assert (order.kind, order.window_blocks) == ("window", 256 // n_sources)
+@loop_over("n_gzip, n_parquet", [(1, 0), (3, 0), (0, 1), (0, 3), (2, 3), (9, 9)])
+def test_decoded_components_share_a_window(n_gzip: int, n_parquet: int, path: Path, tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl.gz").write_bytes(gzip.compress(b'{"n": 1}\n' * N))
+    with dataformats.create(tmp_path / "x.tfrecord", spec={"n": "int64"}) as writer:
+        writer.append({"n": 1})
+    paths = [tmp_path / "x.tfrecord", *[tmp_path / "x.jsonl.gz"] * n_gzip, *[path] * n_parquet]
+    order = shuffle_for("auto", [dataformats.open(one) for one in paths], None, None, None)
+    assert (order.kind, order.window_blocks) == ("window", max(16, 256 // (n_gzip + n_parquet)))
 
 
 def test_read_ahead_leaves_out_refused_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

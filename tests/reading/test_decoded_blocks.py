@@ -13,6 +13,7 @@ import dataformats
 from dataformats.interfaces import BlockTable
 from dataformats.reading.decoded_blocks import DecodedBlocks
 from dataformats.spec import Spec
+from dataformats.storage.decoded_cache import DecodedCache
 from dataformats.testing.loop_over import loop_over
 
 
@@ -23,7 +24,7 @@ def test_records_of_many_blocks(tmp_path: Path, limit_bytes: int) -> None:
         for n in range(99):
             writer.append({"n": n, "text": "x" * (n % 7)})
     source: Any = dataformats.open(path)
-    blocks: Any = DecodedBlocks(source.reader, limit_bytes)
+    blocks: Any = DecodedBlocks(source.reader, DecodedCache(limit_bytes))
     for records in (np.random.default_rng(1).integers(99, size=200), np.arange(99), np.arange(0)):
         found = blocks.read(records, ("text", "n"))[0]
         assert found["n"].tolist() == records.tolist()
@@ -52,7 +53,7 @@ class _LargeBlocks(BlockTable):
 
 def test_few_blocks_are_in_memory_at_once() -> None:
     table = _LargeBlocks()
-    blocks: Any = DecodedBlocks(table, limit_bytes=400_000)  # five blocks
+    blocks: Any = DecodedBlocks(table, DecodedCache(400_000))  # five blocks
     records = np.random.default_rng(1).permutation(400)
     assert blocks.read(records, ("n",))[0]["n"][:, 0].tolist() == (records // 10).tolist()
     assert table.most_alive <= 8

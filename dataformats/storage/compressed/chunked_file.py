@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -11,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.errors import FormatError, TruncatedError
-from dataformats.interfaces.stored_file import KeptBlocks, StoredFile
+from dataformats.interfaces.stored_file import BlocksInMemory, StoredFile
 from dataformats.storage.compressed.seekable_gzip import share_of
-from dataformats.storage.decoded_cache import DecodedCache
+from dataformats.storage.decoded_cache import DECODED_CACHE
 from dataformats.storage.threads import concurrent_map, for_each
 
 Decode = Callable[[bytes, int], bytes]
@@ -22,18 +21,9 @@ Decode = Callable[[bytes, int], bytes]
 Thread-safe; a function that pickle finds by its name. It raises any exception for damaged data.
 """
 
-_KEPT_BYTES = 640 * 2**20  # two windows of a loader, and the chunks at their ends
 _MOST_BYTES = 2**32  # decoded bytes of a chunk, which lie in memory as a whole
 _SMALL_BYTES = 256 * 2**20
 _EXPANSION = 1000  # larger chunks are rarely compressed more; zstd can 30,000 times
-_TOKENS = itertools.count()
-
-
-class ChunkCache(DecodedCache[tuple[int, int], memoryview]):
-    """Keeps decoded chunks: of all files of a dataset together."""
-
-    def __init__(self, limit_bytes: int = _KEPT_BYTES) -> None:
-        super().__init__(limit_bytes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,26 +52,17 @@ class ChunkedFile(StoredFile):
         chunks: Where its chunks lie.
         decode: Decodes one chunk.
         compression: The name of the compression, such as `"zstd"`.
-        cache: Keeps decoded chunks, perhaps of other files as well; `None` for one of 640 MiB that only this file has.
 
     Raises:
         FormatError: A chunk reaches outside the stored file, or has a negative size.
     """
 
-    def __init__(
-        self,
-        file: StoredFile,
-        chunks: ChunkTable,
-        decode: Decode,
-        compression: str,
-        cache: ChunkCache | None = None,
-    ) -> None:
+    def __init__(self, file: StoredFile, chunks: ChunkTable, decode: Decode, compression: str) -> None:
         self._file = file
         self._chunks = chunks
         self._decode = decode
         self.compression: str = compression
-        self._cache = ChunkCache() if cache is None else cache
-        self._token = next(_TOKENS)  # not `id`, which another file may get
+        self._owner = DECODED_CACHE.owner(self)
         self._damaged: dict[int, FormatError] = {}
         _check(file, chunks)
         self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(chunks.decoded_bytes)])
@@ -91,8 +72,7 @@ class ChunkedFile(StoredFile):
         self.has_name: bool = file.has_name
 
     def __reduce__(self) -> tuple[type[ChunkedFile], tuple[object, ...], dict[str, object]]:
-        arguments = self._file, self._chunks, self._decode, self.compression, self._cache
-        return type(self), arguments, {"damage": self.damage}
+        return type(self), (self._file, self._chunks, self._decode, self.compression), {"damage": self.damage}
 
     @property
     def starts(self) -> NDArray[np.int64]:
@@ -146,24 +126,25 @@ class ChunkedFile(StoredFile):
         for number in range(begin, int(np.searchsorted(self._starts, min(end, self.size), side="left"))):
             self._chunk(number)
 
-    def blocks_in_memory(self, offsets: NDArray[np.int64]) -> KeptBlocks | None:
+    def blocks_in_memory(self, offsets: NDArray[np.int64]) -> BlocksInMemory | None:
         places = np.searchsorted(self._starts, offsets, side="right") - 1
         numbers, owners = np.unique(places, return_inverse=True)
-        chunks = self._cache.get([(self._token, number) for number in numbers.tolist()])
-        return None if chunks is None else KeptBlocks(owners, self._starts[numbers], chunks)
+        chunks = DECODED_CACHE.get([(self._owner, number) for number in numbers.tolist()])
+        return None if chunks is None else BlocksInMemory(owners, self._starts[numbers], chunks)
 
     def file_beside(self, name: str) -> StoredFile | None:
         """Return the file `name` beside the stored one; `None` if it does not exist."""
         return self._file.file_beside(name)
 
     def release(self) -> None:
+        DECODED_CACHE.drop(self._owner)
         self._file.release()
 
     def _chunk(self, number: int) -> memoryview:
         if number in self._damaged:
             raise copy(self._damaged[number])
         try:
-            return self._cache.get_many([(self._token, number)], lambda _: [self._decoded(number)])[0]
+            return DECODED_CACHE.get_many([(self._owner, number)], lambda _: [self._decoded(number)])[0]
         except _ChunkError as error:
             self._damaged[number] = error.as_format_error()
             raise copy(self._damaged[number]) from error.__cause__  # readers add the record to theirs

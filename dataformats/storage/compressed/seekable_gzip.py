@@ -8,10 +8,10 @@ them serves several reads: a shuffled epoch reads each block many times.
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 import weakref
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces import OutdatedIndexError
-from dataformats.interfaces.stored_file import KeptBlocks, StoredFile
+from dataformats.interfaces.stored_file import BlocksInMemory, StoredFile
 from dataformats.storage.compressed.decompressor import (
     WBITS,
     DamageError,
@@ -29,7 +29,7 @@ from dataformats.storage.compressed.decompressor import (
     ReferenceDecompressor,
 )
 from dataformats.storage.compressed.ordered_stream import OrderedStream
-from dataformats.storage.decoded_cache import DecodedCache
+from dataformats.storage.decoded_cache import DECODED_CACHE, Owner
 
 _STEP = 256 * 1024  # decompressed bytes between checkpoints, at first
 _MAX_CHECKPOINTS = 1024  # checkpoints of one file; 40 to 56 KB each
@@ -43,7 +43,6 @@ _EXPANSION = 100  # sound records of this size are rarely compressed more
 _END = 2**63
 _FLAGS = 4  # bytes of a gzip header up to its flags, which a decompressor may look at
 _STREAMS = 4  # files of the process that are read in order
-_KEPT_BYTES = 640 * 2**20  # blocks of all files of the process: two windows of a loader; a block has `_STEP` bytes
 _LEAST_READS = 8  # for each block, or the blocks of other reads are not kept
 _RUN = 16  # blocks that are decompressed at once
 _NEAR = 4096  # bytes: a read that begins as near behind another one follows it
@@ -51,50 +50,29 @@ _NEAR = 4096  # bytes: a read that begins as near behind another one follows it
 _STREAMING: list[weakref.ref[DecompressedFile]] = []  # the latest last
 _LIVE: weakref.WeakSet[DecompressedFile] = weakref.WeakSet()
 
-_TOKENS = itertools.count()
-
-_Block = tuple[int, bool, int]
-"""The token of the file, whether the reference decompressed the block, and its number in the file."""
+_Block = tuple[Owner, bool, int]
+"""The file, whether the reference decompressed the block, and its number in the file; a block has `_STEP` bytes."""
 
 
-class _KeptBlocks(DecodedCache[_Block, memoryview]):
-    """Blocks of all files of the process. If they serve few reads each, the blocks of other reads are not kept."""
+class _Admission:
+    """Counts reads of all files, so that blocks are kept only if each serves several reads."""
 
-    def forget(self) -> None:
-        super().forget()
-        self._spare = float(self._most)  # blocks that may be kept before they serve any read
-        self._gone = deque[int]()  # tokens of files whose blocks are to be dropped
+    def __init__(self) -> None:
+        self.restart()
+        after_fork(self, "restart")
 
-    @property
-    def _most(self) -> int:
-        return self.limit_bytes // _STEP
+    def restart(self) -> None:
+        self._spare = math.inf  # blocks that may be kept before they serve any read
 
-    def admits(self, keys: Sequence[_Block]) -> bool:
-        """Count a read of these blocks; return True if they are kept, or may be."""
-        with self._lock:
-            self._drop_gone()
-            self._spare = min(self._spare + 1 / _LEAST_READS, self._most)
-            n_missing = sum(key not in self for key in keys)
-            is_admitted = n_missing <= self._spare
-            self._spare -= n_missing if is_admitted else 0
-        return is_admitted
-
-    def drop_file(self, token: int) -> None:
-        """Drop the blocks of a file: now, or in the next read if the lock is taken, perhaps below this finalizer."""
-        self._gone.append(token)
-        if self._lock.acquire(blocking=False):
-            try:
-                self._drop_gone()
-            finally:
-                self._lock.release()
-
-    def _drop_gone(self) -> None:
-        gone = {self._gone.popleft() for _ in range(len(self._gone))}
-        for key in [key for key in self._kept if key[0] in gone] if gone else ():
-            self._n_bytes -= self._kept.pop(key)[1]
+    def admits(self, n_missing: int) -> bool:
+        """Count a read; return True if it may decompress so many blocks to keep them."""
+        most = DECODED_CACHE.limit_bytes // _STEP
+        spare = min(self._spare + 1 / _LEAST_READS, most)  # another thread's count may be lost: it is a rough number
+        self._spare = spare - n_missing if n_missing <= spare else spare
+        return n_missing <= spare
 
 
-_KEPT = _KeptBlocks(_KEPT_BYTES)
+_ADMISSION = _Admission()
 
 
 class DecompressedFile(StoredFile):
@@ -115,7 +93,7 @@ class DecompressedFile(StoredFile):
         self.compression = compression
         self.name: str = file.name
         self.identity: tuple[str, ...] = (*file.identity, compression)
-        self._token = next(_TOKENS)  # not `id`, which another file may get
+        self._owner = DECODED_CACHE.owner(self)
         self.damage: FormatError | None = None
         self._size: int | None = None
         self._is_measured = False
@@ -133,7 +111,6 @@ class DecompressedFile(StoredFile):
         self._cursors: list[Decompressor] = []  # where recent reads ended: a sequential reader continues there
         self._reads: dict[int, tuple[int, int]] = {}  # thread to the read under way: from, to
         self._stream: OrderedStream | None = None
-        self._keeps_blocks = False
 
     @property
     def stored(self) -> StoredFile:
@@ -153,7 +130,7 @@ class DecompressedFile(StoredFile):
 
     def forget_size(self) -> None:
         """Measure the size again: the index that it came from is of another file."""
-        self._drop_kept()
+        DECODED_CACHE.drop(self._owner)
         self._size, self.damage = None, None
 
     def most_record_bytes(self, max_record_bytes: int) -> int:
@@ -176,13 +153,13 @@ class DecompressedFile(StoredFile):
             keys = self._keys(numbers)
             ends = [*(cursor.position for cursor in self._cursors), *(stop for _, stop in self._reads.values())]
         is_alone = len(out) > _STEP or any(0 <= offset - place <= _NEAR for place in ends)
-        if (is_alone and not all(map(_KEPT.__contains__, keys))) or not _KEPT.admits(keys):
+        n_missing = sum(key not in DECODED_CACHE for key in keys)
+        if (is_alone and n_missing) or not _ADMISSION.admits(n_missing):
             return False
         try:
-            blocks = _KEPT.get_many(keys, self._blocks)
+            blocks = DECODED_CACHE.get_many(keys, self._blocks)
         except FormatError:
             return False  # the read itself says whether its bytes are damaged
-        self._note_kept()
         if sum(map(len, blocks)) < end - numbers[0] * _STEP:
             return False  # they were kept when the index said that the file is shorter
         for number, block in zip(numbers, blocks, strict=True):
@@ -195,16 +172,15 @@ class DecompressedFile(StoredFile):
         """Decompress these bytes, and keep the blocks that have them."""
         stop = -(-min(end, self.size) // _STEP)
         for number in range(first // _STEP, stop, _RUN):  # all at once would be in memory beside the cache
-            _KEPT.get_many(self._keys(range(number, min(number + _RUN, stop))), self._blocks)
-        self._note_kept()
+            DECODED_CACHE.get_many(self._keys(range(number, min(number + _RUN, stop))), self._blocks)
 
-    def blocks_in_memory(self, offsets: NDArray[np.int64]) -> KeptBlocks | None:
+    def blocks_in_memory(self, offsets: NDArray[np.int64]) -> BlocksInMemory | None:
         numbers, owners = np.unique(offsets // _STEP, return_inverse=True)
-        blocks = _KEPT.get(self._keys(numbers.tolist()))
-        return None if blocks is None else KeptBlocks(owners, numbers * _STEP, blocks)
+        blocks = DECODED_CACHE.get(self._keys(numbers.tolist()))
+        return None if blocks is None else BlocksInMemory(owners, numbers * _STEP, blocks)
 
     def _keys(self, numbers: Sequence[int]) -> list[_Block]:
-        return [(self._token, self._kind is ReferenceDecompressor, number) for number in numbers]
+        return [(self._owner, self._kind is ReferenceDecompressor, number) for number in numbers]
 
     def _blocks(self, keys: Sequence[_Block]) -> list[tuple[memoryview, int]]:
         """Return blocks, in ascending order, and their bytes; neighbors are decompressed at once."""
@@ -300,22 +276,11 @@ class DecompressedFile(StoredFile):
     def release(self) -> None:
         with self._lock:
             self._cursors = []
-        self._drop_kept()
+        DECODED_CACHE.drop(self._owner)
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.stop()
         self._file.release()
-
-    def _drop_kept(self) -> None:
-        if self._keeps_blocks:
-            self._keeps_blocks = False
-            _KEPT.drop_file(self._token)
-
-    def _note_kept(self) -> None:
-        """Note that blocks are kept, after they are: a release meanwhile has not dropped them."""
-        if not self._keeps_blocks:
-            self._keeps_blocks = True
-            weakref.finalize(self, _KEPT.drop_file, self._token).atexit = False
 
     def file_beside(self, name: str) -> StoredFile | None:
         """Return the file `name` beside the compressed one; `None` if it does not exist."""

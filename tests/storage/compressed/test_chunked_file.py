@@ -15,8 +15,9 @@ import pytest
 from dataformats.batch import Blobs
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces import Extents
-from dataformats.storage.compressed.chunked_file import ChunkCache, ChunkedFile, ChunkTable
+from dataformats.storage.compressed.chunked_file import ChunkedFile, ChunkTable
 from dataformats.storage.compressed.zstd_frames import decode_gzip, decode_zstd, encode_zstd, list_frames, zstd_library
+from dataformats.storage.decoded_cache import DECODED_CACHE
 from dataformats.storage.files import LocalFile
 from dataformats.storage.reference_read import read_blobs
 from dataformats.testing.loop_over import loop_over
@@ -150,14 +151,16 @@ def test_chunks_are_decoded_once_for_all_threads(tmp_path: Path) -> None:
     assert calls == [len(plain)]
 
 
-def test_cache_is_bounded_and_shared_by_files(tmp_path: Path) -> None:
-    cache = ChunkCache(10_000)
+def test_files_share_one_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DECODED_CACHE, "limit_bytes", 10_000)
     stored = opened(tmp_path, [bytes(4000)] * 20).stored
-    files = [ChunkedFile(stored, list_frames(stored)[0], decode_zstd, "zstd", cache) for _ in range(2)]
+    files = [ChunkedFile(stored, list_frames(stored)[0], decode_zstd, "zstd") for _ in range(2)]
     for file in files:
         assert file.pread(0, file.size) == bytes(80_000)
-    assert cache._n_bytes <= 10_000
-    assert len(cache._kept) == 2
+    assert DECODED_CACHE._n_bytes <= 10_000
+    assert len(DECODED_CACHE._kept) == 2
+    files[1].release()
+    assert not DECODED_CACHE._kept
 
 
 def test_empty_chunked_file_has_no_bytes(tmp_path: Path) -> None:
@@ -177,9 +180,9 @@ def test_forked_child_reads_while_another_thread_decodes(tmp_path: Path) -> None
     plain = parts(5)
     file, context = opened(tmp_path, plain), multiprocessing.get_context("fork")
     answers: multiprocessing.Queue[bool] = context.Queue()
-    file._cache._lock.acquire()  # as if another thread had it
     child = context.Process(target=read_in_child, args=(file, b"".join(plain), answers))
-    child.start()
+    with DECODED_CACHE._lock:  # as if another thread had it
+        child.start()
     assert answers.get(timeout=240)
     child.join()
 

@@ -17,6 +17,7 @@ from dataformats.interfaces import OutdatedIndexError
 from dataformats.storage.compressed import seekable_gzip as inflate
 from dataformats.storage.compressed.decompressor import Decompressor
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
+from dataformats.storage.decoded_cache import DECODED_CACHE
 from dataformats.storage.files import LocalFile
 from dataformats.storage.threads import declare_readers
 from dataformats.testing.loop_over import loop_over
@@ -214,30 +215,29 @@ def test_random_reads_decompress_each_byte_about_once(
 def test_blocks_of_few_reads_are_not_kept(
     tmp_path: Path, decompressed_bytes: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = inflate._KeptBlocks(inflate._STEP)  # one block
-    monkeypatch.setattr(inflate, "_KEPT", kept)
+    monkeypatch.setattr(DECODED_CACHE, "limit_bytes", inflate._STEP)  # one block
+    monkeypatch.setattr(inflate, "_ADMISSION", inflate._Admission())
     data, places = plain_bytes(6_000_000), random.Random(3)
     file = opened(tmp_path, compress(data, "gzip"), "gzip")
     assert file.size == len(data)
     decompressed_bytes.clear()
     for offset in (places.randrange(len(data) - 100) for _ in range(400)):
         assert file.pread(offset, 100) == data[offset : offset + 100]
-    assert len(kept._kept) == 1
+    assert len(DECODED_CACHE._kept) == 1
     assert sum(decompressed_bytes) < 400 * 0.8 * inflate._STEP  # a block for each read would be at least one step
 
 
 def test_blocks_of_many_files_share_one_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = inflate._KeptBlocks(inflate._STEP * 3)
-    monkeypatch.setattr(inflate, "_KEPT", kept)
+    monkeypatch.setattr(DECODED_CACHE, "limit_bytes", inflate._STEP * 3)
     data = plain_bytes(600_000)
     stored = opened(tmp_path, compress(data, "gzip"), "gzip").stored
     files = [DecompressedFile(stored, "gzip") for _ in range(5)]
     for file in files:
         file.decompress(0, len(data))
-    assert len(data) <= kept._n_bytes <= kept.limit_bytes
+    assert len(data) <= DECODED_CACHE._n_bytes <= DECODED_CACHE.limit_bytes
     for file in files:
         file.release()
-    assert (len(kept._kept), kept._n_bytes) == (0, 0)
+    assert (len(DECODED_CACHE._kept), DECODED_CACHE._n_bytes) == (0, 0)
 
 
 def test_decompressed_bytes_are_kept(tmp_path: Path, decompressed_bytes: list[int]) -> None:
@@ -264,13 +264,11 @@ def test_dropped_blocks_leave_memory(tmp_path: Path) -> None:
 
 def test_blocks_of_a_dead_file_are_dropped(tmp_path: Path) -> None:
     file = opened(tmp_path, compress(plain_bytes(1_000_000), "gzip"), "gzip")
-    token = file._token
+    owner = file._owner
     file.decompress(0, file.size)
-    assert [key for key in inflate._KEPT._kept if key[0] == token]
-    with inflate._KEPT._lock:  # as if the garbage collector ran in a read
-        del file
-    inflate._KEPT.admits([])
-    assert not [key for key in inflate._KEPT._kept if key[0] == token]
+    assert owner in DECODED_CACHE._keys
+    del file
+    assert owner not in DECODED_CACHE._keys
 
 
 def test_blocks_of_a_wrong_size_are_not_used(tmp_path: Path) -> None:
@@ -327,7 +325,7 @@ def test_release_and_fork_forget_where_reads_ended(tmp_path: Path) -> None:
         assert file._cursors
         forget()
         assert not file._cursors
-        assert not any(key[0] == file._token for key in inflate._KEPT._kept)
+        assert file._owner not in DECODED_CACHE._keys
     assert file.pread(2000, 1000) == data[2000:3000]
 
 
