@@ -28,8 +28,7 @@ from dataformats.loaders.user_functions import ColumnCollate, UserFunctions, che
 from dataformats.reading.field_operations import decode_fields
 from dataformats.reading.scan import describe_record
 from dataformats.spec import VALUE
-from dataformats.storage.remote.block_cache import reading_through
-from dataformats.storage.threads import IO_WAIT
+from dataformats.storage.read_context import READ_CONTEXT
 
 DamagePolicy = Literal["raise", "omit", "quarantine"]
 """How a damaged record is treated: raise its error, leave it out, or leave it out and remember it."""
@@ -114,7 +113,7 @@ class BatchBuilder:
             present = self._outside_holes(component, indices)
             component = None if component is None else component[present]
             positions, indices = positions[present], indices[present]
-        begin, waited, decoded = time.perf_counter(), IO_WAIT.seconds, timings.decode
+        begin, waited, decoded = time.perf_counter(), READ_CONTEXT.waited_s, timings.decode
         on_corrupt: OnCorrupt = "raise" if self.on_corrupt == "raise" else "omit"
         decode = partial(self._decode, positions, on_corrupt, timings=timings) if self.decode else None
         cache = None
@@ -122,8 +121,8 @@ class BatchBuilder:
             if self.ahead is not None and len(positions):
                 cache = self.ahead.reach(positions)
                 if self.ahead.cache is not None:  # it waited for requests, not for decoded blocks
-                    IO_WAIT.seconds += time.perf_counter() - begin
-            with reading_through(cache):
+                    READ_CONTEXT.waited_s += time.perf_counter() - begin
+            with READ_CONTEXT.reading_through(cache):
                 records, rows, failed = read_records(self.sources, component, indices, on_corrupt, decode)
         except FormatError as error:
             _add_note(
@@ -132,7 +131,7 @@ class BatchBuilder:
                 "pass on_corrupt='omit' to leave damaged records out",
             )
             raise
-        spent, waited = time.perf_counter() - begin, IO_WAIT.seconds - waited
+        spent, waited = time.perf_counter() - begin, READ_CONTEXT.waited_s - waited
         if not waited and not any(self.plan.blocks):  # a source that is no file: all of its work is reading
             waited = spent - (timings.decode - decoded)
         timings.read += waited

@@ -19,7 +19,8 @@ from dataformats.loaders.adapters import Readable
 from dataformats.loaders.next_use import PlannedUse
 from dataformats.loaders.plan import Plan
 from dataformats.loaders.shuffle import group_rows
-from dataformats.storage.remote.block_cache import BlockCache, reading_through
+from dataformats.storage.read_context import READ_CONTEXT
+from dataformats.storage.remote.block_cache import BlockCache
 from dataformats.storage.remote.systems import is_url
 from dataformats.storage.threads import N_THREADS
 
@@ -243,7 +244,7 @@ def _run(ahead: weakref.ref[ReadAhead]) -> None:
         cache = one.cache
         del one  # may be dropped meanwhile
         try:
-            with suppress(Exception), reading_through(cache):
+            with suppress(Exception), READ_CONTEXT.reading_through(cache):
                 part.source.fetch(part.records)
         finally:
             if (one := ahead()) is not None:

@@ -33,10 +33,10 @@ from dataformats.storage.files import LocalFile
 from dataformats.storage.native.fast_read import RECORD_BYTES, PinnedRows, read, read_record
 from dataformats.storage.native.file_set import FileSet, open_files
 from dataformats.storage.prefetch import prefetch
+from dataformats.storage.read_context import READ_CONTEXT
 from dataformats.storage.reference_read import Fetched, read_blobs, readable_lengths
-from dataformats.storage.remote.block_cache import current_cache
 from dataformats.storage.remote.files import FsspecFile
-from dataformats.storage.threads import IO_WAIT, concurrent_map
+from dataformats.storage.threads import concurrent_map
 
 WHOLE_RECORDS: Mapping[str, bool | range] = {VALUE: True}
 """The stored field of formats that store one blob a record."""
@@ -165,12 +165,12 @@ class BlobReader:
         begin = time.perf_counter()
         self._located.n_compared = len(self._compared)
         located = self.reader.locate(records, fields)
-        IO_WAIT.seconds += time.perf_counter() - begin
+        READ_CONTEXT.waited_s += time.perf_counter() - begin
         return located
 
     def fetch_blocks(self, located: Mapping[str, Located]) -> None:
         """Fetch the bytes of these blobs into the cache of this thread if their files are remote; decompress others."""
-        cache = current_cache()
+        cache = READ_CONTEXT.cache
         gap = _GAP if self.reader.files and self.reader.files[0].is_compressed else 0
         ranges: list[tuple[FsspecFile, int, int]] = []
         for one in located.values():
@@ -190,7 +190,7 @@ class BlobReader:
         begin = time.perf_counter()
         files = self._files
         stored = read(self.files if files is None else files, located, self._fast_max_bytes, slices)
-        IO_WAIT.seconds += time.perf_counter() - begin
+        READ_CONTEXT.waited_s += time.perf_counter() - begin
         return stored
 
     def read_rows(self, records: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Column] | None:
@@ -221,7 +221,7 @@ class BlobReader:
             if dtype.kind == "b" and (values > 1).any():
                 return None
             columns[name] = values.view(dtype).reshape(n, *spec[name].dims)
-        IO_WAIT.seconds += time.perf_counter() - begin
+        READ_CONTEXT.waited_s += time.perf_counter() - begin
         return columns
 
     def read_record(self, record: int, fields: tuple[str, ...]) -> list[bytearray] | None:
@@ -244,7 +244,7 @@ class BlobReader:
         except OutdatedIndexError as error:
             self._raise_doubt([error])
             raise
-        IO_WAIT.seconds += time.perf_counter() - begin
+        READ_CONTEXT.waited_s += time.perf_counter() - begin
         self._raise_doubt(problem for one in fetched for problem in one.problems.values())
         return dict(zip(located, fetched, strict=True))
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from dataformats.errors import TruncatedError
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.remote.block_cache import FileRange, current_cache
+from dataformats.storage.read_context import READ_CONTEXT
+from dataformats.storage.remote.block_cache import FileRange
 from dataformats.storage.remote.files import FsspecFile
 from dataformats.storage.remote.range_requests import get_ranges
 from dataformats.storage.threads import ThreadPool
@@ -80,7 +81,7 @@ def _split(piece: Piece) -> list[Piece]:
 def _fetch_ranges(parts: Sequence[_Remote], buffer: memoryview) -> None:
     """Read pieces of files behind one file system, through the cache of this thread, or else of the files, if any."""
     n_bytes = sum(part.piece.length for part in parts)
-    ours, theirs = current_cache(), parts[0].file.cache
+    ours, theirs = READ_CONTEXT.cache, parts[0].file.cache
     for cache in (ours if ours is not None and ours.saves else None, theirs):
         if cache is not None and n_bytes <= cache.limit_bytes:
             cache.read([FileRange(part.file, part.piece.offset, part.room(buffer)) for part in parts])

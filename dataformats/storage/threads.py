@@ -1,4 +1,4 @@
-"""Thread pools, each thread's share of the processors, and the time each thread waits for storage."""
+"""Thread pools, and each thread's share of the processors."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from dataformats.fork_hooks import after_fork
 from dataformats.kernels import thread_pool_open
+from dataformats.storage.read_context import READ_CONTEXT
 
 N_THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 """The processors that this process may use."""
@@ -34,14 +35,14 @@ def declare_readers(n_readers: int, *, processes: bool = False) -> None:
         n_readers: The number of concurrent readers.
         processes: True if each reader is a separate process.
     """
-    _THREAD.readers = n_readers
+    READ_CONTEXT.n_readers = n_readers
     if processes:
         _SHARED.n_processes = n_readers
 
 
 def processors() -> int:
     """Return how many threads may work on a batch of this thread: at least 1."""
-    return max(1, N_THREADS // getattr(_THREAD, "readers", 1))
+    return max(1, N_THREADS // READ_CONTEXT.n_readers)
 
 
 def kernel_threads() -> tuple[Any, int]:
@@ -236,20 +237,6 @@ class _KernelThreads:
         return self._pool
 
 
-class _IOWait(threading.local):
-    """How long this thread has waited for storage.
-
-    Attributes:
-        seconds: Time in all reads of blobs so far, checksums included.
-    """
-
-    seconds: float = 0.0
-
-
-IO_WAIT = _IOWait()
-"""The time that the current thread has waited for storage, for reports of what limits a loader."""
-
 _POOL = ThreadPool(N_THREADS, "dataformats-batch")
 _KERNEL_THREADS = _KernelThreads()
 _SHARED = _SharedWork()
-_THREAD = threading.local()

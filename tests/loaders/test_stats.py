@@ -19,7 +19,7 @@ from dataformats.loaders.prefetcher import BuiltBatch, Timings
 from dataformats.loaders.stats import LoaderStats, Totals
 from dataformats.reading.file_source import FileSource
 from dataformats.storage import threads
-from dataformats.storage.threads import IO_WAIT
+from dataformats.storage.read_context import READ_CONTEXT
 from dataformats.testing.loop_over import loop_over
 from tests.loaders.fake_clock import CLOCK
 from tests.waiting import LIMIT_S, wait_until
@@ -168,7 +168,7 @@ def test_slow_images_get_smaller_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     read = FileSource.read
 
     def decode_slowly(*arguments: Any, **named: Any) -> Any:
-        IO_WAIT.seconds += SLOW_S
+        READ_CONTEXT.waited_s += SLOW_S
         CLOCK.sleep(4 * SLOW_S)
         return read(*arguments, **named)
 

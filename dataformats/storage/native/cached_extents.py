@@ -9,7 +9,7 @@ import numpy as np
 from dataformats.interfaces import Extents
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.compressed.windows import FlatExtents, Windows, one_window
-from dataformats.storage.remote.block_cache import current_cache
+from dataformats.storage.read_context import READ_CONTEXT
 from dataformats.storage.remote.files import FsspecFile
 
 
@@ -25,7 +25,7 @@ def find_cached(files: Sequence[StoredFile], requests: Sequence[Extents], max_by
         OSError: A block cannot be read.
         FormatError: A file ends early, changed, or its server does not support ranges.
     """
-    cache = current_cache()
+    cache = READ_CONTEXT.cache
     flat = None if cache is None or not cache.saves else FlatExtents.of(files, requests, max_bytes)
     if cache is None or flat is None:
         return None

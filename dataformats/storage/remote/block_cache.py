@@ -8,7 +8,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import groupby
 from multiprocessing.context import get_spawning_popen
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.fork_hooks import after_fork
+from dataformats.storage.read_context import READ_CONTEXT
 from dataformats.storage.remote.disk_blocks import FILE_BYTES, PAGE_BYTES, DiskBlocks, NextUse
 from dataformats.storage.remote.node_folder import NodeFolder
 from dataformats.storage.remote.range_requests import get_ranges
@@ -397,7 +398,7 @@ class BlockCache:
     def _request(self, runs: Sequence[_Run], answers: _Answers, stored: set[_Block]) -> None:
         """Request runs of blocks, with one call for each file system, and keep them on their disks."""
         by_system: dict[int, list[_Run]] = {}
-        plan = current_cache()
+        plan = READ_CONTEXT.cache
         for run in runs:
             by_system.setdefault(id(run.file.fs), []).append(run)
         for group in by_system.values():
@@ -443,21 +444,3 @@ def _sound(block: _Cached | BaseException) -> _Cached:
     if isinstance(block, BaseException):
         raise block
     return block
-
-
-_CURRENT = threading.local()
-
-
-def current_cache() -> BlockCache | None:
-    """Return the cache that this thread reads remote files through; `None` if each range is a request."""
-    return getattr(_CURRENT, "cache", None)
-
-
-@contextmanager
-def reading_through(cache: BlockCache | None) -> Iterator[None]:
-    """Let this thread read remote files through a cache."""
-    before, _CURRENT.cache = current_cache(), cache
-    try:
-        yield
-    finally:
-        _CURRENT.cache = before

@@ -13,7 +13,8 @@ from typing import Any
 
 from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import Folder, StoredFile
-from dataformats.storage.remote.block_cache import BlockCache, FileRange, current_cache
+from dataformats.storage.read_context import READ_CONTEXT
+from dataformats.storage.remote.block_cache import BlockCache, FileRange
 from dataformats.storage.remote.checked_requests import RangeRequest, changed_error
 from dataformats.storage.remote.disk_blocks import DiskBlocks
 from dataformats.storage.remote.errors import raise_as_os_error
@@ -112,7 +113,7 @@ class FsspecFile(StoredFile):
         if not wanted:
             return
         is_short = sum(len(part.out) for part in wanted) <= _SHORT_BYTES
-        cache = (current_cache() if is_short else None) or self.cache or (_SHORT_READS if is_short else None)
+        cache = (READ_CONTEXT.cache if is_short else None) or self.cache or (_SHORT_READS if is_short else None)
         if cache is not None:
             cache.read(wanted)
             return

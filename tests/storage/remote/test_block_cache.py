@@ -17,8 +17,9 @@ import pytest
 import dataformats
 from dataformats.errors import FormatError
 from dataformats.storage.piece_reads import Piece, fetch
+from dataformats.storage.read_context import READ_CONTEXT
 from dataformats.storage.remote import block_cache, range_requests
-from dataformats.storage.remote.block_cache import BlockCache, FileRange, reading_through
+from dataformats.storage.remote.block_cache import BlockCache, FileRange
 from dataformats.storage.remote.versions import Versions
 from tests.storage.remote.counting_store import CountingStore
 from tests.waiting import LIMIT_S, future_wait, wait_until
@@ -168,7 +169,7 @@ def test_fetching_reads_through_the_cache_of_the_thread(store: CountingStore) ->
     file = store.file("a", DATA)
     buffer = bytearray(20)
     cache = BlockCache(10_000, 100)
-    with reading_through(cache):
+    with READ_CONTEXT.reading_through(cache):
         for _ in range(2):
             fetch([Piece(file, 5, 0, 10), Piece(file, 950, 10, 10)], memoryview(buffer))
     assert bytes(buffer) == DATA[5:15] + DATA[950:960]
@@ -180,7 +181,7 @@ def test_fetching_reads_through_the_cache_of_the_thread(store: CountingStore) ->
 def test_a_read_of_more_than_the_limit_is_not_cached(store: CountingStore) -> None:
     file = store.file("a", DATA)
     buffer = bytearray(1000)
-    with reading_through(BlockCache(999, 100)):
+    with READ_CONTEXT.reading_through(BlockCache(999, 100)):
         fetch([Piece(file, 50, 0, 1000)], memoryview(buffer))
     assert store.calls == [[("a", 50, 1050)]]
 
