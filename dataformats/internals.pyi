@@ -63,9 +63,9 @@ from dataformats.loaders.processes.prefetcher import ProcessPrefetcher as Proces
 from dataformats.loaders.pytorch.map_dataset import dataloader_worker as dataloader_worker
 from dataformats.reading.file_source import FileSource as FileSource
 from dataformats.reading.opening import arguments_of as arguments_of
+from dataformats.storage.one_ahead import prefetch as prefetch
 from dataformats.storage.path_objects import ObjectFile as ObjectFile
 from dataformats.storage.paths import is_local as is_local
-from dataformats.storage.prefetch import prefetch as prefetch
 from dataformats.storage.threads import ThreadPool as ThreadPool
 from dataformats.storage.threads import concurrent_map as concurrent_map
 from dataformats.storage.threads import processors as processors

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces import StoredFile
-from dataformats.storage.header_windows import HeaderWindows
+from dataformats.storage.header_reader import HeaderReader
 
 MAGIC = 0xCED7230A
 FRAME = Struct("<II")  # magic, flag and length
@@ -107,7 +107,7 @@ def _frames(file: StoredFile) -> Iterator[tuple[int, int, int, int]]:
     Raises:
         FormatError: The file cannot be read on.
     """
-    headers, at, begin, in_record = HeaderWindows(file), 0, 0, False
+    headers, at, begin, in_record = HeaderReader(file), 0, 0, False
     while at < file.size:
         head = headers.read(at, FRAME.size + _WORD.size)
         problem = frame_problem(head[: FRAME.size], at, file, (2, 3) if in_record else (0, 1))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces import StoredFile
-from dataformats.storage.header_windows import HeaderWindows
+from dataformats.storage.header_reader import HeaderReader
 
 BLOCK = 512
 _ZEROS = bytes(BLOCK)
@@ -67,7 +67,7 @@ def members(file: StoredFile) -> Generator[Member, None, tuple[int, bool]]:
     Raises:
         FormatError: The file cannot be read on.
     """
-    headers = HeaderWindows(file)
+    headers = HeaderReader(file)
     at, start, end, extended = 0, 0, 0, dict[bytes, tuple[bytes, int]]()
     while len(head := headers.read(at, BLOCK)) == BLOCK and head != _ZEROS:
         if not header_is_sound(head):
@@ -101,7 +101,7 @@ def members(file: StoredFile) -> Generator[Member, None, tuple[int, bool]]:
     return start, _is_complete(file, headers, at, head, is_pending=bool(extended))
 
 
-def _is_complete(file: StoredFile, headers: HeaderWindows, at: int, head: bytes, *, is_pending: bool) -> bool:
+def _is_complete(file: StoredFile, headers: HeaderReader, at: int, head: bytes, *, is_pending: bool) -> bool:
     """True if two blocks of zeros begin at `at`, where `head` is no header; raises if the members do not end there."""
     if len(head) < BLOCK and file.is_compressed and file.size >= 0 and file.damage is not None:  # size finds damage
         raise file.damage
@@ -126,7 +126,7 @@ def _has_folder(head: bytes) -> bool:
     return head[345] != 0 and head[257:263] == b"ustar\0"
 
 
-def _long_name(headers: HeaderWindows, data: int, size: int) -> dict[bytes, tuple[bytes, int]]:
+def _long_name(headers: HeaderReader, data: int, size: int) -> dict[bytes, tuple[bytes, int]]:
     return {b"path": (headers.read(data, size).partition(b"\0")[0], data)}
 
 

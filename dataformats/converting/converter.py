@@ -22,7 +22,7 @@ from dataformats.interfaces.record_source import RecordSource
 from dataformats.staging.area import ENCODING, StagingArea
 from dataformats.staging.entries import ShardEntry
 from dataformats.staging.paths import area_at
-from dataformats.storage.prefetch import prefetch
+from dataformats.storage.one_ahead import prefetch
 from dataformats.storage.threads import concurrent_map
 from dataformats.writing.creating import begin_dataset, writer
 from dataformats.writing.dataset_writer import DatasetWriter

@@ -14,7 +14,7 @@ from dataformats.converting.executors import SentOnce, results
 from dataformats.inspecting.comparison import LISTED, Compared, DatasetDiff, Part, SourceIndices
 from dataformats.inspecting.finding import Finding
 from dataformats.interfaces.record_source import RecordSource
-from dataformats.storage.prefetch import prefetch
+from dataformats.storage.one_ahead import prefetch
 
 _TASK_PARTS = 16  # parts of a few megabytes each
 

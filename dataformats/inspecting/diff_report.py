@@ -16,7 +16,7 @@ from dataformats.inspecting.finding import Finding
 from dataformats.inspecting.finding_groups import Findings
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.scan import split_by_bytes
-from dataformats.storage.prefetch import prefetch
+from dataformats.storage.one_ahead import prefetch
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from dataformats.spec import VALUE
 from dataformats.storage.files import LocalFile
 from dataformats.storage.native.fast_read import RECORD_BYTES, PinnedRows, read, read_record
 from dataformats.storage.native.file_set import FileSet, open_files
-from dataformats.storage.prefetch import prefetch
+from dataformats.storage.one_ahead import prefetch
 from dataformats.storage.read_context import READ_CONTEXT
 from dataformats.storage.reference_read import Fetched, read_blobs, readable_lengths
 from dataformats.storage.remote.files import FsspecFile

@@ -31,7 +31,7 @@ from dataformats.reading.scan import as_numbers, check_bounds, read_parts, scan_
 from dataformats.spec import VALUE, Spec, SpecLike, Type
 from dataformats.storage.compressed.chunked_file import ChunkedFile
 from dataformats.storage.native.fast_read import PinnedRows
-from dataformats.storage.prefetch import prefetch
+from dataformats.storage.one_ahead import prefetch
 
 if TYPE_CHECKING:
     from dataformats.reading.opening import OpenArguments

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import RecordBatch, take_column
 from dataformats.errors import DataFormatsError
-from dataformats.storage.prefetch import prefetch
+from dataformats.storage.one_ahead import prefetch
 
 if TYPE_CHECKING:
     from dataformats.interfaces.record_source import Fields, RecordSource

@@ -23,7 +23,7 @@ from dataformats.reading.running_statistics import (
     RunningHistogram,
 )
 from dataformats.reading.scan import read_parts, scan_to_error
-from dataformats.storage.prefetch import prefetch
+from dataformats.storage.one_ahead import prefetch
 
 if TYPE_CHECKING:
     from dataformats.interfaces.record_source import RecordSource

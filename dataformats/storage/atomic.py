@@ -14,7 +14,7 @@ from dataformats.storage.file_lock import NO_LINK, FileLock
 from dataformats.storage.rename import exchange, rename_all, rename_new, replaced_path
 
 _LONG_PART = 2048  # bytes from which on a copy costs more than another part of the system call
-_MOST_PARTS = 1024  # the most parts of one system call: IOV_MAX of Linux and macOS
+_MAX_PARTS = 1024  # the most parts of one system call: IOV_MAX of Linux and macOS
 
 
 def publish(partial: Path, final: Path, *, replace: bool = True) -> None:
@@ -153,8 +153,8 @@ def write_parts(descriptor: int, parts: Sequence[bytes | memoryview], offset: in
     if len(parts) == 1:
         write_all(descriptor, parts[0], offset)
         return n_bytes
-    for first in range(0, len(parts), _MOST_PARTS):
-        some = parts[first : first + _MOST_PARTS]
+    for first in range(0, len(parts), _MAX_PARTS):
+        some = parts[first : first + _MAX_PARTS]
         expected, done = sum(map(len, some)), os.pwritev(descriptor, some, offset)
         if done < expected:
             write_all(descriptor, b"".join(some)[done:], offset + done)

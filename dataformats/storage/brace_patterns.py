@@ -8,7 +8,7 @@ from itertools import chain, product
 from math import prod
 
 _BRACES = re.compile(r"\{([0-9]{1,18})\.\.([0-9]{1,18})\}|\{([^{}]*,[^{}]*)\}")
-_MOST = 10**6
+_MAX_NAMES = 10**6
 _SHOWN = 200  # letters of a pattern in a message
 
 
@@ -29,8 +29,8 @@ def expand_braces(text: str) -> list[str]:
     literals, choices, end = list[str](), list[Sequence[str]](), 0
     matches = [*_BRACES.finditer(text)]
     count = prod(map(_count, matches))
-    if count > _MOST:  # before any path is made
-        raise ValueError(f"{text[:_SHOWN]!r} is more than {_MOST} paths: expected at most {_MOST}")
+    if count > _MAX_NAMES:  # before any path is made
+        raise ValueError(f"{text[:_SHOWN]!r} is more than {_MAX_NAMES} paths: expected at most {_MAX_NAMES}")
     for match in matches:
         literals.append(text[end : match.start()])
         first, last, names = match.groups()

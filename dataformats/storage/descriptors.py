@@ -19,7 +19,7 @@ except ImportError:  # Windows
     resource = None
 
 _MAX_OPEN = 256
-_FEW_OPEN = 4  # up to here the limit of the process is not queried: that costs as much as a read
+_MAX_UNCHECKED = 4  # up to here the limit of the process is not queried: that costs as much as a read
 _RESERVED = 16  # left to the rest of the process, if possible: an import needs one, too
 _WAITS_S = (0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, *[0.1] * 9)  # other threads hold theirs for a read
 
@@ -106,7 +106,7 @@ class _Descriptors:
         return taken
 
     def _opened(self, file: Openable) -> list[int]:
-        if len(self._open) >= _FEW_OPEN:
+        if len(self._open) >= _MAX_UNCHECKED:
             for other in list(self._open)[: max(0, len(self._open) + 1 - max_open_files())]:
                 self._close_unless_borrowed(other)
         descriptor = file.open_descriptor()  # the lowest free number

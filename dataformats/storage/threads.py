@@ -18,7 +18,7 @@ N_THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") els
 
 _MAX_KERNEL_THREADS = 7  # more would wait for the same memory
 _MAP_THREADS = 16
-_FEW_LOCAL = 64  # starting threads costs as much as this many reads from a warm disk
+_MAX_SERIAL = 64  # starting threads costs as much as this many reads from a warm disk
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -177,7 +177,7 @@ def concurrent_map(function: Callable[[Item], Result], items: Sequence[Item], *,
         items: The arguments.
         local: True if it reads from the local disk: a few items then need no threads.
     """
-    if len(items) <= (_FEW_LOCAL if local else 1):
+    if len(items) <= (_MAX_SERIAL if local else 1):
         return [function(item) for item in items]
     # Several items per task: submitting each one would cost more than a warm read.
     step = -(-len(items) // (4 * _MAP_THREADS)) if local else 1

@@ -1,1 +1,1 @@
-"""Files in GZIP and ZLIB: random access, and windows of decompressed bytes for the kernels."""
+"""Files in GZIP and ZLIB: random access, and spans of decompressed bytes for the kernels."""

@@ -21,7 +21,7 @@ Decode = Callable[[bytes, int], bytes]
 Thread-safe; a function that pickle finds by its name. It raises any exception for damaged data.
 """
 
-_MOST_BYTES = 2**32  # decoded bytes of a chunk, which lie in memory as a whole
+_MAX_BYTES = 2**32  # decoded bytes of a chunk, which lie in memory as a whole
 _SMALL_BYTES = 256 * 2**20
 _EXPANSION = 1000  # larger chunks are rarely compressed more; zstd can 30,000 times
 
@@ -154,7 +154,7 @@ class ChunkedFile(StoredFile):
         offset, stored, expected = (
             int(column[number]) for column in (chunks.offset, chunks.stored_bytes, chunks.decoded_bytes)
         )
-        if expected > min(_MOST_BYTES, max(_SMALL_BYTES, _EXPANSION * stored)):
+        if expected > min(_MAX_BYTES, max(_SMALL_BYTES, _EXPANSION * stored)):
             what, found = "a compressed chunk is too long", f"{expected} bytes in {stored}"
             raise _ChunkError(what, self.name, offset, found=found)
         data = self._file.pread(offset, stored)

@@ -26,7 +26,7 @@ _ZLIB_HEADER = 2  # bytes, before the same deflate data
 _AHEAD = 2**20  # decompressed bytes that wait for the next reads
 _LONGEST_JUMP = 2**24  # bytes between two reads: a jump over more is no read in order
 _KEPT_STRIDES = 8  # reads of several threads come in nearly the right order, up to this many later than another one
-_MOST_KEPT = 2**25
+_MAX_KEPT = 2**25
 
 
 class OrderedStream:
@@ -121,7 +121,7 @@ class OrderedStream:
             self._changed.notify_all()
 
     def _drop_old(self) -> None:
-        kept = min(_KEPT_STRIDES * self._stride, _MOST_KEPT)
+        kept = min(_KEPT_STRIDES * self._stride, _MAX_KEPT)
         while self._blocks and self._begin + len(self._blocks[0]) < self._reached - kept:
             self._begin += len(self._blocks.popleft())
 

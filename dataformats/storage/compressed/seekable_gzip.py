@@ -43,7 +43,7 @@ _EXPANSION = 100  # sound records of this size are rarely compressed more
 _END = 2**63
 _FLAGS = 4  # bytes of a gzip header up to its flags, which a decompressor may look at
 _STREAMS = 4  # files of the process that are read in order
-_LEAST_READS = 8  # for each block, or the blocks of other reads are not kept
+_MIN_READS = 8  # for each block, or the blocks of other reads are not kept
 _RUN = 16  # blocks that are decompressed at once
 _NEAR = 4096  # bytes: a read that begins as near behind another one follows it
 
@@ -67,7 +67,7 @@ class _Admission:
     def admits(self, n_missing: int) -> bool:
         """Count a read; return True if it may decompress so many blocks to keep them."""
         most = DECODED_CACHE.limit_bytes // _STEP
-        spare = min(self._spare + 1 / _LEAST_READS, most)  # another thread's count may be lost: it is a rough number
+        spare = min(self._spare + 1 / _MIN_READS, most)  # another thread's count may be lost: it is a rough number
         self._spare = spare - n_missing if n_missing <= spare else spare
         return n_missing <= spare
 

@@ -17,13 +17,13 @@ import numpy as np
 from dataformats.errors import FormatError, MissingExtraError, TruncatedError
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.compressed.chunked_file import ChunkTable
-from dataformats.storage.header_windows import HeaderWindows
+from dataformats.storage.header_reader import HeaderReader
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE = range(0x184D2A50, 0x184D2A60)
 _MAX_HEADER = 18
 _FRAME_BYTES = 2**20
-_MOST_SKIPPED = 16  # frames in front of the first one: pzstd writes one
+_MAX_SKIPPED = 16  # frames in front of the first one: pzstd writes one
 _SIZE_BYTES = (0, 2, 4, 8)  # the field with the decoded size, by the two highest bits of the descriptor
 _ID_BYTES = (0, 1, 2, 4)
 _RAW, _RLE, _RESERVED = 0, 1, 3  # types of blocks
@@ -136,16 +136,16 @@ def _frames(file: StoredFile) -> Iterator[tuple[int, int, int]]:
         FormatError: A header is damaged, or bytes follow the last frame.
         TruncatedError: The file ends in a frame.
     """
-    window, offset = HeaderWindows(file), 0
+    headers, offset = HeaderReader(file), 0
     while offset < file.size:
         frame = None
-        head = window.read(offset, _MAX_HEADER)
+        head = headers.read(offset, _MAX_HEADER)
         magic = int.from_bytes(head[:4], "little")
         if magic in _SKIPPABLE and len(head) >= 8:
             end = offset + 8 + int.from_bytes(head[4:8], "little")
         elif head[:4] == ZSTD_MAGIC:
             first, size, has_checksum = _frame_header(file, offset, head)
-            end = _end_of_blocks(file, window, first) + 4 * has_checksum
+            end = _end_of_blocks(file, headers, first) + 4 * has_checksum
             frame = offset, end - offset, size
         else:
             what = "no frame of zstd begins here"
@@ -165,7 +165,7 @@ def first_frame(file: StoredFile, head: bytes) -> int | None:
         head: Its first 8 bytes, or more.
     """
     offset = 0
-    for _ in range(_MOST_SKIPPED):
+    for _ in range(_MAX_SKIPPED):
         if head[:4] == ZSTD_MAGIC:
             return offset
         if len(head) < 8 or int.from_bytes(head[:4], "little") not in _SKIPPABLE:
@@ -196,10 +196,10 @@ def _frame_header(file: StoredFile, offset: int, head: bytes) -> tuple[int, int,
     return offset + at + n_size, size if n_size else -1, bool(descriptor & 0x04)
 
 
-def _end_of_blocks(file: StoredFile, window: HeaderWindows, offset: int) -> int:
+def _end_of_blocks(file: StoredFile, headers: HeaderReader, offset: int) -> int:
     """Return the byte behind the last block of a frame."""
     while True:
-        head = window.read(offset, 3)
+        head = headers.read(offset, 3)
         if len(head) < 3:
             raise _truncated(file, offset)
         header = int.from_bytes(head, "little")

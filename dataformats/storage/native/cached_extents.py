@@ -8,13 +8,13 @@ import numpy as np
 
 from dataformats.interfaces import Extents
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.compressed.windows import FlatExtents, Windows, one_window
+from dataformats.storage.compressed.memory_spans import FlatExtents, MemorySpans, one_span
 from dataformats.storage.read_context import READ_CONTEXT
 from dataformats.storage.remote.files import FsspecFile
 
 
-def find_cached(files: Sequence[StoredFile], requests: Sequence[Extents], max_bytes: int) -> Windows | None:
-    """Return the memory in which these extents lie, as one window; `None` if the reference path must read them.
+def find_cached(files: Sequence[StoredFile], requests: Sequence[Extents], max_bytes: int) -> MemorySpans | None:
+    """Return the memory in which these extents lie, as one span; `None` if the reference path must read them.
 
     Args:
         files: The files that the extents number.
@@ -40,4 +40,4 @@ def find_cached(files: Sequence[StoredFile], requests: Sequence[Extents], max_by
     begin = address.min(initial=np.iinfo(np.int64).max)
     places = np.zeros(len(flat.file), np.int64)
     places[rows] = address - begin
-    return one_window(requests, places, begin, (places + flat.size).max(), kept)
+    return one_span(requests, places, begin, (places + flat.size).max(), kept)

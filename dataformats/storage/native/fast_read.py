@@ -28,7 +28,7 @@ from dataformats.kernels import (
     reads_batches,
 )
 from dataformats.kernels import read_record as read_pinned
-from dataformats.storage.compressed.windows import OVERLAP_BYTES, decompress_around, find_kept
+from dataformats.storage.compressed.memory_spans import OVERLAP_BYTES, decompress_around, find_kept
 from dataformats.storage.descriptors import DESCRIPTORS, is_shortage, max_open_files
 from dataformats.storage.files import LocalFile
 from dataformats.storage.native.cached_extents import find_cached
@@ -36,7 +36,7 @@ from dataformats.storage.native.file_set import FileSet
 from dataformats.storage.threads import kernel_threads
 
 _MAX_BYTES = 2**62
-_FEW_FILES = 8  # any process may open this many at once
+_MIN_OPEN_FILES = 8  # any process may open this many at once
 RECORD_BYTES = 64 * 2**10
 """The most bytes for `read_record`: reading more takes so long that the calls of a batch do not matter."""
 
@@ -105,7 +105,7 @@ def read(
         slices: The slice of each field's blobs that is read straight into a column; empty if no field has one.
     """
     if not files.gathers:
-        return _read_windows(files, located, max_bytes, slices)
+        return _read_spans(files, located, max_bytes, slices)
     if isinstance(located, PinnedRows):
         (_, handles, _), rows = located
         counts = [len(rows)] * len(handles)
@@ -127,7 +127,7 @@ def read(
     if n_bytes > OVERLAP_BYTES and n_bytes > 2 * int(files.sizes.sum()):
         return None  # the reference path reads once what extents share
     outs = tuple([_out(*each) for each in zip(sizes, counts, slices or [None] * len(counts), strict=True)])
-    if not (_read_group if len(numbers) <= _FEW_FILES else _read_groups)(files, held, outs, numbers):
+    if not (_read_group if len(numbers) <= _MIN_OPEN_FILES else _read_groups)(files, held, outs, numbers):
         return None
     blobs = _blobs(room, counts, outs)
     if isinstance(located, PinnedRows):
@@ -136,7 +136,7 @@ def read(
     return {name: (one, located[name].counts) for name, one in zip(located, blobs, strict=True)}
 
 
-def _read_windows(
+def _read_spans(
     files: FileSet, located: Mapping[str, Located] | PinnedRows, max_bytes: int, slices: Sequence[ValueSlice | None]
 ) -> StoredBlobs | None:
     """Read blobs from memory: where the cache of this thread has them, or the bytes around them are decompressed."""
@@ -146,24 +146,24 @@ def _read_windows(
     if not requests or any(one.fetch is not None for one in requests):
         return None
     max_bytes = min(max_bytes, _MAX_BYTES)
-    windows = find_cached(files, requests, max_bytes)
-    if windows is None and len(requests) == 1:
-        windows = decompress_around(files, requests[0], max_bytes)
-    if windows is None:
-        windows = find_kept(files, requests, max_bytes)
-    handles = () if windows is None else tuple(map(pin_extents, windows.extents))
-    if windows is None or None in handles:
+    spans = find_cached(files, requests, max_bytes)
+    if spans is None and len(requests) == 1:
+        spans = decompress_around(files, requests[0], max_bytes)
+    if spans is None:
+        spans = find_kept(files, requests, max_bytes)
+    handles = () if spans is None else tuple(map(pin_extents, spans.extents))
+    if spans is None or None in handles:
         return None
     counts = list(map(len, requests))
     room = np.empty(2 * sum(counts) + len(counts), np.int64)
-    laid = lay_out(handles, None, hold_files(*windows.facts), max_bytes, room)
+    laid = lay_out(handles, None, hold_files(*spans.facts), max_bytes, room)
     if laid is None:
         return None
     held, sizes, _ = laid
-    if sum(sizes) > OVERLAP_BYTES and sum(sizes) > 2 * int(windows.facts[1].sum()):
+    if sum(sizes) > OVERLAP_BYTES and sum(sizes) > 2 * int(spans.facts[1].sum()):
         return None
     outs = tuple([_out(*each) for each in zip(sizes, counts, slices or [None] * len(counts), strict=True)])
-    if not read_laid(held, outs, np.full(len(windows.facts[0]), -1, np.int32), None, *kernel_threads()):
+    if not read_laid(held, outs, np.full(len(spans.facts[0]), -1, np.int32), None, *kernel_threads()):
         return None
     blobs = _blobs(room, counts, outs)
     return {name: (one, located[name].counts) for name, one in zip(located, blobs, strict=True)}
@@ -252,7 +252,7 @@ def _blobs(room: NDArray[np.int64], counts: list[int], outs: tuple[Out, ...]) ->
 
 def _read_groups(files: FileSet, held: Any, outs: tuple[Out, ...], numbers: list[int]) -> bool:
     """Read from many files, a few at a time."""
-    most = max(_FEW_FILES, max_open_files() // 4)  # other threads borrow some as well
+    most = max(_MIN_OPEN_FILES, max_open_files() // 4)  # other threads borrow some as well
     groups = [numbers[first : first + most] for first in range(0, len(numbers), most)]
     return all(_read_group(files, held, outs, group, is_rest=group is not groups[0]) for group in groups)
 

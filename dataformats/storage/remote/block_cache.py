@@ -22,7 +22,7 @@ from dataformats.storage.remote.disk_blocks import FILE_BYTES, PAGE_BYTES, DiskB
 from dataformats.storage.remote.node_folder import NodeFolder
 from dataformats.storage.remote.range_requests import get_ranges
 
-_MOST_REQUEST_BYTES = 8 * 2**20
+_MAX_REQUEST_BYTES = 8 * 2**20
 _PORTION_BYTES = 16 * 2**20
 _POLL_S = 0.003
 _PATIENCE_S = 20.0  # longer than requests that are made again
@@ -418,7 +418,7 @@ class BlockCache:
     def _runs(self, blocks: Mapping[_Block, Any]) -> list[_Run]:
         """Return the blocks in runs of neighbors; each run is one request."""
         groups: list[list[_Block]] = []
-        most = max(1, _MOST_REQUEST_BYTES // self.block_bytes)
+        most = max(1, _MAX_REQUEST_BYTES // self.block_bytes)
         group: list[_Block] = []
         behind: tuple[tuple[str, ...], int] = ((), 0)  # a window has thousands of blocks
         for key in sorted(blocks):

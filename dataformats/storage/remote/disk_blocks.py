@@ -34,7 +34,7 @@ _N_PAGES = FILE_BYTES // PAGE_BYTES
 _SUM_BYTES = 4
 _STARTS = np.arange(0, FILE_BYTES, PAGE_BYTES)
 _SEEDS = np.arange(_N_PAGES, dtype=np.uint32) * np.uint32(0x9E3779B1)
-_MOST_FILES = 2**31  # files of one number wait for each other
+_MAX_FILES = 2**31  # files of one number wait for each other
 
 
 class PageUses(NamedTuple):
@@ -337,4 +337,4 @@ def _sums(name: str, page: int, data: Any) -> NDArray[np.uint32]:
 def _claimed(key: Sequence[str], offset: int, length: int) -> tuple[int, int]:
     """Return the bytes of the file of claims that stand for the pages of a range: how many, and the first."""
     first, end = offset // PAGE_BYTES, -(-(offset + length) // PAGE_BYTES)
-    return end - first, (crc32("\n".join(key).encode()) % _MOST_FILES) * 2**32 + first
+    return end - first, (crc32("\n".join(key).encode()) % _MAX_FILES) * 2**32 + first

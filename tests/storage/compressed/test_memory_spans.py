@@ -1,4 +1,4 @@
-"""Extents of decompressed files: if all of their blocks are in memory, they are copied into one window."""
+"""Extents of decompressed files: if all of their blocks are in memory, they are copied into one span."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from dataformats.interfaces import Extents
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.compressed.chunked_file import ChunkedFile, ChunkTable
+from dataformats.storage.compressed.memory_spans import MemorySpans, find_kept
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
-from dataformats.storage.compressed.windows import Windows, find_kept
 from dataformats.storage.files import LocalFile
 from dataformats.testing.loop_over import loop_over
 
@@ -44,11 +44,11 @@ def requests_of(*rows: tuple[int, int, int]) -> list[Extents]:
     ]
 
 
-def frames(found: Windows) -> list[bytes]:
+def frames(found: MemorySpans) -> list[bytes]:
     (address,), (size,) = found.facts[0].tolist(), found.facts[1].tolist()
-    window = ctypes.string_at(address, size)
+    span = ctypes.string_at(address, size)
     return [
-        window[begin - one.head : begin + length + one.tail]
+        span[begin - one.head : begin + length + one.tail]
         for one in found.extents
         for begin, length in zip(one.offset.tolist(), one.length.tolist(), strict=True)
     ]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dataformats.storage.prefetch import prefetch
+from dataformats.storage.one_ahead import prefetch
 from tests.waiting import LIMIT_S, wait_until
 
 
@@ -97,7 +97,7 @@ def test_a_cycle_may_be_collected_by_its_own_thread() -> None:
 
 
 def test_a_cycle_may_be_collected_while_holding_a_lock_of_its_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dataformats.storage.prefetch._PATIENCE_S", 0.05)
+    monkeypatch.setattr("dataformats.storage.one_ahead._PATIENCE_S", 0.05)
     lock, begun, closed = threading.Lock(), threading.Event(), threading.Event()
 
     def items() -> Iterator[int]:

@@ -19,16 +19,16 @@ OVERLAP_BYTES = 64 * 2**20
 """Below this, extents that overlap are read as they are."""
 
 _MAX_FILES = 16  # files of one batch
-_SPREAD = 2  # times the bytes of the blobs: a window with longer gaps holds too many bytes that are not needed
+_SPREAD = 2  # times the bytes of the blobs: a span with longer gaps holds too many bytes that are not needed
 
 
-class Windows(NamedTuple):
+class MemorySpans(NamedTuple):
     """The memory in which the blobs of a batch lie.
 
     Attributes:
-        extents: The extents of each field, with numbers of windows, and offsets in them.
-        facts: The arguments of `hold_files`: the address of each window, its size, and no time.
-        buffers: The windows, which must live as long as their addresses are used.
+        extents: The extents of each field, with numbers of spans, and offsets in them.
+        facts: The arguments of `hold_files`: the address of each span, its size, and no time.
+        buffers: The spans, which must live as long as their addresses are used.
     """
 
     extents: Sequence[Extents]
@@ -71,20 +71,20 @@ class FlatExtents(NamedTuple):
         return None if ((begin < 0) | (begin > room)).any() else cls(file, begin, size, by_number)
 
 
-def one_window(
+def one_span(
     requests: Sequence[Extents], places: NDArray[np.int64], address: int, n_bytes: int, kept: object
-) -> Windows:
-    """Return a window that has all extents: each begins, with its framing, at its place."""
+) -> MemorySpans:
+    """Return a span that has all extents: each begins, with its framing, at its place."""
     facts = np.array([address], np.uint64), np.array([n_bytes]), np.array([-1])
     parts = np.split(places, np.cumsum([len(one) for one in requests])[:-1])
     moved = [
         replace(one, file=np.zeros(len(one), np.int32), offset=part + one.head)
         for one, part in zip(requests, parts, strict=True)
     ]
-    return Windows(moved, facts, kept)
+    return MemorySpans(moved, facts, kept)
 
 
-def find_kept(files: Sequence[StoredFile], requests: Sequence[Extents], max_bytes: int) -> Windows | None:
+def find_kept(files: Sequence[StoredFile], requests: Sequence[Extents], max_bytes: int) -> MemorySpans | None:
     """Return a copy of these extents from decompressed blocks in memory; `None` if one of them is not there.
 
     Args:
@@ -106,8 +106,8 @@ def find_kept(files: Sequence[StoredFile], requests: Sequence[Extents], max_byte
     if int(lengths.sum()) != n_bytes:
         return None
     order = np.argsort(rows, kind="stable")
-    window, _ = gather_from(blocks, owners[order], begins[order], lengths[order])
-    return one_window(requests, np.cumsum(flat.size) - flat.size, window.ctypes.data, n_bytes, window)
+    span, _ = gather_from(blocks, owners[order], begins[order], lengths[order])
+    return one_span(requests, np.cumsum(flat.size) - flat.size, span.ctypes.data, n_bytes, span)
 
 
 def _pieces(
@@ -133,8 +133,8 @@ def _columns(one: Extents) -> tuple[NDArray[Any], ...]:
     return one.file, one.offset - one.head, one.length, one.length + (one.head + one.tail)
 
 
-def decompress_around(files: Sequence[StoredFile], extents: Extents, max_bytes: int) -> Windows | None:
-    """Return the windows of these extents; `None` if they are too far apart, or the reference path must read them.
+def decompress_around(files: Sequence[StoredFile], extents: Extents, max_bytes: int) -> MemorySpans | None:
+    """Return the spans of these extents; `None` if they are too far apart, or the reference path must read them.
 
     Args:
         files: The files that the extents number.
@@ -148,21 +148,21 @@ def decompress_around(files: Sequence[StoredFile], extents: Extents, max_bytes: 
     if len(numbers) > _MAX_FILES or not 0 <= numbers[0] <= numbers[-1] < len(files):
         return None
     addresses, sizes = np.zeros(len(files), np.uint64), np.zeros(len(files), np.int64)
-    offset, windows = extents.offset - extents.head, []
+    offset, spans = extents.offset - extents.head, []
     for number in numbers:
         here = slice(None) if len(numbers) == 1 else extents.file == number
         begin, size = offset[here], length[here] + (extents.head + extents.tail)
         first, last = int(begin.min()), int((begin + size).max())
         is_checked = isinstance(extents.check, KernelCheck) and extents.check.kernel == FrameCheck.TFRECORD
-        window = _decompressed(files[number], first, last, _SPREAD * int(size.sum()), is_checked=is_checked)
-        if window is None:
+        span = _decompressed(files[number], first, last, _SPREAD * int(size.sum()), is_checked=is_checked)
+        if span is None:
             return None
-        addresses[number], sizes[number] = window.ctypes.data, len(window)
+        addresses[number], sizes[number] = span.ctypes.data, len(span)
         offset[here] -= first
-        windows.append(window)
+        spans.append(span)
     around = (extents.head, extents.tail, extents.stored, extents.check)
     moved = Extents(extents.file, offset + extents.head, length, *around)
-    return Windows([moved], (addresses, sizes, np.full(len(files), -1, np.int64)), windows)
+    return MemorySpans([moved], (addresses, sizes, np.full(len(files), -1, np.int64)), spans)
 
 
 def _decompressed(
@@ -170,10 +170,10 @@ def _decompressed(
 ) -> NDArray[np.uint8] | None:
     if not file.is_compressed or not 0 <= first <= last <= file.size or last - first > max_bytes:
         return None
-    window = buffers.empty(last - first)
+    span = buffers.empty(last - first)
     read = file.read_in_order if is_checked and isinstance(file, DecompressedFile) else file.read_into
     try:
-        n = read(first, window.data)
+        n = read(first, span.data)
     except FormatError:
         return None
-    return window if n == len(window) else None
+    return span if n == len(span) else None
