@@ -78,12 +78,12 @@ class FrameScanner:
 
         Returns False if the file ends before, or cannot be read on.
         """
-        windows = _WindowReader(self._framing, self._file)
+        buffer = _ScanBuffer(self._framing, self._file)
         while self.at < until:
-            if not self._step(windows, until):
+            if not self._step(buffer, until):
                 return False
         # The footer of the last frame may not have been read, and may be missing.
-        return self._lead == 0 or self._read_lead(windows.read(self.at - self._lead, self._lead))
+        return self._lead == 0 or self._read_lead(buffer.read(self.at - self._lead, self._lead))
 
     def adopt(self, other: FrameScanner) -> bool:
         """Append the frames of another chain from `at` on; return False if none of them begins there."""
@@ -96,17 +96,17 @@ class FrameScanner:
         self._report(self.at)
         return True
 
-    def _step(self, windows: _WindowReader, until: int) -> bool:
+    def _step(self, buffer: _ScanBuffer, until: int) -> bool:
         """Scan one window."""
         # It begins with the footer of the frame before it, which need not lie in the last window. Without footers
         # it begins with the last byte of that frame, to find out that the byte exists.
         lead = self._lead
-        want = min(windows.usual(self.mean_frame if self.n_frames else 0), until - self.at + self._framing.head - 1)
-        window = windows.read(self.at - lead, lead + want)
+        want = min(buffer.usual(self.mean_frame if self.n_frames else 0), until - self.at + self._framing.head - 1)
+        window = buffer.read(self.at - lead, lead + want)
         if lead and not self._read_lead(window):
             return False
-        n, stop, why = self._framing.scan_window(window, lead, windows.lengths, windows.footers)
-        self._append(windows.lengths[:n], windows.footers[:n].copy())
+        n, stop, why = self._framing.scan_window(window, lead, buffer.lengths, buffer.footers)
+        self._append(buffer.lengths[:n], buffer.footers[:n].copy())
         base, self.at = self.at - lead, self.at - lead + stop
         if why == UNSOUND:
             self.rest = header_problem(self._framing, window, stop, base, self._file.name)
@@ -148,8 +148,8 @@ class FrameScanner:
             self.n_frames += len(lengths)
 
 
-class _WindowReader:
-    """Reads windows of a file into one buffer, because new memory costs more than the reading."""
+class _ScanBuffer:
+    """Reads parts of a file into one buffer, because new memory costs more than the reading."""
 
     def __init__(self, framing: Framing, file: StoredFile) -> None:
         self._file = file

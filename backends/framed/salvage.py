@@ -9,7 +9,7 @@ import numpy as np
 
 from dataformats.backends.framed.frame_scanner import FrameScanner, read_window
 from dataformats.backends.framed.framing import MAX_LENGTH, Framing, Octets
-from dataformats.backends.framed.window_scan import WindowFrames, find_frames
+from dataformats.backends.framed.window_scan import ScannedFrames, find_frames
 from dataformats.batch import Blobs
 from dataformats.errors import FormatError
 from dataformats.interfaces import Loss, StoredRecord
@@ -42,7 +42,7 @@ class FrameEvidence(ABC):
     recognizes_data: bool = True
 
     @abstractmethod
-    def damaged(self, window: Octets, frames: WindowFrames, n_whole: int) -> list[int]:
+    def damaged(self, window: Octets, frames: ScannedFrames, n_whole: int) -> list[int]:
         """Return the damaged ones among the first `n_whole` frames of a window, in order.
 
         Args:
@@ -126,7 +126,7 @@ class FrameSalvage:
             offset = end
         return offset
 
-    def _frames(self, offset: int) -> tuple[Octets, WindowFrames, int]:
+    def _frames(self, offset: int) -> tuple[Octets, ScannedFrames, int]:
         """Return a window from `offset` on, its frames, and how many of them end in it."""
         for is_new in (False, True):
             window = self._bytes(offset, self._framing.head, is_new=is_new)
@@ -136,7 +136,7 @@ class FrameSalvage:
                 break
         return window, frames, n_whole
 
-    def _n_connected(self, offset: int, frames: WindowFrames, damaged: list[int], n_whole: int) -> int:
+    def _n_connected(self, offset: int, frames: ScannedFrames, damaged: list[int], n_whole: int) -> int:
         """Return how many frames are sound, or damaged and followed by one that proves where they end."""
         n_proven = len(frames.starts) if self._framing.findable else n_whole
         wrong = set() if self._framing.findable else set(damaged)
@@ -147,7 +147,7 @@ class FrameSalvage:
                 return number
         return n_whole
 
-    def _split(self, offset: int, window: Octets, frames: WindowFrames, damaged: list[int], n: int) -> Iterator[Part]:
+    def _split(self, offset: int, window: Octets, frames: ScannedFrames, damaged: list[int], n: int) -> Iterator[Part]:
         """Yield the first `n` records, and a loss for each damaged one."""
         blobs = Blobs(window, frames.starts + self._framing.head, frames.lengths)
         first = 0

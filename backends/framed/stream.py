@@ -10,7 +10,7 @@ import numpy as np
 from dataformats.backends.framed.file_scan import damage_at
 from dataformats.backends.framed.frame_scanner import read_window
 from dataformats.backends.framed.framing import Framing, Octets
-from dataformats.backends.framed.window_scan import WindowFrames, cut_short, find_frames, no_frame
+from dataformats.backends.framed.window_scan import ScannedFrames, cut_short, find_frames, no_frame
 from dataformats.batch import Blobs
 from dataformats.errors import FormatError
 from dataformats.interfaces import ReaderOptions, RecordChunk
@@ -31,7 +31,7 @@ def iter_chunks(framing: Framing, file: StoredFile, options: ReaderOptions) -> I
     base, carry, want, usual = 0, np.zeros(0, np.uint8), _FIRST_WINDOW, _FIRST_WINDOW
     while True:
         octets, ended = _extended(file, base, carry, want)
-        window = _StreamWindow(framing, file, octets, base, ended, find_frames(framing, octets, 0, base, file.name))
+        window = _StreamBuffer(framing, file, octets, base, ended, find_frames(framing, octets, 0, base, file.name))
         problem = window.problem()
         skipped = None if problem else window.too_long(options.max_record_bytes)
         chunk = window.chunk(options, problem or skipped)
@@ -64,7 +64,7 @@ def _extended(file: StoredFile, base: int, carry: Octets, want: int) -> tuple[Oc
 
 
 @dataclass(frozen=True, slots=True)
-class _StreamWindow:
+class _StreamBuffer:
     """A part of a file, the frames that begin in it, and whether the file ends with it."""
 
     framing: Framing
@@ -72,7 +72,7 @@ class _StreamWindow:
     octets: Octets
     base: int
     ended: bool
-    frames: WindowFrames
+    frames: ScannedFrames
 
     @property
     def n_whole(self) -> int:

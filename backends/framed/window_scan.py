@@ -12,7 +12,7 @@ from dataformats.kernels import UNSOUND
 
 
 @dataclass(frozen=True, slots=True)
-class WindowFrames:
+class ScannedFrames:
     """The frames whose headers lie in a window of bytes.
 
     Attributes:
@@ -30,7 +30,7 @@ class WindowFrames:
     problem: FormatError | None = None
 
 
-def find_frames(framing: Framing, window: Octets, offset: int, base: int, path: str) -> WindowFrames:
+def find_frames(framing: Framing, window: Octets, offset: int, base: int, path: str) -> ScannedFrames:
     """Return the frames of a window, from one header to the next, up to the first header that is not sound.
 
     Args:
@@ -46,7 +46,7 @@ def find_frames(framing: Framing, window: Octets, offset: int, base: int, path: 
     lengths = lengths[:n].copy()
     ends = offset + np.cumsum(lengths + framing.extra)
     problem = header_problem(framing, window, stop, base, path) if why == UNSOUND else None
-    return WindowFrames(ends - lengths - framing.extra, lengths, ends, stop, problem)
+    return ScannedFrames(ends - lengths - framing.extra, lengths, ends, stop, problem)
 
 
 def header_problem(framing: Framing, window: Octets, offset: int, base: int, path: str) -> FormatError:

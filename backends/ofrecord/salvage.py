@@ -11,7 +11,7 @@ import numpy as np
 
 from dataformats.backends.framed.framing import Framing, Octets
 from dataformats.backends.framed.salvage import FrameEvidence, FrameSalvage
-from dataformats.backends.framed.window_scan import WindowFrames
+from dataformats.backends.framed.window_scan import ScannedFrames
 from dataformats.backends.ofrecord.layout import FRAMING, HEADER
 from dataformats.backends.ofrecord.sniff import begins_as_message
 from dataformats.interfaces import RecordCodec, ShardSalvage
@@ -35,7 +35,7 @@ class _OFRecordEvidence(FrameEvidence):
         self._is_message = codec.matches if payload == "ofrecord" and isinstance(codec, RecordCodec) else None
         self.recognizes_data = self._is_message is not None
 
-    def damaged(self, window: Octets, frames: WindowFrames, n_whole: int) -> list[int]:
+    def damaged(self, window: Octets, frames: ScannedFrames, n_whole: int) -> list[int]:
         """Return the empty frames, those that are no OFRecord, and those whose data go on behind their end."""
         places = zip(frames.starts[:n_whole].tolist(), frames.ends[:n_whole].tolist(), strict=True)
         return [n for n, (start, end) in enumerate(places) if self._is_damaged(window, start + HEADER.size, end)]

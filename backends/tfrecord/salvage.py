@@ -6,7 +6,7 @@ import numpy as np
 
 from dataformats.backends.framed.framing import Framing, Octets
 from dataformats.backends.framed.salvage import FrameEvidence, FrameSalvage
-from dataformats.backends.framed.window_scan import WindowFrames
+from dataformats.backends.framed.window_scan import ScannedFrames
 from dataformats.backends.tfrecord.compression import decompress_file
 from dataformats.backends.tfrecord.layout import FOOTER_BYTES, FRAMING, HEADER, header_is_sound
 from dataformats.batch import Blobs
@@ -23,7 +23,7 @@ class _TFRecordEvidence(FrameEvidence):
     wrong_header = "the checksum of a record's length is wrong"
     wrong_data = "the checksum of a record's data is wrong"
 
-    def damaged(self, window: Octets, frames: WindowFrames, n_whole: int) -> list[int]:
+    def damaged(self, window: Octets, frames: ScannedFrames, n_whole: int) -> list[int]:
         blobs = Blobs(window, frames.starts[:n_whole] + HEADER.size, frames.lengths[:n_whole])
         return sorted(self.framing.data_problems(blobs, np.zeros(n_whole, np.int64)))
 
