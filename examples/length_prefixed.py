@@ -16,10 +16,11 @@ import dataformats
 from dataformats import FormatError, SpecError, TruncatedError
 from dataformats.interfaces import (
     AppendingWriter,
+    ArrayIndex,
     BlobBackend,
     BlobWriter,
     FileIndex,
-    IndexedReader,
+    FilesReader,
     ReaderOptions,
     SniffResult,
     StoredFile,
@@ -32,7 +33,7 @@ LENGTH = Struct("<I")
 # ---- where the records of one file lie
 
 
-def build_index(file: StoredFile, max_record_bytes: int) -> FileIndex:
+def build_index(file: StoredFile, max_record_bytes: int) -> ArrayIndex:
     """Return offset and length of every record, from one pass over the lengths."""
     found = file.pread(0, len(MAGIC))
     if found != MAGIC:
@@ -63,18 +64,18 @@ def build_index(file: StoredFile, max_record_bytes: int) -> FileIndex:
         offsets.append(begin)
         lengths.append(length)
         at = begin + length if begin > at else file.size
-    return FileIndex(np.array(offsets, np.int64), np.array(lengths, np.int64), problems=problems)
+    return ArrayIndex(np.array(offsets, np.int64), np.array(lengths, np.int64), problems=problems)
 
 
-class LengthPrefixedReader(IndexedReader):
+class LengthPrefixedReader(FilesReader):
     """The records of some files."""
 
     def __init__(self, files: Sequence[StoredFile], max_record_bytes: int) -> None:
         super().__init__(files)
         self._max_record_bytes = max_record_bytes
 
-    def load_index(self, file: int) -> FileIndex:
-        return build_index(self.files[file], self._max_record_bytes)
+    def index_of(self, file: StoredFile) -> FileIndex:
+        return FileIndex.of_blobs(build_index(file, self._max_record_bytes))
 
 
 # ---- how a file is written
@@ -93,7 +94,7 @@ class LengthPrefixedWriter(AppendingWriter, BlobWriter):
         if len(record) >= 2**32:
             raise SpecError(f"expected a record of less than 4 GiB, found {len(record)} bytes")
 
-    def index(self, file: StoredFile) -> Iterator[FileIndex]:
+    def index(self, file: StoredFile) -> Iterator[ArrayIndex]:
         yield build_index(file, 2**32)
 
 

@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 
 from dataformats.backends.ffrecord.layout import RecordCheck
 from dataformats.backends.ffrecord.table_index import TableIndex
-from dataformats.indexing.indexed_reader import IndexedReader
+from dataformats.indexing.file_index import FileIndex
+from dataformats.indexing.files_reader import FilesReader
 from dataformats.interfaces import Check
 from dataformats.interfaces.stored_file import StoredFile
 
 _VERIFIED_AT_OPEN = 5_000_000  # records: their headers take 60 MB
 
 
-class FFRecordReader(IndexedReader):
+class FFRecordReader(FilesReader):
     """The records of FFRecord files. The constructor reads the beginning of each header.
 
     It also verifies the headers, if all together are small. Otherwise each header is verified at the first read of a
@@ -45,24 +46,27 @@ class FFRecordReader(IndexedReader):
         self._verify = verify_checksums
         if counts is not None:
             return
-        tables = self.each_file(self.load_index)
-        if sum(map(len, tables)) <= _VERIFIED_AT_OPEN:
+        tables = dict(zip(self.files, self.each_file(self._table_of), strict=True))
+        if sum(map(len, tables.values())) <= _VERIFIED_AT_OPEN:
             self.each_file(lambda file: tables[file].verify())
-        self._indexes = [*tables]
-        _warn_of_old_version([file.name for file, table in zip(self.files, tables, strict=True) if table.is_old])
+        self._indexes = [FileIndex.of_blobs(tables[file]) for file in self.files]
+        _warn_of_old_version([file.name for file, table in tables.items() if table.is_old])
 
     @property
     def check(self) -> Check | None:
         """The check of records; `None` without `verify_checksums`."""
         return RecordCheck() if self._verify else None
 
-    def load_index(self, file: int) -> TableIndex:
+    def index_of(self, file: StoredFile) -> FileIndex:
         """Return the table of one file.
 
         Raises:
             FormatError: The number of records is impossible.
         """
-        return TableIndex(self.files[file], verify=self._verify)
+        return FileIndex.of_blobs(self._table_of(file))
+
+    def _table_of(self, file: StoredFile) -> TableIndex:
+        return TableIndex(file, verify=self._verify)
 
 
 def _warn_of_old_version(names: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from dataformats.backends.ffrecord.layout import (
     parse_prefix,
 )
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
-from dataformats.indexing.file_index import FileIndex, LazyProblems, PackedRows
+from dataformats.indexing.file_index import ArrayIndex, LazyProblems, PackedRows
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import crc32, hold_table
 
@@ -73,7 +73,7 @@ class TableIndex:
             self._check_first_offset()
         self._is_verified = True
 
-    def part(self, first: int, stop: int) -> FileIndex:
+    def part(self, first: int, stop: int) -> ArrayIndex:
         """Return where the records `[first, stop)` lie.
 
         Raises:
@@ -87,7 +87,7 @@ class TableIndex:
             # Records next to a wrong offset: with checksums, their CRC shows which of them are sound.
             wrong |= table.doubtful()
         problems = LazyProblems(wrong, partial(table.problem, path=self._file.name)) if wrong.any() else {}
-        whole = FileIndex(table.offsets, table.lengths(), table.checksums, problems)
+        whole = ArrayIndex(table.offsets, table.lengths(), table.checksums, problems)
         return whole.part(first - low, stop - low)
 
     def packed(self) -> PackedRows:

@@ -17,7 +17,7 @@ from dataformats.backends.framed.framing import Framing, Positions, gather_integ
 from dataformats.backends.framed.window_scan import headers_are_sound
 from dataformats.batch import Blobs
 from dataformats.errors import ChecksumError, FormatError, TruncatedError
-from dataformats.indexing.file_index import FileIndex, PackedRows
+from dataformats.indexing.file_index import ArrayIndex, PackedRows
 from dataformats.indexing.index_cache import Index, IndexCache
 from dataformats.interfaces import Extents
 from dataformats.interfaces.stored_file import StoredFile
@@ -101,7 +101,7 @@ class FrameIndex:
         n_bytes = index.layout.n_bytes
         return PackedRows(n_bytes, index.path, index.base, partial(index.read, 0, n_bytes), hold)
 
-    def part(self, first: int, stop: int) -> FileIndex:
+    def part(self, first: int, stop: int) -> ArrayIndex:
         """Return where the records `[first, stop)` lie.
 
         Raises:
@@ -114,8 +114,8 @@ class FrameIndex:
         stored = None if crc is None else crc.astype(np.uint32)
         offset = np.cumsum(length + extra) + (rows.before + extra * min(first, n)) - length - extra + self.framing.head
         if stop <= n or self.rest is None:
-            return FileIndex(offset, length, stored)
-        return FileIndex(
+            return ArrayIndex(offset, length, stored)
+        return ArrayIndex(
             np.append(offset, np.int64(self.index.total + extra * n)),
             np.append(length, np.int64(0)),
             None if stored is None else np.append(stored, np.uint32(0)),

@@ -12,9 +12,8 @@ from dataformats.backends.framed.frame_index import FrameIndex
 from dataformats.backends.framed.progress import ScanProgress
 from dataformats.errors import FormatError
 from dataformats.indexing.block_file import BrokenBlockError
-from dataformats.indexing.file_index import FileIndex, RecordIndex
-from dataformats.indexing.index_cache import IndexCache
-from dataformats.indexing.indexed_reader import IndexedReader
+from dataformats.indexing.file_index import ArrayIndex, FileIndex
+from dataformats.indexing.files_reader import FilesReader
 from dataformats.interfaces import CachesIndexes, OutdatedIndexError, Reader, ReaderOptions
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.spliced_file import SplicedFile
@@ -22,7 +21,7 @@ from dataformats.storage.spliced_file import SplicedFile
 _MOST_KEPT = 2**24  # bytes of new indexes; more are read from where they were saved
 
 
-class KeptIndexReader(IndexedReader, CachesIndexes):
+class KeptIndexReader(FilesReader, CachesIndexes):
     """The records of files whose indexes are kept.
 
     Args:
@@ -32,9 +31,7 @@ class KeptIndexReader(IndexedReader, CachesIndexes):
     is_packed = True
 
     def __init__(self, files: Sequence[StoredFile], options: ReaderOptions) -> None:
-        super().__init__(files, counts=options.counts)
-        self._options = options
-        self._cache = IndexCache(options.index)
+        super().__init__(files, options, counts=options.counts)
         self._progress = ScanProgress(options.progress, self.files)
         self._compared: dict[int, int] = {}  # the records of each file whose index was compared with it
         if options.counts is not None:
@@ -69,31 +66,30 @@ class KeptIndexReader(IndexedReader, CachesIndexes):
     def index_failure(self) -> str | None:
         return self._cache.failure
 
-    def _load_all(self) -> list[RecordIndex]:
+    def _load_all(self) -> list[FileIndex]:
         self._cache.keep_together([file.stored for file in self.files])
         indexes = super()._load_all()
         if self._cache.save_added() > _MOST_KEPT:
             saved = [self.load_exact(file) for file in self.files]
-            indexes = [new or old for new, old in zip(saved, indexes, strict=True)]
+            indexes = [old if new is None else FileIndex.of_blobs(new) for new, old in zip(saved, indexes, strict=True)]
         return indexes
 
-    def quick_index(self, file: int) -> FrameIndex | None:
+    def kept_index(self, file: StoredFile) -> FileIndex | None:
         """Return the cached index of a file, or `None`."""
-        index = self.load_exact(self.files[file])
+        index = self.load_exact(file)
         if index is not None:
-            self._progress.skip(self.files[file])
-        return index
+            self._progress.skip(file)
+        return None if index is None else FileIndex.of_blobs(index)
 
-    def load_index(self, file: int) -> FrameIndex:
+    def index_of(self, file: StoredFile) -> FileIndex:
         """Return the index of a file: cached by another process since, confirmed from a hint, or built by a scan."""
-        stored = self.files[file]
-        index = self.quick_index(file)
+        index = self.kept_index(file)
         if index is None:
-            with self._progress.file(stored) as progress:
-                index = self.build(stored, progress.add)
+            with self._progress.file(file) as progress:
+                index = FileIndex.of_blobs(self.build(file, progress.add))
         return index
 
-    def part(self, file: int, first: int, stop: int) -> FileIndex:
+    def part(self, file: int, first: int, stop: int) -> ArrayIndex:
         try:
             return super().part(file, first, stop)
         except BrokenBlockError:
@@ -102,13 +98,13 @@ class KeptIndexReader(IndexedReader, CachesIndexes):
                 self._cache.save_added()
                 return part
 
-    def _repaired_part(self, file: int, first: int, stop: int) -> FileIndex:
+    def _repaired_part(self, file: int, first: int, stop: int) -> ArrayIndex:
         """Return a part of a damaged index: loaded again, as another process may have replaced it, or built again.
 
         Raises:
             FormatError: The new index differs from the first one.
         """
-        before, stored = self.indexes[file], self.files[file]
+        before, stored = self._blobs_of(file), self.files[file]
         for load in (self.load_exact, lambda stored: self.build(stored, lambda _: None)):
             index = load(stored)
             if index is None:
@@ -125,7 +121,7 @@ class KeptIndexReader(IndexedReader, CachesIndexes):
                 part = index.part(first, stop)
             except BrokenBlockError:
                 continue
-            self.indexes[file] = index
+            self.indexes[file] = FileIndex.of_blobs(index)
             return part
         raise FormatError("the index of the file is damaged again as soon as it is built", path=stored.name)
 
@@ -138,13 +134,13 @@ class KeptIndexReader(IndexedReader, CachesIndexes):
             self.forget_extents()
 
     def _compare(self, file: int) -> None:
-        before, stored = self.indexes[file], self.files[file]
-        assert isinstance(before, FrameIndex)  # load_index returns no others
+        before, stored = self._blobs_of(file), self.files[file]
+        assert isinstance(before, FrameIndex)  # index_of returns no others
         if file not in self._compared:
             index = self.index_of_content(before, stored)
             self._compared[file] = len(index)
             if len(index) == len(before):
-                self.indexes[file] = index
+                self.indexes[file] = FileIndex.of_blobs(index)
         if self._compared[file] != len(before):
             raise OutdatedIndexError(
                 "the index was of another file with the same name, size and time",

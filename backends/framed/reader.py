@@ -58,16 +58,16 @@ class FramedReader(KeptIndexReader):
     def iter_chunks(self, file: int) -> Iterator[RecordChunk]:
         """Yield the records of one file in order, without an index."""
         stored, n_yielded = self.files[file], 0
-        if isinstance(stored, DecompressedFile) and self._options.verify_checksums:
+        if isinstance(stored, DecompressedFile) and self.options.verify_checksums:
             one_pass = DecompressedFile(stored.stored, stored.compression, one_pass=True)
-            for chunk in iter_chunks(self._store.framing, one_pass, self._options):
+            for chunk in iter_chunks(self._store.framing, one_pass, self.options):
                 if chunk.problems:
                     break  # it may lie before the damage, which the slower way finds at the same place each time
                 n_yielded += len(chunk.blobs)
                 yield chunk
             else:
                 return
-        for chunk in iter_chunks(self._store.framing, stored, self._options):
+        for chunk in iter_chunks(self._store.framing, stored, self.options):
             skipped = min(n_yielded, len(chunk.blobs))
             n_yielded -= skipped
             problems = {row - skipped: problem for row, problem in chunk.problems.items() if row >= skipped}

@@ -11,7 +11,7 @@ from dataformats.backends.framed.framing import Framing, gather_integers
 from dataformats.backends.framed.stream import iter_chunks
 from dataformats.batch import Blobs, StoredRecords
 from dataformats.errors import FormatError
-from dataformats.indexing.file_index import FileIndex
+from dataformats.indexing.file_index import ArrayIndex
 from dataformats.indexing.index_journal import IndexJournal
 from dataformats.interfaces import BlobWriter, FilePlace, ReaderOptions, RecordChunk
 from dataformats.interfaces.stored_file import StoredFile
@@ -56,11 +56,11 @@ class FramedWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportIncomp
         """Return where the frame of a record ends: behind its footer."""
         return offset + length + self.framing.tail
 
-    def index(self, file: StoredFile) -> Iterator[FileIndex]:
+    def index(self, file: StoredFile) -> Iterator[ArrayIndex]:
         """Yield where the sound records lie, some at a time; their data are verified."""
         for chunk in self._sound(file):
             self._add_to_index(chunk.blobs)
-            yield FileIndex(chunk.blobs.starts + chunk.base, chunk.blobs.lengths)
+            yield ArrayIndex(chunk.blobs.starts + chunk.base, chunk.blobs.lengths)
 
     def append_stored(self, records: StoredRecords) -> None:
         """Append records; the frames of a file of the same format are copied as they are, with their checksums."""

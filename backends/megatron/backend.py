@@ -78,7 +78,7 @@ class MegatronBackend(FieldsBackend):
         check_windows(window, stride)
         data = [_data_of(file) for file in files]
         if window is None:
-            return MegatronReader(data, options, sequences=sequences)
+            return MegatronReader(data, sequences=sequences)
         if sequences:
             raise SpecError("windows are cut from the token stream, not from sequences", remedy="Leave out sequences=")
         return WindowReader(data, [token_stream(file) for file in data], window, stride)

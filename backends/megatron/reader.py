@@ -11,28 +11,21 @@ from dataformats.backends.megatron.layout import files_of_pair, read_tables
 from dataformats.backends.rows.reader import number_type_for
 from dataformats.backends.rows.windows import TOKENS, TokenStream
 from dataformats.errors import FormatError
-from dataformats.interfaces import (
-    FieldsIndex,
-    FileIndex,
-    IndexedFieldsReader,
-    LazyProblems,
-    ReaderOptions,
-    StoredFile,
-)
+from dataformats.interfaces import ArrayIndex, FieldsReader, FileIndex, LazyProblems, StoredFile
 from dataformats.spec import Type
 
 
-class MegatronReader(IndexedFieldsReader):
+class MegatronReader(FieldsReader):
     """Documents, or with `sequences` the sequences of `.bin` files, as records of one field.
 
     Raises:
         FormatError: A pair is damaged, or the files differ in dtype.
     """
 
-    def __init__(self, files: Sequence[StoredFile], options: ReaderOptions, *, sequences: bool) -> None:
+    def __init__(self, files: Sequence[StoredFile], *, sequences: bool) -> None:
         self._sequences = sequences
         self._tables = {file.name: read_tables(files_of_pair(file)[1], file) for file in files}
-        super().__init__(files, options)
+        super().__init__(files)
 
     def type_of(self, field: str) -> Type:
         first, *others = self._tables.items()
@@ -44,7 +37,7 @@ class MegatronReader(IndexedFieldsReader):
     def stored_type_for(self, field: str, declared: Type) -> Type:
         return number_type_for(field, self.type_of(field), declared)
 
-    def build_index(self, file: StoredFile) -> FieldsIndex:
+    def index_of(self, file: StoredFile) -> FileIndex:
         tables = self._tables[file.name]
         offset, length = tables.sequences()
         apart = np.zeros(len(offset), np.bool_)
@@ -59,8 +52,8 @@ class MegatronReader(IndexedFieldsReader):
             at, found = int(offset[record]), f"{length[record]} bytes from byte {offset[record]} on"
             return FormatError(what, path=file.name, offset_bytes=at, expected=f"<= {file.size} bytes", found=found)
 
-        index = FileIndex(np.where(wrong, 0, offset), np.where(wrong, 0, length), problems=LazyProblems(wrong, problem))
-        return FieldsIndex(len(offset), {TOKENS: index})
+        sound, problems = (np.where(wrong, 0, offset), np.where(wrong, 0, length)), LazyProblems(wrong, problem)
+        return FileIndex(len(offset), {TOKENS: ArrayIndex(*sound, problems=problems if wrong.any() else {})})
 
 
 def token_stream(file: StoredFile) -> TokenStream:

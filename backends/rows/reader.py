@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.errors import FormatError, Remedy, SpecError
-from dataformats.indexing.lookup import split_by_file
+from dataformats.indexing.lookup import file_of
 from dataformats.interfaces import Extents, Located, Reader, StoredFile
 from dataformats.spec import NUMBER_TYPES, Spec, Type
 
@@ -113,8 +113,9 @@ class RowsReader(Reader):
         return self._counts
 
     def locate(self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:
-        where = split_by_file(self._starts, indices)
-        return {name: Located(self._extents(name, where.file, where.local)) for name in fields}
+        file = file_of(self._starts, indices)
+        local = indices - self._starts[file]
+        return {name: Located(self._extents(name, file, local)) for name in fields}
 
     def range_of(self, field: str, first: int, n: int) -> tuple[int, int, int] | None:
         file = bisect_right(self._firsts, first) - 1

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dataformats.backends.webdataset.extensions import KEY, declared_type, stored_type_for, type_of_extension
 from dataformats.backends.webdataset.members import BLOCK, joined_name
-from dataformats.backends.webdataset.samples import JOINED, Samples
+from dataformats.backends.webdataset.samples import Samples
 from dataformats.errors import FormatError
 from dataformats.fork_hooks import cached_property
-from dataformats.indexing.indexed_fields_reader import FieldsIndex, IndexedFieldsReader
-from dataformats.interfaces import Located, ReaderOptions, StoredFile
+from dataformats.indexing.fields_reader import DERIVED, FieldsReader
+from dataformats.indexing.file_index import FileIndex
+from dataformats.interfaces import ReaderOptions, StoredFile
 from dataformats.spec import Spec, Type
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 
@@ -26,7 +26,7 @@ def decompressed(file: StoredFile) -> StoredFile:
     return DecompressedFile(file, "gzip") if file.pread(0, len(GZIP)) == GZIP else file
 
 
-class WebDatasetReader(IndexedFieldsReader):
+class WebDatasetReader(FieldsReader):
     """The samples of some tar files.
 
     Args:
@@ -35,17 +35,19 @@ class WebDatasetReader(IndexedFieldsReader):
 
     def __init__(self, files: Sequence[StoredFile], options: ReaderOptions) -> None:
         super().__init__([decompressed(file) for file in files], options, "webdataset-1")
-        keys = [index.fields.get(KEY) for index in self._indexes]
-        joined = [number for number, key in enumerate(keys) if key is not None and (key.offset >= JOINED).any()]
-        self._joined = {number: len(files) + at for at, number in enumerate(joined)}
-        self.files: Sequence[StoredFile] = [*self.files, *(_JoinedNames(self.files[number]) for number in joined)]
 
-    def build_index(self, file: StoredFile) -> FieldsIndex:
+    def index_of(self, file: StoredFile) -> FileIndex:
         return Samples(file).index()
 
-    @property
-    def counts(self) -> NDArray[np.int64]:
-        return np.concatenate([self._counts, np.zeros(len(self._joined), np.int64)])
+    def kept_index(self, file: StoredFile) -> FileIndex | None:
+        index = super().kept_index(file)
+        if index is not None and isinstance(file, DecompressedFile):
+            file.known_size(int(index.metadata["size"]), file.damage)
+        return index
+
+    def derived_file(self, file: StoredFile, file_index: FileIndex) -> StoredFile | None:
+        keys = file_index.arrays.get(KEY)
+        return _JoinedNames(file) if keys is not None and (keys.offset >= DERIVED).any() else None
 
     @property
     def stored_spec(self) -> Spec:
@@ -58,17 +60,6 @@ class WebDatasetReader(IndexedFieldsReader):
         """Return the type that decodes members as a declared type: text or an array for numbers, else any codec."""
         return stored_type_for(field, self._stored_type(field), declared)
 
-    def locate(self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:
-        located = super().locate(indices, fields)
-        if self._joined and KEY in located:
-            keys = located[KEY].extents
-            is_joined = keys.offset >= JOINED
-            numbers = np.arange(len(self.files), dtype=np.int32)
-            numbers[list(self._joined)] = list(self._joined.values())
-            file, offset = np.where(is_joined, numbers[keys.file], keys.file), keys.offset & (JOINED - 1)
-            located[KEY] = replace(located[KEY], extents=replace(keys, file=file, offset=offset))
-        return located
-
     def _stored_type(self, field: str) -> Type:
         kind = Type("utf8") if field == KEY else self._saved.get(field) or type_of_extension(field)
         return replace(kind, optional=kind.optional or field in self._lacking)
@@ -77,18 +68,12 @@ class WebDatasetReader(IndexedFieldsReader):
     def _saved(self) -> Mapping[str, Type]:
         """The stored types in files of this package."""
         found: dict[str, Type] = {}
-        for file, index in zip(self.files, self._indexes, strict=False):
+        for file, index in zip(self.files, self.file_indexes, strict=False):
             for name, text in (index.metadata["spec"] or {}).items():
                 if found.setdefault(name, kind := Type.named(text)) != kind:
                     what = f"the type of the field {name!r} differs from other files"
                     raise FormatError(what, path=file.name, expected=found[name], found=kind)
         return found
-
-    def _load(self, file: StoredFile) -> FieldsIndex:
-        index = super()._load(file)
-        if isinstance(file, DecompressedFile):
-            file.known_size(int(index.metadata["size"]), file.damage)
-        return index
 
 
 class _JoinedNames(StoredFile):

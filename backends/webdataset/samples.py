@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from dataformats.backends.webdataset.extensions import KEY, extensions
 from dataformats.backends.webdataset.members import Member, members
 from dataformats.errors import FormatError, TruncatedError
-from dataformats.indexing.file_index import FileIndex
-from dataformats.indexing.indexed_fields_reader import FieldsIndex
+from dataformats.indexing.fields_reader import DERIVED
+from dataformats.indexing.file_index import ArrayIndex, FileIndex
 from dataformats.interfaces import StoredFile
 from dataformats.spec import Spec
 from dataformats.storage.checked_json import parse_checked
@@ -23,8 +23,6 @@ SPEC = b"__dataformats__"
 """The first member of files that this package writes: field to stored type. WebDataset skips such names."""
 EMPTY = b"__empty__"
 """The extension of the one member of a record without values."""
-JOINED = 2**62
-"""Added to the place of a key that is in two parts there."""
 _META = re.compile(rb"__[^/]*__(/|\Z)")
 _MOST_SPEC = 2**20
 _FREE_CELLS, _MOST_CELLS = 2**20, 64  # cells of the table, and for each member: else its fields are names of files
@@ -105,7 +103,7 @@ class Samples:
             self._add_rest(error)
         self.starts.append(end)
 
-    def index(self) -> FieldsIndex:
+    def index(self) -> FileIndex:
         """Return the extents of all fields."""
         n = len(self.starts) - 1
         spec = None if self.spec is None else self.spec.to_json()
@@ -113,14 +111,14 @@ class Samples:
         fields = {name: self._extents(column, n) for name, column in columns.items()}
         if self._problems and not fields:
             raise next(iter(self._problems.values()))
-        return FieldsIndex(n, fields, {"spec": spec, "size": self._file.size})
+        return FileIndex(n, fields, {"spec": spec, "size": self._file.size})
 
-    def _extents(self, column: _Column, n: int) -> FileIndex:
+    def _extents(self, column: _Column, n: int) -> ArrayIndex:
         offset, length = np.zeros(n, np.int64), np.full(n, -1, np.int64)
         rows = _numbers(column.rows)
         offset[rows], length[rows] = _numbers(column.offsets), _numbers(column.lengths)
         length[list(self._problems)] = 0
-        return FileIndex(offset, length, problems=self._problems)
+        return ArrayIndex(offset, length, problems=self._problems)
 
     def _add(self, member: Member) -> None:
         name, name_at, start, offset, size, is_sparse = member
@@ -132,7 +130,7 @@ class Samples:
         key, extension = parts
         if key != self._key:
             self._key = key
-            self._keys.append(len(self.starts), start + JOINED if name_at < 0 else name_at, len(key))
+            self._keys.append(len(self.starts), start + DERIVED if name_at < 0 else name_at, len(key))
             self.starts.append(start)
         row = len(self.starts) - 1
         column = self._by_extension.get(extension) or self._column_of(extension)

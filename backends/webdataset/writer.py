@@ -12,7 +12,7 @@ from dataformats.backends.webdataset.extensions import KEY, extensions
 from dataformats.backends.webdataset.members import BLOCK, checksum, padded
 from dataformats.backends.webdataset.samples import EMPTY, SPEC, Samples, split_name
 from dataformats.errors import SpecError
-from dataformats.indexing.file_index import FileIndex
+from dataformats.indexing.file_index import ArrayIndex
 from dataformats.interfaces import FieldsWriter, FilePlace
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import Spec
@@ -63,10 +63,10 @@ class WebDatasetWriter(AppendingWriter, FieldsWriter):  # pyright: ignore[report
         found = [_member(key + end, blob) for name, end in self._extensions.items() for blob in record[name]]
         return b"".join(found) or _member(key + b"." + EMPTY, b"")
 
-    def index(self, file: StoredFile) -> Iterator[FileIndex]:
+    def index(self, file: StoredFile) -> Iterator[ArrayIndex]:
         """Yield the whole samples: those before the first that lacks a field, or reaches past the end of the file."""
         samples = Samples(file)
-        fields = samples.index().fields
+        fields = samples.index().arrays
         edges = np.array(samples.starts, np.int64)
         whole = edges[1:] <= file.size
         for name in self._required:
@@ -75,7 +75,7 @@ class WebDatasetWriter(AppendingWriter, FieldsWriter):  # pyright: ignore[report
         n = min([*problems, *np.flatnonzero(~whole).tolist()], default=len(whole))
         if n and self._has_keys:
             self._key = file.pread(int(fields[KEY].offset[n - 1]), int(fields[KEY].length[n - 1]))
-        yield FileIndex(edges[:n], edges[1 : n + 1] - edges[:n])
+        yield ArrayIndex(edges[:n], edges[1 : n + 1] - edges[:n])
 
     def end(self) -> bytes:
         """Return the two blocks of zeros behind the last member."""

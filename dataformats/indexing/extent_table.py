@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.indexing.indexed_reader import IndexedReader
+from dataformats.indexing.files_reader import FilesReader
 from dataformats.indexing.lookup import FilesOfRecords, RecordLookup
 from dataformats.indexing.memory_budget import INDEX_MEMORY
 from dataformats.interfaces import Extents, Reader
@@ -67,7 +67,7 @@ class ExtentTable:
         """Pin the extents of these fields; return True if all fields are pinned."""
         if not missing:
             return True
-        if isinstance(reader, IndexedReader) and reader.is_packed:
+        if isinstance(reader, FilesReader) and reader.is_packed:
             self._lookup = reader.lookup
             self._pinned[missing[0]] = self._lookup.handle, FilesOfRecords(reader.starts)
             return self._lookup.handle is not None

@@ -47,9 +47,9 @@ from dataformats.interfaces.table import BadRowsError, BlockTable, RowTable, Tab
 from dataformats.registry import Registry, backends, codecs
 
 if TYPE_CHECKING:
-    from dataformats.indexing.file_index import FileIndex, LazyProblems, RecordIndex
-    from dataformats.indexing.indexed_fields_reader import FieldsIndex, IndexedFieldsReader
-    from dataformats.indexing.indexed_reader import IndexedReader
+    from dataformats.indexing.fields_reader import FieldsReader
+    from dataformats.indexing.file_index import ArrayIndex, FileIndex, LazyProblems
+    from dataformats.indexing.files_reader import FilesReader
     from dataformats.indexing.lookup import RecordsByFile, split_by_file
     from dataformats.storage.files import LocalFile
     from dataformats.writing.appending_writer import AppendingWriter
@@ -59,6 +59,7 @@ __all__ = [
     "AppendingWriter",
     "AppendsInPlace",
     "ArrayCodec",
+    "ArrayIndex",
     "Backend",
     "BadRowsError",
     "BlobBackend",
@@ -77,16 +78,15 @@ __all__ = [
     "FieldOperation",
     "Fields",
     "FieldsBackend",
-    "FieldsIndex",
+    "FieldsReader",
     "FieldsWriter",
     "FileIndex",
     "FilePlace",
     "FileWriter",
     "FilesPerField",
+    "FilesReader",
     "Folder",
     "HasSidecars",
-    "IndexedFieldsReader",
-    "IndexedReader",
     "KernelCheck",
     "LazyProblems",
     "LocalFile",
@@ -99,7 +99,6 @@ __all__ = [
     "RecordChunk",
     "RecordCodec",
     "RecordCoder",
-    "RecordIndex",
     "RecordSource",
     "RecordWriter",
     "RecordsByFile",
@@ -126,12 +125,12 @@ __all__ = [
 if not TYPE_CHECKING:  # type checkers read the imports above, and report unknown names
 
     def __getattr__(name: str) -> Any:
-        if name in ("FileIndex", "LazyProblems", "RecordIndex"):
+        if name in ("ArrayIndex", "FileIndex", "LazyProblems"):
             from dataformats.indexing import file_index as module
-        elif name in ("FieldsIndex", "IndexedFieldsReader"):
-            from dataformats.indexing import indexed_fields_reader as module
-        elif name == "IndexedReader":
-            from dataformats.indexing import indexed_reader as module
+        elif name == "FieldsReader":
+            from dataformats.indexing import fields_reader as module
+        elif name == "FilesReader":
+            from dataformats.indexing import files_reader as module
         elif name in ("RecordsByFile", "split_by_file"):
             from dataformats.indexing import lookup as module
         elif name == "LocalFile":

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.indexing.indexed_reader import IndexedReader
+from dataformats.indexing.files_reader import FilesReader
 from dataformats.interfaces import Reader
 from dataformats.spec import Spec
 from dataformats.storage.files import LocalFile
@@ -53,7 +53,7 @@ class PickledSource(NamedTuple):
 def pack_files(reader: Reader) -> KnownFiles | None:
     """Return the files of a reader; `None` if one is not a plain local file, or the format needs to open them."""
     files = [file for file in reader.files if type(file) is LocalFile]
-    if not isinstance(reader, IndexedReader) or len(files) != len(reader.files):
+    if not isinstance(reader, FilesReader) or reader.spec is not None or len(files) != len(reader.files):
         return None
     names = "\0".join(file.name for file in files).encode(errors="surrogateescape")
     facts = np.array([[file.size for file in files], [file.mtime_ns for file in files], reader.counts])

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.errors import FormatError
-from dataformats.indexing.file_index import FileIndex
+from dataformats.indexing.file_index import ArrayIndex
 from dataformats.interfaces import BlobWriter, FileWriter
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage import atomic
@@ -45,7 +45,7 @@ class AppendingWriter(FileWriter):
     Example:
         >>> import pathlib, tempfile
         >>> import numpy as np
-        >>> from dataformats.interfaces import AppendingWriter, BlobWriter, FileIndex
+        >>> from dataformats.interfaces import AppendingWriter, ArrayIndex, BlobWriter
         >>> class Lines(AppendingWriter, BlobWriter):
         ...     extra = 1
         ...     def frame(self, blob):
@@ -55,7 +55,7 @@ class AppendingWriter(FileWriter):
         ...     def index(self, file):
         ...         lines = file.read_all(2**20).split(b"\n")[:-1]
         ...         length = np.array([len(line) for line in lines], np.int64)
-        ...         yield FileIndex(np.cumsum(length + 1) - length - 1, length)
+        ...         yield ArrayIndex(np.cumsum(length + 1) - length - 1, length)
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.lines"
         >>> path.write_bytes(b"one\ntwo\nthr")  # as an interrupted writer left it
         11
@@ -97,7 +97,7 @@ class AppendingWriter(FileWriter):
         """Return the bytes of one record in the file, from its blob or from a mapping from field to blobs."""
 
     @abstractmethod
-    def index(self, file: StoredFile) -> Iterator[FileIndex]:
+    def index(self, file: StoredFile) -> Iterator[ArrayIndex]:
         """Yield the index of a file that an interrupted writer left, as the reader builds it, in one part or several.
 
         The first record with a problem and all behind it are truncated. If fields are stored apart, the extents

@@ -15,13 +15,18 @@ from typing import Any
 import numpy as np
 
 import dataformats
-from dataformats.errors import FormatError, SpecError, TruncatedError
-from dataformats.fork_hooks import cached_property
-from dataformats.indexing.file_index import FileIndex
-from dataformats.indexing.indexed_fields_reader import FieldsIndex, IndexedFieldsReader
-from dataformats.interfaces import FieldsBackend, FieldsWriter, ReaderOptions, SniffResult, StoredFile
-from dataformats.spec import NUMBER_TYPES, Spec, Type
-from dataformats.writing.appending_writer import AppendingWriter
+from dataformats import FormatError, Spec, SpecError, TruncatedError, Type
+from dataformats.interfaces import (
+    AppendingWriter,
+    ArrayIndex,
+    FieldsBackend,
+    FieldsReader,
+    FieldsWriter,
+    FileIndex,
+    ReaderOptions,
+    SniffResult,
+    StoredFile,
+)
 
 MAGIC = b"ROWREC\0\1"
 PREFIX = Struct("<8sI")
@@ -39,7 +44,7 @@ def head_of(file: StoredFile) -> tuple[dict[str, str], int]:
         raise FormatError("the header is damaged", path=file.name, offset_bytes=PREFIX.size) from error
 
 
-def scan(file: StoredFile, names: Sequence[str], at: int, longest: int) -> tuple[FileIndex, dict[str, FileIndex]]:
+def scan(file: StoredFile, names: Sequence[str], at: int, longest: int) -> tuple[ArrayIndex, dict[str, ArrayIndex]]:
     """Return the extents of the records and of each field; the rest of a damaged file is one more record."""
     layout = Struct(f"<{len(names)}i")
     rows: list[list[int]] = []  # begin, size, and offset and length of each field
@@ -59,30 +64,25 @@ def scan(file: StoredFile, names: Sequence[str], at: int, longest: int) -> tuple
         rows.append([at, end - at, *(number for pair in pairs for number in pair)])
         at = end
     table = np.array(rows, np.int64).reshape(-1, 2 + 2 * len(names))
-    indexes = [FileIndex(table[:, 2 * n], table[:, 2 * n + 1], problems=problems) for n in range(len(names) + 1)]
+    indexes = [ArrayIndex(table[:, 2 * n], table[:, 2 * n + 1], problems=problems) for n in range(len(names) + 1)]
     return indexes[0], dict(zip(names, indexes[1:], strict=True))
 
 
-class RowsReader(IndexedFieldsReader):
+class RowsReader(FieldsReader):
     def __init__(self, files: Sequence[StoredFile], options: ReaderOptions) -> None:
-        self.files = files
         super().__init__(files, options, "rows-1")
 
-    @cached_property
-    def types(self) -> dict[str, str]:
-        heads = [head_of(file)[0] for file in self.files]
+    def index_of(self, file: StoredFile) -> FileIndex:
+        types, begin = head_of(file)
+        records, fields = scan(file, list(types), begin, self.options.max_record_bytes)
+        return FileIndex(len(records), fields, {"types": types})
+
+    def type_of(self, field: str) -> Type:
+        heads = [index.metadata["types"] for index in self.file_indexes]
         for file, head in zip(self.files, heads, strict=True):
             if head != heads[0]:
                 raise FormatError("the fields differ", path=file.name, expected=heads[0], found=head)
-        return heads[0] if heads else {}
-
-    def type_of(self, field: str) -> Type:
-        return Type.parse(self.types[field])
-
-    def build_index(self, file: StoredFile) -> FieldsIndex:
-        names, begin = head_of(file)
-        records, fields = scan(file, list(names), begin, self.options.max_record_bytes)
-        return FieldsIndex(len(records), fields)
+        return Type.parse(heads[0][field])
 
 
 class RowsWriter(AppendingWriter, FieldsWriter):  # pyright: ignore[reportIncompatibleMethodOverride]  # a record has fields
@@ -97,7 +97,7 @@ class RowsWriter(AppendingWriter, FieldsWriter):  # pyright: ignore[reportIncomp
         lengths = [len(record[name][0]) if record[name] else -1 for name in self.names]
         return Struct(f"<{len(lengths)}i").pack(*lengths) + b"".join(b"".join(record[name]) for name in self.names)
 
-    def index(self, file: StoredFile) -> Iterator[FileIndex]:
+    def index(self, file: StoredFile) -> Iterator[ArrayIndex]:
         yield scan(file, self.names, len(self.begin), 2**31)[0]
 
 
@@ -147,7 +147,7 @@ class Rows(FieldsBackend):
         return RowsReader(files, options)
 
     def stored_spec(self, spec: Spec, **_: Any) -> Spec:
-        wrong = [name for name, kind in spec.items() if kind.dims and kind.codec not in NUMBER_TYPES]
+        wrong = [name for name, kind in spec.items() if kind.dims and kind.dtype is None]
         if wrong:
             raise SpecError.of(
                 SpecError(f"expected one blob a record, found {spec[name]}", field=name) for name in wrong

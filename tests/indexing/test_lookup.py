@@ -18,7 +18,7 @@ from dataformats.backends.ofrecord import layout as ofrecord
 from dataformats.backends.tfrecord import layout as tfrecord
 from dataformats.errors import FormatError
 from dataformats.indexing import lookup
-from dataformats.indexing.file_index import FileIndex, LazyProblems
+from dataformats.indexing.file_index import ArrayIndex, FieldIndex, LazyProblems, PackedRows
 from dataformats.indexing.lookup import Part, RecordLookup, split_by_file
 from dataformats.indexing.memory_budget import MemoryBudget
 from dataformats.interfaces import Extents
@@ -28,17 +28,17 @@ from dataformats.spec import VALUE
 from tests.campaign import share
 
 
-def file_index(file: int, n: int, *, stored: bool = True) -> FileIndex:
+def array_index(file: int, n: int, *, stored: bool = True) -> ArrayIndex:
     """Every number tells the file and the record; each 97th record is a problem."""
     at = np.arange(n)
     wrong = at % 97 == 5
     problems = LazyProblems(wrong, lambda position: FormatError(f"{file}:{position}"))
     checksums = (at * 7 + file).astype(np.uint32) if stored else None
-    return FileIndex(at + 1000 * file, at % 13 + file, checksums, problems)
+    return ArrayIndex(at + 1000 * file, at % 13 + file, checksums, problems)
 
 
 def expected(counts: list[int], indices: NDArray[np.int64], stored: bool) -> Extents:
-    parts = [file_index(file, n, stored=stored) for file, n in enumerate(counts)]
+    parts = [array_index(file, n, stored=stored) for file, n in enumerate(counts)]
     pairs = [(file, record) for file, n in enumerate(counts) for record in range(n)]
     found = [pairs[index] for index in indices.tolist()]
     return Extents(
@@ -66,10 +66,28 @@ def starts_of(counts: list[int]) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
+class OnDemand:
+    """An index that is read in blocks of 64 records."""
+
+    digest = ""
+
+    def __init__(self, index: ArrayIndex) -> None:
+        self.part = index.part
+        self._n = len(index)
+
+    def __len__(self) -> int:
+        return self._n
+
+    def packed(self) -> PackedRows:
+        raise NotImplementedError
+
+
 def find(counts: list[int], indices: NDArray[np.int64], part: Part | None = None) -> Extents:
-    tables = [file_index(file, n) for file, n in enumerate(counts)]
+    tables: list[FieldIndex] = [array_index(file, n) for file, n in enumerate(counts)]
+    if part is not None:
+        tables = [OnDemand(array_index(file, n)) for file, n in enumerate(counts)]
     read = part or (lambda file, first, stop: tables[file].part(first, stop))
-    return RecordLookup(starts_of(counts), tables, None, local=True).find(indices, read)
+    return RecordLookup(starts_of(counts), tables.__getitem__, None, local=True).find(indices, read)
 
 
 @settings(max_examples=share(40), deadline=None)
@@ -79,15 +97,17 @@ def test_arrays_of_several_files(counts: list[int], seed: int) -> None:
     for size in (0, 1, 40, 3000):
         indices = rng.integers(0, n, size) if n else np.zeros(0, np.int64)
         assert_same(find(counts, indices), expected(counts, indices, True))
+        found = find(counts, indices, lambda file, first, stop: array_index(file, counts[file]).part(first, stop))
+        assert_same(found, expected(counts, indices, True))
 
 
 def test_unreadable_index_fails_only_its_own_records() -> None:
     counts = [10, 10, 10]
 
-    def part(file: int, first: int, stop: int) -> FileIndex:
+    def part(file: int, first: int, stop: int) -> ArrayIndex:
         if file == 1:
             raise FormatError("broken")
-        return file_index(file, 10).part(first, stop)
+        return array_index(file, 10).part(first, stop)
 
     found = find(counts, np.arange(0, 30, 3), part)
     right = expected(counts, np.arange(0, 30, 3), True)
@@ -208,22 +228,34 @@ def test_indexes_of_all_sources_share_one_budget(tmp_path: Path, monkeypatch: py
 
 
 def test_parts_of_an_index_have_its_problems() -> None:
-    whole = file_index(3, 200)
+    whole = array_index(3, 200)
     part = whole.part(100, 150)
     assert np.array_equal(part.offset, whole.offset[100:150])
     assert {at: str(error) for at, error in part.problems.items()} == {2: "3:102"}
-    plain = FileIndex(whole.offset, whole.length, None, dict(whole.problems)).part(100, 150)
+    plain = ArrayIndex(whole.offset, whole.length, None, dict(whole.problems)).part(100, 150)
     assert {at: str(error) for at, error in plain.problems.items()} == {2: "3:102"}
     assert plain.stored is None
+
+
+def test_compact_indexes_are_equal() -> None:
+    """The smallest integers, and no memory for a number that all records have."""
+    offset, length = np.array([300, 2**31, 7]), np.array([-1, 70_000, 9])
+    for index in (ArrayIndex(offset, length), ArrayIndex(offset * 4, length % 100), ArrayIndex(offset[:0], length[:0])):
+        compact = index.compact()
+        assert (compact.offset.tolist(), compact.length.tolist()) == (index.offset.tolist(), index.length.tolist())
+        assert compact.digest == index.digest
+    kinds = ArrayIndex(offset, length).compact()
+    assert [kinds.offset.dtype.name, kinds.length.dtype.name] == ["uint32", "int32"]
+    assert ArrayIndex(offset, np.full(3, 8)).compact().length.strides == (0,)
 
 
 def test_digests_are_of_lengths_and_checksums() -> None:
     offset, length, checksums = np.arange(3), np.array([5, 6, 7]), np.array([1, 2, 3], np.uint32)
     indexes = [
-        FileIndex(offset, length, checksums),
-        FileIndex(offset, length, checksums[::-1].copy()),
-        FileIndex(offset, length),
-        FileIndex(offset, length[::-1].copy(), checksums),
+        ArrayIndex(offset, length, checksums),
+        ArrayIndex(offset, length, checksums[::-1].copy()),
+        ArrayIndex(offset, length),
+        ArrayIndex(offset, length[::-1].copy(), checksums),
     ]
     assert len({index.digest for index in indexes}) == 4
-    assert FileIndex(offset + 9, length, checksums).digest == indexes[0].digest
+    assert ArrayIndex(offset + 9, length, checksums).digest == indexes[0].digest

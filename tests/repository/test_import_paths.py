@@ -25,7 +25,7 @@ PROMISED = {
     "dataformats.codecs.images": ("Png",),
     "dataformats.codecs.videos": ("MP4", "Video"),
     "dataformats.errors": ("FormatError", "SpecError", "TruncatedError"),
-    "dataformats.indexing.indexed_reader": ("FileIndex", "IndexedReader"),
+    "dataformats.indexing.files_reader": ("FileIndex", "FilesReader"),
     "dataformats.interfaces": (
         "Backend",
         "BlobBackend",
