@@ -7,42 +7,21 @@ for a whole record, else 1 for its first part, 2 for those in the middle, 3 for 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from struct import Struct
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dataformats.errors import FormatError, TruncatedError
+from dataformats.indexing.fields_reader import DERIVED
+from dataformats.indexing.file_index import ArrayIndex, FileIndex
 from dataformats.interfaces import StoredFile
+from dataformats.spec import VALUE
 from dataformats.storage.header_reader import HeaderReader
 
 MAGIC = 0xCED7230A
 FRAME = Struct("<II")  # magic, flag and length
 IMAGE_HEADER = Struct("<IfQQ")  # number of labels if they are several, the label if it is one, id, id2
 _WORD = Struct("<I")
-
-
-@dataclass(frozen=True, slots=True)
-class FrameTable:
-    """The records of a file.
-
-    Attributes:
-        start: int64[n], the byte at which the data of each record begin; of a record in several frames, its place
-            among the bytes of `parts`.
-        length: int64[n], the bytes of its data.
-        labels: int64[n], the first uint32 of its data; 0 if they are too short.
-        is_split: bool[n], if it is in several frames.
-        parts: The bytes of the file that are the data of these records, back to back.
-        rest: Why the bytes behind the last record cannot be read; they count as one more. `None` if there are none.
-    """
-
-    start: NDArray[np.int64]
-    length: NDArray[np.int64]
-    labels: NDArray[np.int64]
-    is_split: NDArray[np.bool_]
-    parts: list[range]
-    rest: FormatError | None = None
 
 
 def frame_problem(head: bytes, at: int, file: StoredFile, expected_flags: tuple[int, ...]) -> FormatError | None:
@@ -71,12 +50,17 @@ def frame_problem(head: bytes, at: int, file: StoredFile, expected_flags: tuple[
     return None
 
 
-def scan(file: StoredFile) -> FrameTable:
-    """Return the records of a file, from one pass over its frames."""
-    starts, lengths, labels, is_split = list[int](), list[int](), list[int](), list[bool]()
+def scan(file: StoredFile) -> FileIndex:
+    """Return the records of a file, from one pass over its frames.
+
+    The `stored` number of a record is the first uint32 of its data, 0 if they are too short for labels. A record in
+    several frames lies in the file that the metadata describe: ranges of this file, back to back. If the rest of the
+    file cannot be read, it is one more record.
+    """
+    starts, lengths, labels = list[int](), list[int](), list[int]()
     parts: list[range] = []
     n_parts = n_split = n_labels = 0  # parts, and their bytes, of the records so far; the labels of the last one
-    rest: FormatError | None = None
+    problems: dict[int, FormatError] = {}
     try:
         for at, flag, length, word in _frames(file):
             begin = at + FRAME.size
@@ -88,17 +72,19 @@ def scan(file: StoredFile) -> FrameTable:
             if flag:
                 parts.append(range(begin, begin + length))
             if flag == 3:
-                start, length = n_split, sum(map(len, parts[n_parts:]))
+                start, length = n_split + DERIVED, sum(map(len, parts[n_parts:]))
                 n_parts, n_split = len(parts), n_split + length
             if flag in (0, 3):
                 starts.append(start)
                 lengths.append(length)
                 labels.append(n_labels if length >= IMAGE_HEADER.size else 0)
-                is_split.append(flag == 3)
     except FormatError as error:
-        rest = error
+        problems[len(starts)] = error
+        for column in (starts, lengths, labels):
+            column.append(0)
     numbers = [np.array(column, np.int64) for column in (starts, lengths, labels)]
-    return FrameTable(numbers[0], numbers[1], numbers[2], np.array(is_split, np.bool_), parts[:n_parts], rest)
+    index = ArrayIndex(numbers[0], numbers[1], numbers[2], problems)
+    return FileIndex(len(index), {VALUE: index}, {"parts": [[part.start, part.stop] for part in parts[:n_parts]]})
 
 
 def _frames(file: StoredFile) -> Iterator[tuple[int, int, int, int]]:
