@@ -185,9 +185,7 @@ def _table(files: Files) -> None:
 
 def _syrah_file(files: Files) -> None:
     """Parse the header and metadata of a Syrah file, and the types that they give."""
-    part = syrah_reader._load(held(files, "x.syr"))
-    for name in part.dtypes:
-        part.sound_sizes(name)
+    syrah_reader.SyrahReader([held(files, "x.syr")])
 
 
 def _granular_spec_seeds() -> list[Files]:
