@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -11,24 +10,26 @@ from numpy.typing import NDArray
 from dataformats.backends.mds.index_file import Shard
 from dataformats.batch.value_slices import join_blobs
 from dataformats.errors import FormatError, SpecError, TruncatedError
-from dataformats.fork_hooks import after_fork
-from dataformats.indexing.lookup import RecordsByFile, split_by_file
-from dataformats.interfaces import Extents, Located, Reader, StoredFile
-from dataformats.spec import NUMBER_TYPES, Spec, Type
+from dataformats.fork_hooks import cached_property
+from dataformats.indexing.file_index import ArrayIndex, FileIndex, LazyProblems
+from dataformats.indexing.files_reader import FilesReader
+from dataformats.indexing.memory_budget import INDEX_MEMORY
+from dataformats.interfaces import Extents, Located, StoredFile
+from dataformats.spec import NUMBER_TYPES, VALUE, Spec, Type
 from dataformats.storage.native.fast_read import read
 from dataformats.storage.native.file_set import FileSet, open_files
 from dataformats.storage.reference_read import read_blobs
-from dataformats.storage.threads import concurrent_map
 
 _WORD = 4  # bytes of the counts, offsets and sizes, which are uint32
 _READ_AS = ("bytes", "utf8")  # stored values that a declared codec may decode otherwise
 
 
-class MdsReader(Reader):
+class MdsReader(FilesReader):
     """The samples of shards with the same columns.
 
-    A sample begins with the sizes of its values of variable size. They are read for each batch, all in one submission,
-    if two columns or more have them; otherwise the table of offsets tells.
+    A sample begins with the sizes of its values of variable size. If two columns or more have them, they are read when
+    a sample is first located, for a batch in one submission, and kept; otherwise the table of offsets tells. To
+    read all of a shard at its first use would take 0.3 us a sample, and a request for each behind a URL.
 
     Args:
         files: The file of each shard, decompressed.
@@ -40,45 +41,54 @@ class MdsReader(Reader):
     def __init__(
         self, files: Sequence[StoredFile], shards: Sequence[Shard], spec: Spec, *, is_headless: bool = False
     ) -> None:
-        self.files: Sequence[StoredFile] = list(files)
+        super().__init__(files, counts=np.array([shard.samples for shard in shards], np.int64))
         self.shards = shards
         columns = shards[0].columns if shards else None
         names, sizes = (columns.names, columns.sizes) if columns else ((), ())
         self.spec: Spec | None = spec
-        self._counts = np.array([shard.samples for shard in shards], np.int64)
-        self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._counts)])
+        self._samples = {file: shard.samples for file, shard in zip(self.files, shards, strict=True)}
         self._sizes = dict(zip(names, sizes, strict=True))
         self._variable = [name for name in names if self._sizes[name] is None]
         self._head_bytes = 0 if is_headless else _WORD * len(self._variable)
         self._fixed_bytes = sum(size or 0 for size in sizes)
-        self._is_local = all(file.local is not None for file in self.files)
-        self._tables: dict[int, NDArray[np.uint32] | FormatError] = {}
-        self._set: FileSet | None = None
-        self._unlock()
-        after_fork(self, "_unlock")
 
-    def _unlock(self) -> None:
-        self._lock = threading.Lock()
+    def index_of(self, file: StoredFile) -> FileIndex:
+        """Return where the samples of a shard lie; if its table cannot be read, that is the problem of each."""
+        n = self._samples[file]
+        try:
+            table = _read_table(file, n)
+        except FormatError as error:
+            damage, nothing = error, np.zeros(n, np.int64)
+            return FileIndex.of_blobs(ArrayIndex(nothing, nothing, None, LazyProblems(nothing == 0, lambda _: damage)))
+        begin, end = table[:-1].astype(np.int64), table[1:].astype(np.int64)
+        first = _WORD * (n + 2)
+        wrong = (begin < first) | (end < begin) | (end > file.size)
 
-    @property
-    def counts(self) -> NDArray[np.int64]:
-        return self._counts
+        def problem(sample: int) -> FormatError:
+            what, found = "the offsets of a sample are damaged", f"bytes {begin[sample]} to {end[sample]}"
+            return FormatError(what, path=file.name, expected=f"inside bytes {first} to {file.size}", found=found)
+
+        samples = ArrayIndex(begin, end - begin, None, LazyProblems(wrong, problem) if wrong.any() else {})
+        return FileIndex(n, {VALUE: samples}, {"end": int(table[-1])})
 
     def locate(self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:
-        where = split_by_file(self._starts, indices)
-        begin, end, problems = self._samples(where)
-        sizes = self._value_sizes(where.file, begin, end, problems)
-        offset, found = begin + self._head_bytes, dict[str, Located]()
+        samples = super().locate(indices, {VALUE: True})[VALUE].extents
+        problems = dict(samples.problems)
+        samples.offset[list(problems)] = samples.length[list(problems)] = 0
+        sizes = self._value_sizes(indices, samples, problems)
+        offset, found = samples.offset + self._head_bytes, dict[str, Located]()
         for name, fixed in self._sizes.items():
-            length = sizes[name] if fixed is None else np.full(len(begin), fixed, np.int64)
+            length = sizes[name] if fixed is None else np.full(len(offset), fixed, np.int64)
             if name in fields:
-                found[name] = Located(Extents(where.file, offset, length, problems=problems))
+                found[name] = Located(Extents(samples.file, offset, length, problems=problems))
             offset = offset + length
         return {name: found[name] for name in fields}
 
     def all_extents(self, field: str) -> Extents | None:
         """Return the extents of all samples; `None` if that takes more than the tables of the shards."""
-        return super().all_extents(field) if len(self._variable) < 2 and self._is_local else None
+        known = self._known_heads if len(self._variable) > 1 else None
+        is_known = len(self._variable) < 2 or (known is not None and bool(known.any(axis=1).all()))
+        return super().all_extents(field) if is_known and self._is_local else None
 
     def digest(self, update: Callable[[bytes], None]) -> None:
         for number, shard in enumerate(self.shards):
@@ -86,8 +96,10 @@ class MdsReader(Reader):
             if self.files[number].is_compressed:  # to decompress all of them would take too long
                 update(repr((shard.zip_bytes, sorted(shard.zip_hashes.items()))).encode())
                 continue
-            table = self._table(number)
-            update(b"damaged" if isinstance(table, FormatError) else table.astype("<u4").tobytes())
+            index = self.indexes[number]
+            end = index.metadata.get("end")
+            begin = index.arrays[VALUE].offset
+            update(b"damaged" if end is None else np.append(begin, end).astype("<u4").tobytes())
 
     def stored_type_for(self, field: str, declared: Type) -> Type:
         assert self.spec is not None  # set in the constructor
@@ -111,98 +123,66 @@ class MdsReader(Reader):
         found = sorted({file.compression for file in self.files} - {"none"})
         return {"compression": ", ".join(found)} if found else {}
 
-    # ---- samples
-
-    def _samples(self, where: RecordsByFile) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, FormatError]]:
-        """Return int64[n], where each sample begins, and ends; and those that have a problem, both then 0."""
-        n = len(where.local)
-        begin, end = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        problems: dict[int, FormatError] = {}
-        concurrent_map(self._table, [one for one in where.groups if one not in self._tables], local=self._is_local)
-        for number, here in where.groups.items():
-            table = self._table(number)
-            if isinstance(table, FormatError):
-                problems |= dict.fromkeys(np.arange(n)[here].tolist(), table)
-                continue
-            local = where.local[here]
-            begin[here], end[here] = table[local], table[local + 1]
-        first = _WORD * (2 + self._counts[where.file])
-        size = np.zeros(n, np.int64)
-        for number, here in where.groups.items():
-            size[here] = self.files[number].size
-        wrong = (begin < first) | (end < begin) | (end > size)
-        wrong[list(problems)] = False
-        for row in np.flatnonzero(wrong).tolist():
-            file = self.files[where.file[row]]
-            what, found = "the offsets of a sample are damaged", f"bytes {begin[row]} to {end[row]}"
-            expected = f"inside bytes {first[row]} to {file.size}"
-            problems[row] = FormatError(what, path=file.name, expected=expected, found=found)
-        bad = list(problems)
-        begin[bad] = end[bad] = 0
-        return begin, end, problems
+    # ---- the sizes of values
 
     def _value_sizes(
-        self,
-        file: NDArray[np.int32],
-        begin: NDArray[np.int64],
-        end: NDArray[np.int64],
-        problems: dict[int, FormatError],
+        self, indices: NDArray[np.int64], samples: Extents, problems: dict[int, FormatError]
     ) -> dict[str, NDArray[np.int64]]:
         """Return int64[n], the bytes of each value, for the columns of variable size; adds problems."""
-        n, n_variable = len(begin), len(self._variable)
-        room = end - begin - self._head_bytes - self._fixed_bytes
-        sizes = np.zeros((n, n_variable), np.int64)
-        if n_variable == 1:
+        room = samples.length - self._head_bytes - self._fixed_bytes
+        sizes = np.zeros((len(room), len(self._variable)), np.int64)
+        if len(self._variable) == 1:
             sizes[:, 0] = room
-        elif n_variable:
-            sizes = self._heads(file, begin, np.where(room < 0, 0, self._head_bytes), problems)
+        elif self._variable:
+            sizes = self._heads(indices, samples, room >= 0, problems)
         wrong = (room < 0) | (sizes.sum(axis=1) != room)
         wrong[list(problems)] = False
         for row in np.flatnonzero(wrong).tolist():
             what, found = "the sizes in a sample are damaged", f"{sizes[row].tolist()}"
-            path, at = self.files[file[row]].name, int(begin[row])
+            path, at = self.files[samples.file[row]].name, int(samples.offset[row])
             expected = f"sizes that add up to {max(0, int(room[row]))} bytes"
             problems[row] = FormatError(what, path=path, offset_bytes=at, expected=expected, found=found)
         sizes[list(problems)] = 0
+        if len(self._variable) > 1 and self._known_heads is not None:
+            self._known_heads[indices] = sizes
         return dict(zip(self._variable, np.ascontiguousarray(sizes.T), strict=True))
 
     def _heads(
         self,
-        file: NDArray[np.int32],
-        begin: NDArray[np.int64],
-        length: NDArray[np.int64],
+        indices: NDArray[np.int64],
+        samples: Extents,
+        has_head: NDArray[np.bool_],
         problems: dict[int, FormatError],
     ) -> NDArray[np.int64]:
         """Return int64[n, variable columns], the sizes at the front of each sample; adds problems."""
-        length[list(problems)] = 0
-        extents = Extents(file, begin, length)
-        files = self._file_set()
-        stored = read(files, {"": Located(extents)}, 2**31)
+        known = self._known_heads
+        sizes = (
+            np.zeros((len(indices), len(self._variable)), np.int64) if known is None else known[indices].astype("i8")
+        )
+        has_head[list(problems)] = False
+        rows = np.flatnonzero(has_head & ~sizes.any(axis=1))
+        if not len(rows):
+            return sizes
+        extents = Extents(samples.file[rows], samples.offset[rows], np.full(len(rows), self._head_bytes, np.int64))
+        stored = read(self._file_set, {"": Located(extents)}, 2**31)
         blobs = join_blobs(stored[""][0]) if stored is not None else None
         if blobs is None:
-            (fetched,) = read_blobs(files, [extents], max_bytes=2**31)
+            (fetched,) = read_blobs(self._file_set, [extents], max_bytes=2**31)
             blobs = fetched.blobs
-            problems |= fetched.problems
-        sizes = np.zeros((len(begin), len(self._variable)), np.int64)
-        whole = np.asarray(blobs.lengths == self._head_bytes)
+            problems |= {int(rows[row]): error for row, error in fetched.problems.items()}
+        whole = rows[blobs.lengths == self._head_bytes]
         sizes[whole] = blobs.contiguous()[0].view("<u4").reshape(-1, len(self._variable))
         return sizes
 
-    def _file_set(self) -> FileSet:
-        if self._set is None:
-            self._set = open_files(self.files, "auto")
-        return self._set
+    @cached_property
+    def _known_heads(self) -> NDArray[np.uint32] | None:
+        """uint32[n, variable columns], the sizes in samples; 0 until they are read. `None` if they take too much."""
+        shape = int(self.counts.sum()), len(self._variable)
+        return np.zeros(shape, np.uint32) if INDEX_MEMORY.take(self, _WORD * shape[0] * shape[1]) else None
 
-    def _table(self, number: int) -> NDArray[np.uint32] | FormatError:
-        """Return uint32[samples + 1], where the samples of a shard begin, and the last one ends; or its problem."""
-        table = self._tables.get(number)
-        if table is None:
-            try:
-                table = _read_table(self.files[number], int(self._counts[number]))
-            except FormatError as error:
-                table = error
-            self._tables[number] = table
-        return table
+    @cached_property
+    def _file_set(self) -> FileSet:
+        return open_files(self.files, "auto")
 
 
 def _read_table(file: StoredFile, samples: int) -> NDArray[np.uint32]:

@@ -20,6 +20,9 @@ import pytest
 import dataformats
 from dataformats import FormatError, SpecError
 from dataformats.backends.mds import index_file
+from dataformats.backends.mds import reader as reader_module
+from dataformats.indexing.memory_budget import MemoryBudget
+from dataformats.storage.native import fast_read
 from dataformats.testing.loop_over import loop_over
 from tests.campaign import SEED, share
 
@@ -48,6 +51,27 @@ def check_small(record: Any, index: int) -> None:
         name: expected[name] for name in ("bytes", "int", "str")
     }
     np.testing.assert_array_equal(record["fixed"], expected["fixed"])
+
+
+def test_sizes_in_samples_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, calls = fast_read.read, list[int]()
+
+    def counting(files: Any, located: Any, max_bytes: int) -> Any:
+        calls.append(len(located[""].extents))
+        return read(files, located, max_bytes)
+
+    monkeypatch.setattr(reader_module, "read", counting)
+    src = dataformats.open(MDS / "types")
+    for indices in ([3, 0, 3], [0, 3, 5], range(N), range(N)):
+        batch = src.read(indices)
+        for row, index in enumerate(indices):
+            check_small(batch[row], index)
+    assert calls == [3, 1, N - 3]
+    monkeypatch.setattr(reader_module, "INDEX_MEMORY", MemoryBudget(0))
+    src = dataformats.open(MDS / "types")
+    for _ in range(2):
+        check_small(src.read([4])[0], 4)
+    assert calls[3:] == [1, 1]  # no memory is left to keep them
 
 
 def test_mds_values_of_every_encoding() -> None:
