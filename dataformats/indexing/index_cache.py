@@ -18,7 +18,7 @@ import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -338,7 +338,7 @@ def _index(
     identity, (read, path, base) = tuple(header["identity"]), place
     if header["kind"] != kind or identity[0] != file.identity[0]:
         return None
-    layout = BlockLayout(_whole(header["n"]), tuple(BlockColumn(*column) for column in header["columns"]))
+    layout = BlockLayout(_whole(header["n"]), _columns(*map(tuple, header["columns"])))
     if layout.n_bytes != n_bytes:
         raise ValueError(f"expected {layout.n_bytes} bytes of blocks, found {n_bytes}")
     if not isinstance(header["facts"], dict):
@@ -348,6 +348,12 @@ def _index(
     name = str(header["digest"])
     seal = zlib.crc32(name.encode())
     return Index(layout, _total(layout, header), name, header["facts"], exact, seal, blocks, path, base)
+
+
+@lru_cache
+def _columns(*columns: tuple[Any, ...]) -> tuple[BlockColumn, ...]:
+    """Return these columns; the indexes of many shards share them."""
+    return tuple(BlockColumn(*column) for column in columns)
 
 
 def _whole(number: object) -> int:
