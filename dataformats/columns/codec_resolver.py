@@ -143,16 +143,26 @@ class CodecResolver:
         return _rebuild, (self.overrides, self.trusted, self.installed)
 
     def codec(self, element: Type) -> Codec:
+        """Return the codec of an element type: see `known_codec`; that of `bytes` for one that a file made opaque."""
+        found = self._found.get(element)
+        if found is None:
+            try:
+                found = self.known_codec(element)
+            except (UnknownNameError, SpecError):
+                if self._trusts(element.codec) or element.codec in self.overrides:
+                    raise
+                found = self.known_codec(Type("bytes"))
+            self._found[element] = found
+        return found
+
+    def known_codec(self, element: Type) -> Codec:
         """Return the codec of an element type, configured with its arguments; dims and `?` are ignored.
 
         Raises:
             UnknownNameError: No such codec, or a file may not name it.
             SpecError: The codec does not take these arguments.
         """
-        found = self._found.get(element)
-        if found is None:
-            found = self._found[element] = self._resolve(element.element)
-        return found
+        return self._resolve(element.element)
 
     def opaque(self, kinds: Mapping[str, Type]) -> dict[str, Type]:
         """Return the fields whose codec is unknown, may not be named by a file, or does not take its arguments."""
@@ -160,7 +170,7 @@ class CodecResolver:
 
     def _resolves(self, type_: Type) -> bool:
         try:
-            self.codec(type_)
+            self.known_codec(type_)
         except (UnknownNameError, SpecError):
             return False
         return True

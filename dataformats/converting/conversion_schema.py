@@ -146,7 +146,7 @@ def copied_type(old: Type, new: Type, codecs: Mapping[str, Any] | None) -> Type 
     if old != new or old.dtype is not None:
         return None
     try:
-        portable = CodecResolver(codecs, trusted=False).codec(old.element).portable
+        portable = CodecResolver(codecs, trusted=False).known_codec(old.element).portable
     except UnknownNameError:
         portable = True  # opaque, or not to be named by a file: only its blobs are needed
     return replace(old, codec="bytes", args=()) if portable and old.codec != "bytes" else None

@@ -249,9 +249,9 @@ def _ways(dataset: RecordSource, source: RecordSource, common: Mapping[str, str]
         common: Name in the dataset to name in the source.
     """
     rename = {old: new for new, old in common.items()}
-    source = _typed(source, {new: dataset.spec[new] for new in common}, rename)
-    dataset = _typed(dataset, {new: source.spec[old] for new, old in common.items()}, {})
     in_dataset, in_source = dataset.opaque_fields, source.opaque_fields  # each takes time for every field
+    source = _typed(source, as_bytes(dataset.spec, in_dataset).select([*common]), rename)
+    dataset = _typed(dataset, {new: as_bytes(source.spec, in_source)[old] for new, old in common.items()}, {})
     opaque = {new for new, old in common.items() if new in in_dataset or old in in_source}
     dataset, source = _with_bytes(dataset, opaque), _with_bytes(source, {common[new] for new in opaque})
     copied = {new for new, old in common.items() if copied_type(source.spec[old], dataset.spec[new], None) is not None}

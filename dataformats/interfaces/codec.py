@@ -108,8 +108,10 @@ class FieldCodecs(Protocol):
     def codec(self, element: Type) -> Codec:
         """Return the codec of a type's elements; dims and `?` are ignored. Numbers are little-endian bytes.
 
+        The codec of `bytes` decodes an opaque type: one that a file names, and that no codec may decode.
+
         Raises:
-            UnknownNameError: No such codec, or a file may not name it.
+            UnknownNameError: The call names no such codec.
         """
         ...
 
@@ -133,7 +135,7 @@ class FieldCodecs(Protocol):
             CodecError: A blob does not decode, or there are too few or too many; `index` is the row of the
                 record among those given.
             SpecError: The dims have `[]` elsewhere than at their beginning.
-            UnknownNameError: The codec is unknown, or may not be named by a file.
+            UnknownNameError: The call names no such codec.
         """
         ...
 

@@ -247,7 +247,7 @@ class RecordSource(ABC):
 
     @property
     def opaque_fields(self) -> Mapping[str, Type]:
-        """The fields whose types, named by the files, no codec may decode; as `bytes` they can be read."""
+        """The fields whose types, named by the files, no codec may decode: their values are the stored bytes."""
         return {}
 
     def origin(self, index: int) -> tuple[str, int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +14,7 @@ from dataformats.columns.codec_resolver import CodecResolver, as_bytes
 from dataformats.errors import Remedy, SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.inferred_spec import load_inferred, save_inferred
-from dataformats.interfaces import Backend, BlobBackend, Codec, FieldsBackend, Reader, RecordCodec, RecordCoder
+from dataformats.interfaces import Backend, BlobBackend, Codec, Reader, RecordCodec, RecordCoder
 from dataformats.registry import codecs_beside
 from dataformats.spec import VALUE, Spec, Type
 
@@ -47,6 +48,17 @@ class DeclaredSchema:
     def of(self, spec: Spec) -> DeclaredSchema:
         """Return the same with another spec, of all fields."""
         return replace(self, spec=spec, is_saved=self.is_saved and self.spec == spec, is_whole=True)
+
+    def with_named_types(self, spec: Spec, named: Spec) -> Spec:
+        """Return a spec with the types that the call of `with_spec` names.
+
+        Raises:
+            UnknownNameError: A new type has an unknown codec, or one that `open` must name.
+        """
+        for name, kind in named.items():
+            if name not in spec or spec[name] != kind:
+                self.codecs.known_codec(kind)
+        return with_types(spec, named)
 
     def over(self, stored: Spec) -> Spec:
         """Return the declared types and, for the other fields, the types of the files.
@@ -158,7 +170,7 @@ class DatasetSchema:
         """The codec of whole records; `None` in formats that store fields apart."""
         name = self.payload
         if name is not None and self._codec is None:
-            self._codec = self._declared.payload_codecs.codec(Type.named(name))
+            self._codec = self._declared.payload_codecs.known_codec(Type.named(name))
         return self._codec
 
     def check(self, spec: Spec) -> None:
@@ -178,11 +190,18 @@ class DatasetSchema:
         """The fields whose types, named by the files or a sidecar, no codec may decode."""
         if self.single or self.spec_is_inferred:
             return {}
-        backend, stored, spec = self._backend, self._reader.spec, dict(self.spec)
-        if isinstance(backend, FieldsBackend) and not backend.stores_full_spec and stored is not None:
-            # An unknown dtype of the file is damage; only the sidecar names codecs.
-            spec = {name: kind for name, kind in spec.items() if kind != stored.get(name)}
-        return self._declared.codecs.opaque(spec)
+        opaque = self._declared.codecs.opaque(self.spec)
+        return {name: kind for name, kind in opaque.items() if not self._is_damage(name, kind)}
+
+    def _is_damage(self, field: str, opaque: Type) -> bool:
+        """True if the format has a fixed list of types that lacks this one."""
+        with contextlib.suppress(SpecError):
+            try:
+                if self._reader.spec is not None:
+                    self._reader.stored_type_for(field, opaque)
+            except CorruptRecordError:
+                return True
+        return False
 
     @property
     def spec(self) -> Spec:

@@ -22,7 +22,7 @@ from dataformats.interfaces.record_source import Fields, OnCorrupt
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading.blob_locations import BlobLocations, RecordRun, blob_starts
 from dataformats.reading.blob_reader import WHOLE_RECORDS, BlobReader, IndexDoubtError
-from dataformats.reading.dataset_schema import DatasetSchema, DeclaredSchema, with_types
+from dataformats.reading.dataset_schema import DatasetSchema, DeclaredSchema
 from dataformats.reading.decode_fallback import OnFailure, decode, decode_fetched
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.fingerprint import files_fingerprint
@@ -246,7 +246,8 @@ class FileSource(DecodingSource):
     # ---- the same records, otherwise
 
     def with_spec(self, spec: SpecLike) -> FileSource:
-        return self.with_whole_spec(Spec(spec) if self.single else with_types(self.spec, Spec(spec)))
+        spec = Spec(spec)
+        return self.with_whole_spec(spec if self.single else self._declared.with_named_types(self.spec, spec))
 
     def with_whole_spec(self, spec: Spec) -> FileSource:
         """Return the same records read under another spec of all fields; infers none."""

@@ -39,7 +39,7 @@ def salvage_by_reading(backend: Backend, files: Sequence[StoredFile], payload: s
     n = int(reader.counts.sum())
     if reader.spec is not None:
         return ShardSalvage(salvage_rows(reader, n), reader.stored_spec)
-    codec = CodecResolver(trusted=False).codec(Type.named(payload))
+    codec = CodecResolver(trusted=False).known_codec(Type.named(payload))
     is_fetched = n > 0 and reader.locate(reader.counts[:0], {VALUE: True})[VALUE].extents.fetch is not None
     parts = salvage_rows(reader, n) if is_fetched else salvage_blobs(reader, n, reader.files[-1].size)
     return ShardSalvage(_parsed(parts, codec, reader.files[0].name))

@@ -138,7 +138,7 @@ class TableSource(DecodingSource):
         return digest_of([self.format, *facts], counts.astype("<i8").tobytes())
 
     def with_spec(self, spec: SpecLike) -> TableSource:
-        spec = with_types(self._spec, Spec(spec))
+        spec = self._declared.with_named_types(self._spec, Spec(spec))
         if self._table.spec_is_inferred and spec != self._spec:
             return cast("TableSource", replace(self._arguments, spec=spec).open(lambda _: None))
         return TableSource(self._arguments, self._format, self._table, self._declared.of(spec), self._blocks)
