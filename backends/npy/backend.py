@@ -50,7 +50,7 @@ class NpyBackend(Backend):
             SpecError: `stride` without `window`.
         """
         check_windows(window, stride)
-        headers = [_checked(file, read_header(file)) for file in files]
+        headers = [_checked(file, read_header(file), window) for file in files]
         if window is None:
             fields = [
                 {VALUE: FixedRows.of(file, header.dtype, header.shape, header.first)}
@@ -65,11 +65,13 @@ class NpyBackend(Backend):
         return WindowReader(files, streams, window, stride)
 
 
-def _checked(file: StoredFile, header: ArrayHeader) -> ArrayHeader:
-    """Return the header of an array with rows, which the file is long enough for, or cut."""
+def _checked(file: StoredFile, header: ArrayHeader, window: int | None) -> ArrayHeader:
+    """Return the header of an array with rows, which the file is long enough for, or cut; windows need numbers."""
     if not header.shape:
         raise FormatError("a single value has no rows", path=file.name, expected="an array of one dimension or more")
     rows = FixedRows.of(file, header.dtype, header.shape, header.first)
+    if window is not None and rows.type.dtype is None:
+        raise FormatError("windows are cut from numbers", path=file.name, found=header.dtype)
     end = header.first + rows.count * rows.step
     if file.size > end:
         what = "the file goes on behind the array"

@@ -11,6 +11,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.columns.column_cast import can_read_bits
+from dataformats.columns.numbers import type_of_dtype
 from dataformats.errors import FormatError, Remedy, SpecError
 from dataformats.indexing.lookup import file_of
 from dataformats.interfaces import Extents, Located, Reader, StoredFile
@@ -37,7 +39,7 @@ class FixedRows:
 
     @classmethod
     def of(cls, file: StoredFile, dtype: np.dtype[Any], shape: Sequence[int], first: int) -> Self:
-        """Return the rows along the first axis of an array of numbers.
+        """Return the rows along the first axis of an array. Values of an opaque type are one blob a row.
 
         Args:
             file: The file that holds the array, for errors.
@@ -46,17 +48,16 @@ class FixedRows:
             first: The byte at which it begins.
 
         Raises:
-            FormatError: Its dtype is not one of numbers in little-endian order, or its rows have no bytes, or too many.
+            FormatError: It holds objects, or values in big-endian order, or its rows have no bytes, or too many.
         """
-        if dtype.name not in NUMBER_TYPES or dtype != dtype.newbyteorder("<"):
+        if dtype.hasobject or dtype != dtype.newbyteorder("<"):
             remedy = f"Save it as array.astype({dtype.name!r})" if dtype.name in NUMBER_TYPES else None
             expected = f"little-endian numbers: {', '.join(NUMBER_TYPES)}"
             raise FormatError(
                 "the dtype has no type here", path=file.name, expected=expected, found=dtype, remedy=remedy
             )
-        dims = ",".join(map(str, shape[1:]))
         try:
-            kind = Type.parse(f"{dtype.name}[{dims}]" if dims else dtype.name)
+            kind = Type.parse(str(type_of_dtype(dtype, tuple(shape[1:]))))
         except SpecError as error:
             raise FormatError(error.what, path=file.name) from error
         row_bytes = math.prod(shape[1:]) * dtype.itemsize
@@ -142,13 +143,15 @@ class RowsReader(Reader):
 def number_type_for(field: str, stored: Type, declared: Type) -> Type:
     """Return the declared type of a field, if its stored numbers can be read as that: any dims, or bytes.
 
-    Stored bytes can be read by any codec, and as any numbers.
+    Stored bytes can be read by any codec, and as any numbers; bytes of an opaque type only as integers.
 
     Raises:
         SpecError: They cannot.
     """
     of_bytes = stored == Type("bytes") and (not declared.dims or declared.codec in NUMBER_TYPES)
-    if declared == Type("bytes") or (not declared.optional and (of_bytes or declared.codec == stored.codec)):
+    if declared == Type("bytes") or (
+        not declared.optional and (of_bytes or can_read_bits(stored, declared) or declared.codec == stored.codec)
+    ):
         return declared
     what = "a type of one blob a record" if stored == Type("bytes") else f"{stored.codec} with any dims, or bytes"
     remedy = Remedy("Pass {spec}.", spec={field: str(stored)})

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from dataformats.backends.rows.reader import FixedRows, RowsReader
-from dataformats.backends.safetensors.header import BITS, StoredTensor, read_header
-from dataformats.errors import FormatError
+from dataformats.backends.safetensors.header import StoredTensor, read_header
+from dataformats.errors import DataFormatsError, FormatError
 from dataformats.interfaces import Backend, ReaderOptions, SniffResult, StoredFile
 from dataformats.spec import Type
 
@@ -44,10 +44,14 @@ class SafetensorsBackend(Backend):
         Raises:
             FormatError: A header is damaged, tensors have different first dimensions, or files differ in tensors.
         """
-        return RowsReader(files, [_rows(file) for file in files])
+        found = [_rows(file) for file in files]
+        reader = RowsReader(files, [rows for rows, _ in found])
+        reader.left_out = found[0][1] if found else {}
+        return reader
 
 
-def _rows(file: StoredFile) -> dict[str, FixedRows]:
+def _rows(file: StoredFile) -> tuple[dict[str, FixedRows], dict[str, DataFormatsError]]:
+    """Return the fields of a file, and why tensors are left out."""
     tensors = read_header(file)
     if not tensors:
         raise FormatError("the file has no tensors", path=file.name, offset_bytes=8)
@@ -65,12 +69,26 @@ def _rows(file: StoredFile) -> dict[str, FixedRows]:
     if file.size > end:
         what = "the file goes on behind the tensors"
         raise FormatError(what, path=file.name, expected=f"{end} bytes", found=f"{file.size} bytes")
-    return {name: _rows_of(file, tensor) for name, tensor in tensors.items()}
+    failed = {name: _split_bytes(file, tensor) for name, tensor in tensors.items() if _is_split(tensor)}
+    if len(failed) == len(tensors):
+        raise next(iter(failed.values()))
+    return {name: _rows_of(file, tensor) for name, tensor in tensors.items() if name not in failed}, dict(failed)
+
+
+def _is_split(tensor: StoredTensor) -> bool:
+    """True if two rows share a byte, as numbers of four or six bits may."""
+    return bool((tensor.end - tensor.first) % max(1, tensor.shape[0]))
+
+
+def _split_bytes(file: StoredFile, tensor: StoredTensor) -> FormatError:
+    what, found = f"rows of {tensor.dtype} are no whole bytes", f"{tensor.end - tensor.first} bytes"
+    return FormatError(what, path=file.name, offset_bytes=tensor.first, found=f"{tensor.shape[0]} rows in {found}")
 
 
 def _rows_of(file: StoredFile, tensor: StoredTensor) -> FixedRows:
-    """Return the rows of a tensor; if NumPy lacks the dtype, they are bytes."""
+    """Return the rows of a tensor; if NumPy lacks the dtype, it is an opaque type."""
     if tensor.dtype in _NUMBERS:
         return FixedRows.of(file, np.dtype(_NUMBERS[tensor.dtype]), tensor.shape, tensor.first)
-    plain = FixedRows.of(file, np.dtype(np.uint8), (*tensor.shape, BITS[tensor.dtype] // 8), tensor.first)
-    return FixedRows(Type("bytes"), plain.row_bytes, plain.first, plain.step, plain.count)
+    n, n_bytes = tensor.shape[0], tensor.end - tensor.first
+    plain = FixedRows.of(file, np.dtype(np.uint8), (n, n_bytes // max(1, n)), tensor.first)
+    return FixedRows(Type(tensor.dtype), plain.row_bytes, plain.first, plain.step, plain.count)

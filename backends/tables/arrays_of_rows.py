@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dataformats.batch import Blobs, Ragged
 from dataformats.columns.numbers import offsets_of
-from dataformats.errors import FormatError, SpecError
+from dataformats.errors import DataFormatsError, FormatError, SpecError
 from dataformats.interfaces import StoredFile
+from dataformats.spec import Type
 
 _BLOCK_BYTES = 2**16  # smaller chunks are read together: a call costs as much as copying 64 KiB
 _MOST_BLOCKS = 2**20
@@ -31,6 +34,16 @@ def check_names(names: Sequence[str] | None, found: Iterable[str], file: StoredF
     for name in names or ():
         if not any(is_in(one, name) for one in found):
             raise SpecError(f"{file.name!r} has no such array: {', '.join(found) or 'none'}", field=name)
+
+
+def left_out(
+    failed: Mapping[str, DataFormatsError], names: Sequence[str] | None, found: Collection[str]
+) -> dict[str, DataFormatsError]:
+    """Return why arrays are left out. Raises the first error if it is of a named array, or there are no others."""
+    for name, error in failed.items():
+        if not found or name in (names or ()):
+            raise error
+    return dict(failed)
 
 
 def same_length(lengths: Mapping[str, int], file: StoredFile) -> int:
@@ -70,7 +83,9 @@ def bytes_of(value: object) -> bytes:
     return value.encode() if isinstance(value, str) else np.asarray(value).tobytes()
 
 
-def blob_column(values: Iterable[object], codec: str) -> Ragged:
-    """Return the column of texts or bytes."""
+def blob_column(values: NDArray[Any], type_: Type) -> Ragged:
+    """Return the column of texts, of bytes, or of the little-endian bytes of values of an opaque type."""
+    if not values.dtype.hasobject:
+        values = values.astype(values.dtype.newbyteorder("<"), copy=False)
     joined = Blobs.join([bytes_of(value) for value in values])
-    return Ragged(joined.buffer, offsets_of(joined.lengths), codec)
+    return Ragged(joined.buffer, offsets_of(joined.lengths), "utf8" if type_.codec == "utf8" else "bytes")

@@ -47,6 +47,7 @@ class Hdf5Table(BlockTable):
             spec = Spec({name: field.type for name, field in fields.items()})
             if number == 0:
                 self.spec: Spec = spec
+                self.left_out: Mapping[str, DataFormatsError] = self._opened[number][1]
             elif spec != self.spec:
                 raise SpecError(f"the files {files[0].name!r} and {file.name!r} have different fields")
             n = len(next(iter(fields.values())).dataset)
@@ -67,14 +68,14 @@ class Hdf5Table(BlockTable):
 
     def _forget(self) -> None:
         self._lock = threading.RLock()
-        self._opened: dict[int, dict[str, Hdf5Field]] = {}
+        self._opened: dict[int, tuple[dict[str, Hdf5Field], dict[str, DataFormatsError]]] = {}
 
     def _fields(self, number: int) -> dict[str, Hdf5Field]:
         """Return the fields of a file; opens it if it is not open."""
         with self._lock:
             if number not in self._opened:
                 self._opened[number] = _opened(self.files[number], self._names)
-            return self._opened[number]
+            return self._opened[number][0]
 
     def in_place(self) -> Hdf5Rows | None:
         """Return a reader of the same rows, if no field needs h5py."""
@@ -85,7 +86,11 @@ class Hdf5Table(BlockTable):
             ]
         except (OSError, RuntimeError, ValueError, TypeError, KeyError):
             return None  # the file is damaged: blocks find the records
-        return Hdf5Rows(self.files, rows) if all(len(of_file) == len(self.spec) for of_file in rows) else None
+        if any(len(of_file) < len(self.spec) for of_file in rows):
+            return None
+        reader = Hdf5Rows(self.files, rows)
+        reader.left_out = self.left_out
+        return reader
 
     def read_blocks(self, blocks: Sequence[int], fields: Sequence[str]) -> Sequence[Mapping[str, Column]]:
         found = dict[int, Mapping[str, Column]]()
@@ -112,7 +117,7 @@ class Hdf5Table(BlockTable):
         return columns
 
 
-def _opened(file: StoredFile, names: Sequence[str] | None) -> dict[str, Hdf5Field]:
+def _opened(file: StoredFile, names: Sequence[str] | None) -> tuple[dict[str, Hdf5Field], dict[str, DataFormatsError]]:
     library = _library()
     try:
         source = FileObject(file) if file.local is None else file.local

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.backends.tables.arrays_of_rows import blob_column, check_names, is_in, same_length
+from dataformats.backends.tables.arrays_of_rows import blob_column, check_names, is_in, left_out, same_length
 from dataformats.backends.tables.hdf5_chunks import DeflatedChunks
 from dataformats.batch import Column, Ragged
-from dataformats.columns.numbers import offsets_of
-from dataformats.errors import FormatError, SpecError
+from dataformats.columns.numbers import offsets_of, type_of_dtype
+from dataformats.errors import DataFormatsError, FormatError, SpecError
 from dataformats.interfaces import StoredFile
 from dataformats.spec import NUMBER_TYPES, Type
 
@@ -51,13 +51,15 @@ class Hdf5Field:
         if self.type.dtype is not None and self.type.fixed:
             return np.ascontiguousarray(rows, self.type.dtype)
         if self.type.dtype is None:
-            return blob_column(rows, self.type.codec)
+            return blob_column(rows, self.type)
         values = np.concatenate([np.zeros(0, self.type.dtype), *rows]).astype(self.type.dtype, copy=False)
         return Ragged(values, offsets_of(np.array([len(row) for row in rows], np.int64)))
 
 
-def fields_of(opened: Any, file: StoredFile, names: Sequence[str] | None) -> dict[str, Hdf5Field]:
-    """Return the fields of an opened file, by name.
+def fields_of(
+    opened: Any, file: StoredFile, names: Sequence[str] | None
+) -> tuple[dict[str, Hdf5Field], dict[str, DataFormatsError]]:
+    """Return the fields of an opened file, by name, and why others are left out.
 
     Args:
         opened: The `h5py.File`.
@@ -65,29 +67,49 @@ def fields_of(opened: Any, file: StoredFile, names: Sequence[str] | None) -> dic
         names: The datasets, or groups of them; `None` is all. Datasets of one value are left out.
 
     Raises:
-        FormatError: A dataset leads into another file, or needs a filter that HDF5 does not have here.
-        SpecError: There are no datasets, they have several lengths, or no field has the type of one.
+        FormatError: A named dataset leads into another file, or needs a filter that HDF5 does not have here.
+        SpecError: There are no datasets, they have several lengths, or no field has the type of a named one.
     """
     datasets = dict(_datasets(opened, "", names, file, set()))
     check_names(names, datasets, file)
-    lengths = {name: len(dataset) for name, dataset in datasets.items() if dataset.shape}
-    same_length(lengths, file)
-    fields: dict[str, Hdf5Field] = {}
-    for name in lengths:
-        dataset = datasets[name]
-        _check_storage(dataset, file)
+    found = {label: part for name, one in datasets.items() for label, part in _parts(name, one, file)}
+    fields = {label: part for label, part in found.items() if isinstance(part, Hdf5Field)}
+    why = left_out({label: part for label, part in found.items() if isinstance(part, DataFormatsError)}, names, fields)
+    same_length({field.dataset.name[1:]: len(field.dataset) for field in fields.values()}, file)
+    return fields, why
+
+
+def _parts(name: str, dataset: Any, file: StoredFile) -> Iterator[tuple[str, Hdf5Field | DataFormatsError]]:
+    """Yield the fields of a dataset, or the errors of fields that cannot be read; nothing for a single value."""
+    if isinstance(dataset, DataFormatsError):
+        yield name, dataset
+    elif dataset.shape:
+        try:
+            _check_storage(dataset, file)
+            leaves = list(_leaves(dataset.dtype, ()))
+        except FormatError as error:
+            yield name, error
+            return
+        except TypeError as error:  # NumPy has no such type
+            yield name, SpecError(str(error), field=name)
+            return
         deflated = DeflatedChunks.of(dataset)
-        for members, dtype in _leaves(dataset.dtype, ()):
+        for members, dtype in leaves:
             label = "/".join((name, *members))
-            kind, width = _type_of(dtype, dataset.shape[1:], label)
-            fields[label] = Hdf5Field(dataset, members, kind, width, deflated)
-    return fields
+            try:
+                kind, width = _type_of(dtype, dataset.shape[1:], label)
+                yield label, Hdf5Field(dataset, members, kind, width, deflated)
+            except SpecError as error:
+                yield label, error
 
 
 def _datasets(
     group: Any, prefix: str, names: Sequence[str] | None, file: StoredFile, seen: set[Any]
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the datasets below a group. Soft links are other names of what lies in the file, and are left out."""
+    """Yield the datasets below a group, and an error for each link to another file.
+
+    Soft links are other names of what lies in the file, and are left out.
+    """
     library = importlib.import_module("h5py")
     for key in group:
         name = f"{prefix}{key}"
@@ -99,7 +121,7 @@ def _datasets(
                 f"{name!r} is a link to another file, {link.filename!r}",
                 "Leave it out: name others with fields=",
             )
-            raise FormatError(what, path=file.name, remedy=remedy)
+            yield name, FormatError(what, path=file.name, remedy=remedy)
         if not isinstance(link, library.HardLink):
             continue
         thing = group[key]
@@ -147,7 +169,7 @@ def _type_of(dtype: np.dtype[Any], shape: tuple[int, ...], label: str) -> tuple[
         return (Type("bytes") if items == np.uint8 else Type(items.name, dims=(None,))), 16
     if dtype.kind == "V" and dtype.names is None and not shape:
         return Type("bytes"), dtype.itemsize
-    if dtype.kind in "biuf" and dtype.name in NUMBER_TYPES:
-        return Type(dtype.name, dims=shape), dtype.itemsize * int(np.prod(shape, dtype=np.float64))
-    remedy = "Leave it out: name other datasets with fields=."
-    raise SpecError(f"no field has the type {dtype} and the shape {shape}", field=label, remedy=remedy)
+    if dtype.hasobject:
+        remedy = "Leave it out: name other datasets with fields=."
+        raise SpecError(f"no field has the type {dtype} and the shape {shape}", field=label, remedy=remedy)
+    return type_of_dtype(dtype, shape), dtype.itemsize * int(np.prod(shape, dtype=np.float64))

@@ -17,15 +17,17 @@ from dataformats.backends.tables.arrays_of_rows import (
     check_block,
     check_names,
     is_in,
+    left_out,
     names_of,
     rows_of_block,
     same_length,
 )
 from dataformats.batch import Column, take_column
+from dataformats.columns.numbers import type_of_dtype
 from dataformats.errors import DataFormatsError, FormatError, MissingExtraError, SpecError
 from dataformats.interfaces import Backend, BlockTable, Folder, ReaderOptions, SniffResult, StoredFile
 from dataformats.interfaces.table import starts_of
-from dataformats.spec import NUMBER_TYPES, VALUE, Spec, Type
+from dataformats.spec import VALUE, Spec, Type
 from dataformats.storage.remote.files import FsspecFile
 
 _ROOTS = ("zarr.json", ".zgroup", ".zarray")
@@ -52,10 +54,17 @@ class ZarrTable(BlockTable):
         counts = list[int]()
         self.decoded_bytes: int = 0
         for number, root in enumerate(roots):
-            arrays = _arrays_of(root, names)
-            spec = Spec({name: _type_of(array, name) for name, array in arrays.items()})
+            found, kinds, failed = _arrays_of(root, names), dict[str, Type](), dict[str, DataFormatsError]()
+            for name, array in found.items():
+                try:
+                    kinds[name] = _type_of(array, name)
+                except SpecError as error:
+                    failed[name] = error
+            arrays, spec = {name: found[name] for name in kinds}, Spec(kinds)
+            why = left_out(failed, names, kinds)
             if number == 0:
                 self.spec: Spec = spec
+                self.left_out: Mapping[str, DataFormatsError] = why
                 self.single = any(not array.path for array in arrays.values())  # the root is an array
             elif spec != self.spec:
                 raise SpecError(f"the groups {roots[0].name!r} and {root.name!r} have different arrays")
@@ -104,7 +113,7 @@ class ZarrTable(BlockTable):
                 raise FormatError(what, path=self._roots[number].name) from error
             kind = self.spec[name]
             is_number = kind.dtype is not None
-            columns[name] = np.ascontiguousarray(rows, kind.dtype) if is_number else blob_column(rows, kind.codec)
+            columns[name] = np.ascontiguousarray(rows, kind.dtype) if is_number else blob_column(rows, kind)
         return columns
 
 
@@ -133,17 +142,15 @@ def _type_of(array: Any, name: str) -> Type:
     dtype, shape = array.dtype, array.shape[1:]
     codecs = {getattr(one, "codec_id", None) for one in (*(array.filters or ()), *array.compressors)}
     if "pickle" in codecs:
-        raise SpecError(
-            "its chunks are pickles, which could run code", field=name, remedy="Choose others with fields=."
-        )
-    if dtype.kind in "biuf" and dtype.name in NUMBER_TYPES:
-        return Type(dtype.name, dims=shape)
+        raise SpecError("its chunks are pickles, which could run code", field=name, remedy=_CHOOSE)
     is_text = dtype.kind in "UT" or (dtype.kind == "O" and "vlen-utf8" in codecs)
     if is_text and not shape:
         return Type("utf8")
     if not shape and (dtype.kind == "S" or "variable" in str(array.metadata.dtype).lower()):
         return Type("bytes")
-    raise SpecError(f"no field has the type {dtype} and the shape {shape}", field=name, remedy=_CHOOSE)
+    if dtype.hasobject or dtype.kind == "T":
+        raise SpecError(f"no field has the type {dtype} and the shape {shape}", field=name, remedy=_CHOOSE)
+    return type_of_dtype(dtype, shape)
 
 
 def _row_bytes(array: Any) -> int:

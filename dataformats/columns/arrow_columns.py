@@ -28,14 +28,15 @@ def spec_of_arrow(schema: Any, optional: Collection[str] | None = None) -> Spec:
     """Return the spec of a `pyarrow.Schema`: the types that `to_arrow` makes such fields of.
 
     Dates, times and decimals are text, durations int64. Structs, maps and deeper lists are `json`, or `msgpack` if
-    there are bytes in them. The struct of `array` becomes `array`, and the struct of an image its bytes.
+    there are bytes in them. The struct of `array` becomes `array`, and the struct of an image its bytes. Intervals have
+    an opaque type.
 
     Args:
         schema: Names and Arrow types.
         optional: The fields that records may lack; `None` is all nullable fields.
 
     Raises:
-        SpecError: No field has the type of a column, or two columns have one name.
+        SpecError: Two columns have one name, or the schema is damaged.
     """
     kinds = {field.name: type_of_arrow(field.type) for field in schema}
     if len(kinds) < len(schema):
@@ -68,7 +69,7 @@ def type_of_arrow(kind: Any) -> Type:
     if types.is_map(kind) or types.is_union(kind):
         return _document(kind)
     if types.is_interval(kind):
-        raise SpecError(f"no field has the type {kind}", remedy="Cast the column, or leave it out.")
+        return Type(str(kind))
     return Type("int64") if types.is_duration(kind) else Type("utf8")
 
 
@@ -201,6 +202,8 @@ def _column(array: Any, type_: Type, field: str) -> NDArray[Any] | Ragged | list
         return Ragged(_column(array.flatten(), type_.item, field), offsets_of(lengths))
     if type_.codec in ("utf8", "bytes"):
         return _blobs(array, type_, field)
+    if pyarrow().types.is_interval(array.type):
+        return _blobs(array.view(pyarrow().binary(array.type.bit_width // 8)), Type("bytes"), field)
     if type_.codec == "array":
         parts = zip(*(array.field(name).to_pylist() for name in ("dtype", "shape", "data")), strict=True)
         try:
@@ -208,17 +211,18 @@ def _column(array: Any, type_: Type, field: str) -> NDArray[Any] | Ragged | list
         except (TypeError, ValueError) as error:
             raise SpecError(f"expected dtype, shape and data of an array: {error}", field=field) from error
     values: list[Any] = _cast(array, _of_documents(array.type), field).to_pylist()
-    return _with_lists(values) if _holds_maps(array.type) else values
+    return _with_lists(values) if _holds_tuples(array.type) else values
 
 
-def _holds_maps(kind: Any) -> bool:
-    return bool(pyarrow().types.is_map(kind)) or any(
-        _holds_maps(kind.field(place).type) for place in range(kind.num_fields)
+def _holds_tuples(kind: Any) -> bool:
+    types = pyarrow().types
+    return bool(types.is_map(kind) or types.is_interval(kind)) or any(
+        _holds_tuples(kind.field(place).type) for place in range(kind.num_fields)
     )
 
 
 def _with_lists(value: Any) -> Any:
-    """Return a document in which the pairs of maps, tuples of pyarrow, are lists, as JSON reads them back."""
+    """Return a document in which pairs of maps and intervals, tuples of pyarrow, are lists, as JSON reads them back."""
     if isinstance(value, dict):
         return {name: _with_lists(inner) for name, inner in value.items()}
     return [_with_lists(inner) for inner in value] if isinstance(value, (list, tuple)) else value
@@ -245,7 +249,8 @@ def _of_documents(kind: Any) -> Any:
     def leaf(kind: Any) -> Any:
         if types.is_duration(kind):
             return pyarrow().int64()
-        return pyarrow().string() if types.is_temporal(kind) or types.is_decimal(kind) else kind
+        is_text = types.is_decimal(kind) or (types.is_temporal(kind) and not types.is_interval(kind))
+        return pyarrow().string() if is_text else kind
 
     return _with_leaves(kind, leaf)
 

@@ -143,7 +143,7 @@ class CodecResolver:
         return _rebuild, (self.overrides, self.trusted, self.installed)
 
     def codec(self, element: Type) -> Codec:
-        """Return the codec of an element type: see `known_codec`; that of `bytes` for one that a file made opaque."""
+        """Return the codec of an element type, or the codec `bytes` if it is opaque: see `known_codec`."""
         found = self._found.get(element)
         if found is None:
             try:

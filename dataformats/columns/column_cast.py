@@ -13,6 +13,8 @@ from dataformats.columns.numbers import offsets_of
 from dataformats.errors import SpecError
 from dataformats.spec import Type
 
+_KNOWN = ("bytes", "utf8", "json", "msgpack", "array")  # the types of a table besides numbers and opaque ones
+
 
 def can_cast(stored: Type, type_: Type) -> bool:
     """Return True if some stored values can be cast to another type of numbers.
@@ -33,6 +35,22 @@ def can_cast(stored: Type, type_: Type) -> bool:
     kinds = (stored.dtype.kind, type_.dtype.kind)
     is_known = kinds in (("i", "f"), ("u", "f"), ("f", "f"), ("b", "b")) or {*kinds} <= {*"iu"}
     return is_known and (stored.dims == type_.dims or (stored.dims == (None,) and len(type_.dims) == 1))
+
+
+def can_read_bits(stored: Type, type_: Type) -> bool:
+    """Return True if values of an opaque type can be read as a type: by a codec, or as integers of as many bytes.
+
+    Their bits would be wrong as other numbers.
+
+    Example:
+        >>> from dataformats import Type
+        >>> from dataformats.columns.column_cast import can_read_bits
+        >>> can_read_bits(Type("BF16"), Type("uint16")), can_read_bits(Type("BF16"), Type("float16"))
+        (True, False)
+    """
+    if stored.dtype is not None or stored.dims or stored.codec in _KNOWN:
+        return False
+    return not type_.dims if type_.dtype is None else type_.dtype.kind in "iu"
 
 
 def cast_column(column: Column, type_: Type, field: str) -> Column:

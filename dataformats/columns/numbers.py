@@ -14,7 +14,7 @@ from dataformats.batch.column_types import to_python_number
 from dataformats.columns.exact_cast import DTYPES, to_exact_array
 from dataformats.errors import CodecError, SpecError
 from dataformats.interfaces import Codec
-from dataformats.spec import Type
+from dataformats.spec import NUMBER_TYPES, Type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -158,6 +158,21 @@ class NumberCodec(Codec):
     def encode_batch(self, values: Column) -> Blobs | None:
         """Return the bytes of numbers of the dtype, or of a list of `int`."""
         return self._numbers.blobs(values)
+
+
+def type_of_dtype(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Type:
+    """Return the type of an array without objects: numbers, or an opaque type whose values are the bytes of an array.
+
+    Example:
+        >>> import numpy as np
+        >>> from dataformats.columns.numbers import type_of_dtype
+        >>> print(type_of_dtype(np.dtype("i4"), (2,)), type_of_dtype(np.dtype("M8[ns]"), ()))
+        int32[2] datetime64(ns)
+    """
+    if dtype.name in NUMBER_TYPES:
+        return Type(dtype.name, dims=shape)
+    name, _, unit = dtype.name.partition("[")
+    return Type(name, (unit[:-1],) if unit else ())
 
 
 def offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:

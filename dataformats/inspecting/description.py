@@ -16,8 +16,7 @@ from dataformats.interfaces import CachesIndexes, OutdatedIndexError, Reader, Re
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading.file_source import FileSource
-from dataformats.reading.missing_shards import MissingShardsError
-from dataformats.reading.opening import arguments_of
+from dataformats.reading.opening import WARNED, arguments_of
 from dataformats.reading.table_source import TableSource
 from dataformats.registry import codecs
 from dataformats.spec import VALUE, Type
@@ -121,7 +120,7 @@ def _info(path: Any, options: dict[str, Any]) -> Info:
     missing: list[str] = []
 
     def report(error: FormatError) -> None:
-        if not isinstance(error, MissingShardsError):
+        if not isinstance(error, WARNED):
             raise error
         missing.append(str(error))
 

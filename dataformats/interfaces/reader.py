@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from dataformats.batch import Blobs
-from dataformats.errors import FormatError, SpecError
+from dataformats.errors import DataFormatsError, FormatError, SpecError
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import FrameCheck
 from dataformats.spec import Spec, Type
@@ -139,10 +140,12 @@ class Reader(ABC):
     Attributes:
         files: The files that extents number, in reading order.
         spec: The fields, for formats that store them apart; `None` if a record is one blob.
+        left_out: The fields of the files that cannot be read, not even as bytes, each with the reason.
     """
 
     files: Sequence[StoredFile]
     spec: Spec | None = None
+    left_out: Mapping[str, DataFormatsError] = MappingProxyType({})
 
     @property
     @abstractmethod

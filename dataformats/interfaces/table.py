@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +25,13 @@ class Table(ABC):  # a `RowTable` or a `BlockTable`
     Attributes:
         files: The files, in reading order.
         counts: int64[n_files], the records of each file.
-        spec: Field to type, as the library gives the columns: numbers, `bytes`, `utf8`, sequences of them.
+        spec: Field to type, as the library gives the columns: numbers, `bytes`, `utf8`, sequences of them; an opaque
+            type, if the column has the bytes of values that have no type here.
         decoded_bytes: The bytes of all columns in memory; an estimate.
         documents: The fields of `utf8` that the files mark as JSON. They are read as `json` if nothing declares types.
         spec_is_inferred: True if the types of text were guessed: to read it as other types, the files are opened again.
         single: True if the files name no fields: a record is the value of the field `value`, and no dict.
+        left_out: The fields of the files that cannot be read, not even as bytes, each with the reason.
     """
 
     files: Sequence[StoredFile]
@@ -38,6 +41,7 @@ class Table(ABC):  # a `RowTable` or a `BlockTable`
     documents: frozenset[str] = frozenset()
     spec_is_inferred: bool = False
     single: bool = False
+    left_out: Mapping[str, DataFormatsError] = MappingProxyType({})
 
     def file_summaries(self) -> list[tuple[str, int, int]]:
         """Return (path, number of records, bytes) of each file."""

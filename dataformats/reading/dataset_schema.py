@@ -75,7 +75,8 @@ class DeclaredSchema:
     def metadata(self) -> dict[str, Any]:
         """The metadata of a sidecar that declare the same."""
         spec = self.spec if self.is_saved else None
-        return {"payload": self.payload, "spec": None if spec is None else spec.to_json()}
+        types = None if spec is None else spec.to_json()
+        return {"payload": self.payload, "spec": types, "other_fields": not self.is_whole}
 
 
 def declared_schema(arguments: OpenArguments, format: str, metadata: Mapping[str, Any]) -> DeclaredSchema:
@@ -89,7 +90,7 @@ def declared_schema(arguments: OpenArguments, format: str, metadata: Mapping[str
         arguments: The arguments of `open`.
         format: The format of the files.
         metadata: The metadata of the sidecar; its spec belongs to its payload alone. The call's types replace some of
-            the sidecar's, or all of them.
+            the sidecar's, or all of them. `other_fields` is true if the spec lacks fields, whose types are inferred.
     """
     payload, spec = arguments.payload, arguments.spec
     installed = codecs_beside(format)
@@ -103,10 +104,11 @@ def declared_schema(arguments: OpenArguments, format: str, metadata: Mapping[str
     if spec_applies(payload, metadata):
         saved = Spec({name: Type.named(text) for name, text in metadata["spec"].items()})
     payload = payload if payload is not None else metadata.get("payload")
+    is_whole = not metadata.get("other_fields", False)
     if spec is None and saved is not None:
-        return DeclaredSchema(payload, saved, payload_codecs, resolver([]), is_saved=True, is_whole=True)
+        return DeclaredSchema(payload, saved, payload_codecs, resolver([]), is_saved=True, is_whole=is_whole)
     declared = DeclaredSchema(payload, spec, payload_codecs, codecs)
-    return declared if saved is None else declared.of(declared.over(saved))
+    return declared if saved is None else replace(declared.of(declared.over(saved)), is_whole=is_whole)
 
 
 def spec_applies(payload: str | None, metadata: Mapping[str, Any]) -> bool:

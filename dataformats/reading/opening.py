@@ -24,6 +24,7 @@ from dataformats.reading.dataset_sidecars import DatasetSidecars
 from dataformats.reading.detection import check_one_format, choose_files
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.file_source import FileSource
+from dataformats.reading.left_out_fields import LeftOutFieldError, left_out_fields
 from dataformats.reading.missing_shards import MissingShardsError, missing_shards
 from dataformats.reading.pickled_source import PickledSource, known_files
 from dataformats.reading.table_source import TableSource
@@ -34,6 +35,8 @@ from dataformats.storage.given_files import to_picklable, to_reopenable
 from dataformats.storage.paths import resolve
 from dataformats.storage.remote.files import keep_on_disk
 
+WARNED = (MissingShardsError, LeftOutFieldError)
+"""Errors that `open` shows as warnings, because the rest of the data can be read."""
 _DISK = "disk:"
 
 
@@ -202,8 +205,8 @@ def _check_codecs(spec: Mapping[str, Type], payload: str | None, codecs: Mapping
 
 
 def raise_error(error: FormatError) -> None:
-    """Raise the error; warn about missing shards."""
-    if not isinstance(error, MissingShardsError):
+    """Raise the error, or warn if data are incomplete and the rest can be read."""
+    if not isinstance(error, WARNED):
         raise error
     warnings.warn(str(error), UserWarning, stacklevel=4)
 
@@ -233,7 +236,7 @@ class OpenArguments(ReaderOptions):
 
         Args:
             report: Called with the error of each file that is not as its sidecar says, instead of raising the first,
-                and of shards that are missing, instead of a warning.
+                and of missing shards and fields, instead of a warning.
         """
         check_place(self.index)
         entries = resolve(self.path, self.storage_options, self._is_folder)
@@ -259,6 +262,8 @@ class OpenArguments(ReaderOptions):
         if self.payload is not None and reader.spec is not None:
             remedy = Remedy("Leave out {payload}; name the types of fields in {spec}.", payload=self.payload, spec=...)
             raise SpecError(f"{backend.name} stores each field separately", remedy=remedy)
+        for lacking in left_out_fields(reader):
+            report(lacking)
         declared = declared_schema(arguments, backend.name, metadata)
         if isinstance(reader, Table):
             return TableSource(arguments, backend.name, reader, declared)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import Blobs, Column, Nullable, Ragged, RecordBatch, concat_columns, take_column
-from dataformats.columns.column_cast import can_cast, cast_column
+from dataformats.columns.column_cast import can_cast, can_read_bits, cast_column
 from dataformats.columns.field_decoder import decode_part
 from dataformats.columns.masks import check_part, elements_of, insert_missing
 from dataformats.errors import DataFormatsError, SpecError
@@ -92,6 +92,10 @@ class TableSource(DecodingSource):
     @property
     def spec_is_inferred(self) -> bool:
         return self._table.spec_is_inferred and self._declared.spec is None
+
+    @property
+    def opaque_fields(self) -> Mapping[str, Type]:
+        return self._declared.codecs.opaque(self._spec)
 
     @property
     def reader(self) -> Table:
@@ -289,6 +293,6 @@ def _can_be(stored: Type, type_: Type) -> bool:
     decodes = type_.codec in ("bytes", "json") if stored.codec == "utf8" else stored.codec == "bytes"
     is_list = stored.codec in _BLOBS and stored.dims == (None,) and len(type_.dims) == 1
     has_dims = stored.dims == type_.dims or is_list
-    if can_cast(stored, type_):
+    if can_cast(stored, type_) or can_read_bits(stored, type_):
         return True
     return has_dims and (stored.element == type_.element or (decodes and type_.dtype is None))

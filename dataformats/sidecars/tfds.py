@@ -23,7 +23,8 @@ class TfdsSplit:
 
     Attributes:
         files: Its shards.
-        metadata: Format, payload and spec, as a sidecar of this package has them.
+        metadata: Format, payload and spec, as a sidecar of this package has them; `other_fields` is true if the types
+            of others must be inferred.
     """
 
     files: Folder
@@ -61,7 +62,8 @@ def tfds_split(entries: Sequence[StoredFile | Folder], split: str | None) -> Tfd
         raise FormatError(what, path=folder.name, expected=f"{len(names)} files", found=len(names) - len(missing))
     metadata: dict[str, Any] = {"format": format}
     if format != "parquet":  # which has the Examples in a column
-        metadata |= {"payload": "example", "spec": _spec(folder)}
+        spec, is_whole = spec_of_features(_json(folder, _FEATURES)) if _FEATURES in folder.names() else ({}, False)
+        metadata |= {"payload": "example", "spec": spec or None, "other_fields": not is_whole}
     return TfdsSplit(GlobFolder(folder.name, dict(zip(names, folder.files(names), strict=True))), metadata)
 
 
@@ -116,8 +118,3 @@ def _shard_names(info: Mapping[str, Any], split: Mapping[str, Any], format: str)
         for key, text in parts.items():
             name = name.replace(f"{{{key}}}", text)
         yield name
-
-
-def _spec(folder: Folder) -> dict[str, str] | None:
-    """Return the types that `features.json` tells; `None` if they must be inferred."""
-    return spec_of_features(_json(folder, _FEATURES)) if _FEATURES in folder.names() else None

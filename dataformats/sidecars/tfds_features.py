@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dataformats.spec import NUMBER_TYPES
@@ -10,41 +10,42 @@ from dataformats.spec import NUMBER_TYPES
 _IMAGES = {"png": "png", "jpeg": "jpg"}
 
 
-def spec_of_features(features: Any) -> dict[str, str] | None:
-    """Return field to type; `None` if a feature is stored in a way that is not known here.
+def spec_of_features(features: Any) -> tuple[dict[str, str], bool]:
+    """Return field to type, and whether these are all fields: some features are stored in ways that are not known here.
 
     Args:
         features: The content of `features.json`.
 
     Example:
         >>> text = {"pythonClassName": "Text", "text": {}}
-        >>> spec_of_features({"featuresDict": {"features": {"title": text}}})
-        {'title': 'utf8'}
+        >>> spec_of_features({"featuresDict": {"features": {"title": text, "clip": {"video": {}}}}})
+        ({'title': 'utf8'}, False)
     """
-    try:
-        return dict(_fields("", features, None))
-    except (AttributeError, KeyError, LookupError, RecursionError, TypeError, ValueError):
-        return None
+    fields = dict(_fields("", features, None))
+    known = {name: kind for name, kind in fields.items() if kind is not None}
+    return known, len(known) == len(fields)
 
 
-def _fields(name: str, feature: Mapping[str, Any], length: int | None) -> list[tuple[str, str]]:
-    """Return the fields of a feature.
+def _fields(name: str, feature: Any, length: int | None) -> Iterator[tuple[str, str | None]]:
+    """Yield the fields of a feature, each with its type; `None` for a feature that is not known here.
 
     Args:
         name: Its name; names inside dicts are joined by `/`.
         feature: Its description.
         length: The length of the sequence around it, -1 if it differs; `None`: there is no sequence.
     """
-    if "featuresDict" in feature:
-        inner = feature["featuresDict"]["features"]
-        prefix = f"{name}/" if name else ""
-        return [field for key, one in inner.items() for field in _fields(prefix + key, one, length)]
-    if "sequence" in feature:
-        if length is not None:
-            raise LookupError("a sequence of sequences")
-        return _fields(name, feature["sequence"]["feature"], int(feature["sequence"].get("length", -1)))
-    kind, dims = _element(feature)
-    return [(name, kind + _dims(dims if length is None else [length, *dims], kind))]
+    try:
+        if "featuresDict" in feature:
+            inner = feature["featuresDict"]["features"].items()
+            for key, one in inner:
+                yield from _fields(f"{name}/{key}" if name else key, one, length)
+        elif "sequence" in feature and length is None:
+            yield from _fields(name, feature["sequence"]["feature"], int(feature["sequence"].get("length", -1)))
+        else:
+            kind, dims = _element(feature)
+            yield name, kind + _dims(dims if length is None else [length, *dims], kind)
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        yield name, None
 
 
 def _element(feature: Mapping[str, Any]) -> tuple[str, list[int]]:

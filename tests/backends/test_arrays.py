@@ -280,9 +280,6 @@ def test_fields_of_several_lengths() -> None:
 @loop_over(
     "name, text",
     [
-        ("external_link", "link to another file"),
-        ("external_storage", "values in other files"),
-        ("virtual", "values in other files"),
         ("filter", "filter 32099.*hdf5plugin"),
         ("huge", "too long"),
         ("cut", "truncated"),
@@ -293,6 +290,45 @@ def test_damaged_hdf5(name: str, text: str) -> None:
     pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
     with pytest.raises(FormatError, match=text):
         dataformats.open(GOLDEN / "hdf5" / "corrupt" / f"{name}.h5")[0]
+
+
+@loop_over(
+    "name, field, text",
+    [
+        ("external_link", "other", "link to another file"),
+        ("external_storage", "raw", "values in other files"),
+        ("virtual", "virtual", "values in other files"),
+    ],
+)
+def test_datasets_in_other_files_are_left_out(name: str, field: str, text: str) -> None:
+    pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
+    path = GOLDEN / "hdf5" / "corrupt" / f"{name}.h5"
+    with pytest.warns(UserWarning, match=f"'{field}' is left out: .*{text}"):
+        source = dataformats.open(path)
+    assert [*source.spec] == ["x"]
+    assert list(pickle.loads(pickle.dumps(source))) == list(dataformats.open(path, fields=["x"]))
+    assert [finding.kind for finding in dataformats.verify(path).findings] == ["LeftOutFieldError"]
+    assert [note for note in dataformats.info(path).notes if text in note]
+    with pytest.raises(FormatError, match=text):
+        dataformats.open(path, fields=[field, "x"])
+
+
+def test_values_without_a_type_are_opaque_in_hdf5(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
+    times = np.arange(5).astype("M8[s]")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["n"] = np.arange(5)
+        file["z"] = np.arange(5) * 1j
+        file["pair"] = np.zeros(5, [("a", "i4"), ("b", ">c8")])
+        file["time"] = times.astype(h5py.opaque_dtype(times.dtype))
+        file["ref"] = np.array([file["n"].ref] * 5, h5py.ref_dtype)
+    with pytest.warns(UserWarning, match="'ref' is left out"):
+        source = dataformats.open(tmp_path / "x.h5")
+    kinds = {name: str(kind) for name, kind in source.opaque_fields.items()}
+    assert kinds == {"z": "complex128", "pair/b": "complex64", "time": "datetime64(s)"}
+    assert source[3]["z"] == np.complex128(3j).tobytes()
+    assert (source[3]["n"], source.with_spec({"time": "int64"})[3]["time"]) == (3, 3)
+    assert dataformats.verify(source).ok
 
 
 def test_sound_blocks_of_a_damaged_file() -> None:
@@ -371,6 +407,24 @@ def test_types_of_zarr(version: int) -> None:
     assert str(source.spec["numbers/f2"]) == "float16"
     for name in source.spec:
         assert [plain(value) for value in columns[name]] == group[name][:][order].tolist(), name
+
+
+@loop_over("version", [2, 3])
+def test_values_without_a_type_are_opaque_in_zarr(version: Any, tmp_path: Path) -> None:
+    zarr = pytest.importorskip("zarr", reason="the extra zarr is not installed")
+    group = zarr.open_group(tmp_path / f"x{version}.zarr", mode="w", zarr_format=version)
+    group["n"], group["z"] = np.arange(5), np.arange(10).reshape(5, 2) * 1j
+    group["time"] = np.arange(5).astype("M8[ns]")
+    source = dataformats.open(tmp_path / f"x{version}.zarr")
+    kinds = {name: str(kind) for name, kind in source.opaque_fields.items()}
+    assert kinds == {"time": "datetime64(ns)", "z": "complex128"}
+    batch = source.read([4, 1])
+    assert (batch["n"].tolist(), next(iter(batch["z"]))) == ([4, 1], np.array([8j, 9j]).tobytes())
+    assert source.with_spec({"time": "int64"})[3]["time"] == 3
+    with pytest.raises(SpecError, match="cannot be read as float64"):
+        source.with_spec({"time": "float64"})
+    dataformats.convert(source.paths[0].rpartition("/")[0], tmp_path / f"x{version}.ffr")
+    assert dataformats.open(tmp_path / f"x{version}.ffr")[1]["time"] == (1).to_bytes(8, "little")
 
 
 def test_rows_of_one_array_are_copied(tmp_path: Path) -> None:

@@ -269,6 +269,21 @@ def test_nulls_in_lists(name: str, values: list[Any], tmp_path: Path) -> None:
         assert [record.get("list") for record in one] == values
 
 
+def test_intervals_are_opaque(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    span = pa.MonthDayNano([1, 2, 3])
+    kind = pa.month_day_nano_interval()
+    table = pa.table(
+        {"n": [1, 2], "span": pa.array([span, None], kind), "spans": pa.array([[span], []], pa.list_(kind))}
+    )
+    with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    source = dataformats.open(tmp_path / "x.arrow")
+    assert {name: str(kind) for name, kind in source.opaque_fields.items()} == {"span": "month_day_nano_interval?"}
+    blob = b"".join(n.to_bytes(size, "little") for n, size in ((1, 4), (2, 4), (3, 8)))
+    assert list(source) == [{"n": 1, "span": blob, "spans": [[1, 2, 3]]}, {"n": 2, "spans": []}]
+
+
 def test_maps_are_equal_to_their_copies(tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
     pairs = arrow.array([[("a", 1)], []], arrow.map_(arrow.string(), arrow.int64()))

@@ -64,20 +64,20 @@ assert codecs.shipped("jpg") and type(codecs.get("jpg")).__module__ == "dataform
 assert "brought" not in sys.modules
 with dataformats.create(path, "tfrecord", spec={"t": "upper"}) as writer:
     writer.append({"t": "ABC"})
+source = dataformats.open(path)
+assert source[0] == {"t": b"abc"}, source[0]  # a file may not choose code that is run
+assert [*source.opaque_fields] == ["t"]
 try:
-    dataformats.open(path)[0]  # a file may not choose code that is run
-    raise SystemExit("a name in a file was imported")
+    source.with_spec({"t": "unsafe"})
+    raise SystemExit("an unsafe name was not refused")
 except dataformats.UnknownNameError as error:
-    assert "upper" in str(error) and "codecs=" in str(error), error
+    assert "unsafe" in str(error) and "codecs=" in str(error), error
 assert dataformats.open(path, spec={"t": "upper"})[0] == {"t": "ABC"}
-for kind, expected in (("upper", {"t": "ABC"}), ("unsafe", None)):  # a codec of the package of the format
+for kind, expected in (("upper", {"t": "ABC"}), ("unsafe", {"t": b"abc"})):  # a codec of the package of the format
     path = path.with_name(f"{kind}.brought")
     with dataformats.create(path, "broughtrec", spec={"t": kind}) as writer:
         writer.append({"t": "ABC"})
-    try:
-        found = dataformats.open(path, format="broughtrec")[0]
-    except dataformats.UnknownNameError:
-        found = None
+    found = dataformats.open(path, format="broughtrec")[0]
     assert found == expected, (kind, found)
 """
 

@@ -85,9 +85,14 @@ def test_missing_shard_is_named(folders: Path) -> None:
 def test_unknown_features_are_inferred(folders: Path) -> None:
     folder = folders / "tfrecord" / "things" / "1.0.0"
     features = json.loads((folder / "features.json").read_text())
+    known = dataformats.open(folder, split="test").spec
     features["featuresDict"]["features"]["text"] = {"video": {}}
-    assert spec_of_features(features) is None
+    assert "text" not in spec_of_features(features)[0]
     (folder / "features.json").write_text(json.dumps(features))
     src = dataformats.open(folder, split="test")
-    assert src.spec_is_inferred
-    assert src[0]["label"] == EXPECTED["tfrecord/test"][0]["label"]
+    assert dict(src.spec) == {**known, "text": dataformats.Type.parse("bytes")}
+    assert src[0]["text"] == EXPECTED["tfrecord/test"][0]["text"].encode()
+    assert pickle.loads(pickle.dumps(src)).spec == src.spec
+    assert dataformats.open(folder, split="test", spec={"text": "utf8"}).spec == known
+    (folder / "features.json").write_text(json.dumps({"pythonClassName": "Unknown"}))
+    assert dataformats.open(folder, split="test").spec_is_inferred
