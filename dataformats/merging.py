@@ -14,16 +14,25 @@ from dataformats.batch import StoredRecords
 from dataformats.errors import DataFormatsError, FormatError, Remedy, SpecError
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.conditions import Where
+from dataformats.reading.copied_records import refused_copy
 from dataformats.reading.file_source import FileSource
-from dataformats.reading.opening import files_of, open_for_copying
 from dataformats.reading.opening import open as open_source
+from dataformats.reading.opening import open_for_copying
+from dataformats.reading.table_source import TableSource
 from dataformats.reading.views import evaluate, random_parts
+from dataformats.registry import backends
 from dataformats.staging.paths import area_at
 from dataformats.writing.creating import writer
 from dataformats.writing.encoding import refuse_record
 from dataformats.writing.output_schema import OutputSchema, check_copy_name
 
 _REMEDY = "Convert one of them first"
+_MERGED = Remedy("Write them with convert, which takes several sources.")
+_SPLIT = Remedy(
+    "Use convert: it writes shards with {shard_records}, and chosen records with {where}.",
+    shard_records=...,
+    where=...,
+)
 _Progress = Callable[[int, int], None] | None
 
 
@@ -74,7 +83,7 @@ def merge(
         {'digits-00000-of-00002.tfrecord': 898, 'digits-00001-of-00002.tfrecord': 899}
     """
     options: dict[str, Any] = {"overwrite": overwrite, "storage_options": storage_options}
-    with _opened(sources, source_options) as opened:
+    with _opened(sources, source_options, _MERGED) as opened:
         return _copy(opened, path, shards, None, progress=progress, options=options)
 
 
@@ -142,7 +151,7 @@ def split(
     if given != 1 or (where is None and fraction is None) != (rest_path is None):
         raise TypeError("expected one of shards=, shard_records=, or where= or fraction= with rest_path=")
     options: dict[str, Any] = {"overwrite": overwrite, "storage_options": storage_options}
-    with _opened(source, source_options) as opened:
+    with _opened(source, source_options, _SPLIT) as opened:
         if rest_path is not None:
             chosen = partial(_chosen, where=where, fraction=fraction, seed=seed)
             return _divide(opened, chosen, path, rest_path, progress=progress, options=options)
@@ -237,30 +246,43 @@ def _stored(sources: Sequence[FileSource], progress: _Progress) -> Iterator[Stor
 
 
 @contextmanager
-def _opened(given: Any, options: Mapping[str, Any] | None) -> Iterator[list[FileSource]]:
+def _opened(given: Any, options: Mapping[str, Any] | None, remedy: Remedy) -> Iterator[list[FileSource]]:
     """Yield opened sources: the given ones, or one of all paths.
 
+    Args:
+        given: The sources, or their paths.
+        options: The arguments of `open` for paths.
+        remedy: What to do if the records cannot be copied.
+
     Raises:
-        SpecError: The paths hold several formats, which an error about damage hides.
+        SpecError: Records of the format cannot be copied as they are stored, or the paths hold several formats, which
+            an error about damage hides.
         TypeError: A source has no files.
     """
     sources = list(given) if isinstance(given, (list, tuple)) else [given]
     if any(isinstance(source, RecordSource) for source in sources):
         for source in sources:
-            if not isinstance(source, FileSource):
+            if not isinstance(source, FileSource | TableSource):
                 kind = type(source).__name__.strip("_")
                 raise TypeError(f"expected paths, or datasets that open() returned, found {kind}: use convert()")
-        yield sources
+        yield [_copied(source, remedy) for source in sources]
         return
     try:
         with open_for_copying(sources[0] if len(sources) == 1 else sources, options or {}) as source:
-            yield [files_of(source)]
+            yield [_copied(source, remedy)]
     except FormatError as error:
         formats = [_format_of(path, options or {}) for path in (sources[0], error.path)]
         if None in formats or formats[0] == formats[1]:
             raise
         what = f"{error.path!r} is {formats[1]}, and {str(sources[0])!r} is {formats[0]}"
         raise SpecError(what, remedy=_REMEDY) from error
+
+
+def _copied(source: FileSource | TableSource, remedy: Remedy) -> FileSource:
+    """Return the source if its records can be copied as they are stored."""
+    if isinstance(source, TableSource) or not backends.get(source.format).copies_records:
+        raise refused_copy(source.format, remedy)
+    return source
 
 
 def _format_of(path: Any, options: Mapping[str, Any]) -> str | None:

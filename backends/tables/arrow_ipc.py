@@ -198,6 +198,7 @@ class ArrowBackend(FieldsBackend):
     name = "arrow"
     suffixes: tuple[str, ...] = (".arrow", ".feather", ".ipc")
     has_checked_header = True
+    copies_records = False
     stores_full_spec = False
     stores_optional_fields = True
 

@@ -113,6 +113,7 @@ class ParquetBackend(FieldsBackend):
     name = "parquet"
     suffixes: tuple[str, ...] = (".parquet", ".pq")
     has_checked_header = True
+    copies_records = False
     stores_full_spec = False
     stores_optional_fields = True
 

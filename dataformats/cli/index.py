@@ -14,6 +14,7 @@ from dataformats.cli.progress import bar
 
 if TYPE_CHECKING:
     from dataformats.reading.file_source import FileSource
+    from dataformats.reading.table_source import TableSource
 
 
 @options.paths
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 def index(paths: tuple[str, ...], full: bool, beside: bool, text: bool, as_json: bool, **reading: Any) -> None:
     """Build or refresh the index of files.
 
-    Only TFRecord and OFRecord need one; files of the other formats contain theirs. The exit code is 2 if an index
-    cannot be written.
+    Formats whose files contain their index need none: then the command reports the records alone. The exit code is 2 if
+    an index cannot be written.
     """
     from dataformats.interfaces import CachesIndexes
 
@@ -44,16 +45,20 @@ def index(paths: tuple[str, ...], full: bool, beside: bool, text: bool, as_json:
         raise SystemExit(USAGE)  # a warning says why
 
 
-def _indexed(path: str | list[str], where: str, arguments: dict[str, Any]) -> FileSource:
+def _indexed(path: str | list[str], where: str, arguments: dict[str, Any]) -> FileSource | TableSource:
     from dataformats.reading.opening import arguments_of
 
     with bar("indexing", "bytes") as progress:
-        source = arguments_of(path, index=where, progress=progress, **arguments).open_files()
+        source = arguments_of(path, index=where, progress=progress, **arguments).open()
         len(source)
     return source
 
 
-def _inferred(source: FileSource) -> dict[str, str]:
+def _inferred(source: FileSource | TableSource) -> dict[str, str]:
+    from dataformats.reading.file_source import FileSource
+
+    if not isinstance(source, FileSource):
+        return source.spec.to_json()  # the files tell it
     with bar("inferring") as progress:
         done = 0
 
@@ -66,7 +71,7 @@ def _inferred(source: FileSource) -> dict[str, str]:
         return source.infer_fully(add).to_json()
 
 
-def _text_indexes(source: FileSource) -> list[str]:
+def _text_indexes(source: FileSource | TableSource) -> list[str]:
     if source.format != "tfrecord":
         raise click.BadParameter(f"the tfrecord package does not read {source.format}", param_hint="--text")
     from dataformats.backends.tfrecord.text_index import write_text_index
@@ -77,7 +82,7 @@ def _text_indexes(source: FileSource) -> list[str]:
     return names
 
 
-def _print_summary(summary: dict[str, Any], source: FileSource) -> None:
+def _print_summary(summary: dict[str, Any], source: FileSource | TableSource) -> None:
     print_fact("format", summary["format"])
     print_fact("records", summary["records"])
     print_fact("files", len(summary["files"]))

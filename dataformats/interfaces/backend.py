@@ -80,6 +80,8 @@ class Backend(ABC):
             `README.txt` and pictures often lie beside other data. Several formats of one rank are an error.
         prefix_ending: The ending that `open` adds to a path that names no file, because the format's own programs leave
             it out; `None` if they do not.
+        copies_records: True if `merge`, `split` and `repair` can copy records as they are stored: the format is
+            written, and its `open` returns a `Reader`.
         keeps_field_types: True if every codec is stored under its name, so that conversions keep the type of each
             field. Conversions to other formats turn Granular's integers into numbers: `i64` and `int` into `int64`.
     """
@@ -90,6 +92,7 @@ class Backend(ABC):
     has_checked_header: bool = False
     folder_rank: int = 0
     prefix_ending: str | None = None
+    copies_records: bool = False
     keeps_field_types: bool = False
 
     def matches_name(self, name: str) -> bool:
@@ -152,6 +155,7 @@ class BlobBackend(Backend):
         value_payload: The default payload of new data without a spec.
     """
 
+    copies_records: bool = True
     value_payload: str = "bytes"
 
     def guess_payload(self, samples: Iterable[bytes]) -> str:
@@ -189,6 +193,7 @@ class FieldsBackend(Backend):
             and 0. False: `create` refuses types with a `?`.
     """
 
+    copies_records: bool = True
     stores_full_spec: bool = True
     keeps_records: bool = True
     stores_optional_fields: bool = False

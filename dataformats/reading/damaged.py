@@ -62,6 +62,8 @@ class DamagedDataset:
     @property
     def is_sharded(self) -> bool:
         """True for shards, even if there is only one."""
+        if self.backend.in_folders and not isinstance(self.backend, SupportsRepair):
+            return False  # the folder is the dataset
         is_folder = isinstance(self.entries[0], Folder) and self.entries[0].name != shard_name(self.shards[0])
         return len(self.shards) > 1 or is_folder
 

@@ -19,6 +19,7 @@ from dataformats.interfaces import Backend, ReaderOptions, check_options
 from dataformats.interfaces.backend import MAX_RECORD_BYTES, FieldsBackend
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.interfaces.table import Table
+from dataformats.reading.copied_records import refused_copy
 from dataformats.reading.dataset_schema import declared_schema, spec_applies
 from dataformats.reading.dataset_sidecars import DatasetSidecars
 from dataformats.reading.detection import check_one_format, choose_files
@@ -151,8 +152,7 @@ def files_of(source: FileSource | TableSource) -> FileSource:
         SpecError: A library decodes the format.
     """
     if isinstance(source, TableSource):
-        what = f"records of {source.format} are not ranges of bytes, and cannot be copied as they are stored"
-        raise SpecError(what, remedy="Use convert().")
+        raise refused_copy(source.format, Remedy("Use convert."))
     return source
 
 

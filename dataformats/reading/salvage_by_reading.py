@@ -6,17 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dataformats.columns.codec_resolver import CodecResolver
-from dataformats.errors import CodecError, FormatError, Remedy, SpecError
-from dataformats.interfaces import Backend, BlobBackend, Codec, FieldsBackend, Loss, ReaderOptions, ShardSalvage
+from dataformats.errors import CodecError, FormatError, Remedy
+from dataformats.interfaces import Backend, Codec, Loss, ReaderOptions, ShardSalvage
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.interfaces.table import Table
+from dataformats.reading.copied_records import refused_copy
 from dataformats.reading.salvage_rows import Part, salvage_blobs, salvage_rows
 from dataformats.spec import VALUE, Type
 
 _OMIT = Remedy("Write the records that can be read with convert and {on_corrupt}.", on_corrupt="omit")
-_OTHER_FORMAT = Remedy(
-    "Write those that can be read in another format, with convert and {on_corrupt}.", on_corrupt="omit"
-)
 
 
 def salvage_by_reading(backend: Backend, files: Sequence[StoredFile], payload: str) -> ShardSalvage:
@@ -31,11 +29,9 @@ def salvage_by_reading(backend: Backend, files: Sequence[StoredFile], payload: s
         FormatError: No record can be located.
         SpecError: The format stores no records that can be copied.
     """
-    if not isinstance(backend, BlobBackend | FieldsBackend):
-        raise SpecError(f"{backend.name} files are read, not written", remedy=_OTHER_FORMAT)
-    reader = backend.open(files, ReaderOptions())
-    if isinstance(reader, Table):
-        raise SpecError(f"{backend.name} has no stored records that repair can copy", remedy=_OMIT)
+    reader = backend.open(files, ReaderOptions()) if backend.copies_records else None
+    if reader is None or isinstance(reader, Table):
+        raise refused_copy(backend.name, _OMIT)
     n = int(reader.counts.sum())
     if reader.spec is not None:
         return ShardSalvage(salvage_rows(reader, n), reader.stored_spec)

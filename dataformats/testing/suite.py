@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 import time
 from collections.abc import Iterator
@@ -11,6 +12,9 @@ from typing import Any, ClassVar
 
 import pytest
 
+from dataformats.errors import SpecError
+from dataformats.merging import merge, split
+from dataformats.repairing import repair
 from dataformats.testing.case import FormatCase
 from dataformats.testing.columns import ColumnConformance
 from dataformats.testing.converting import ConvertingConformance
@@ -77,6 +81,18 @@ class TableConformance(
     IoModeConformance,
 ):
     """The tests for a format whose `open` returns a `Table`. Its records cannot be copied as they are stored."""
+
+    def test_records_are_not_copied(self, data: DatasetFixture) -> None:
+        """`merge`, `split` and `repair` refuse the format in the same words, and name `convert`."""
+        path, new = data.write(3), data.path("copy")
+        said = rf"records of {data.case.format} cannot be copied as they are stored, only records of .*convert"
+        for source in (path, data.open(path)):
+            for copy in (merge, functools.partial(split, shard_records=1)):
+                with pytest.raises(SpecError, match=said):
+                    copy(source, new)
+        with pytest.raises(SpecError, match=said):
+            repair(path, new)
+        assert not new.exists()
 
 
 class BackendDurability(BackendSuite, ProcessDurability, DamageDurability, IndexDurability, IoModeDurability):
