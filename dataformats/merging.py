@@ -319,7 +319,7 @@ def _facts(source: FileSource, named: bool) -> dict[str, Any]:
     return {
         "format": source.format,
         "payload": source.payload,
-        "spec": None if source.single or source.spec_is_inferred else source.spec,
+        "spec": None if source.single or source.spec_facts.provenance == "inferred" else source.spec,
         "stored types": source.reader.stored_spec,
         "options": options,
     }

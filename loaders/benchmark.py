@@ -121,7 +121,7 @@ def benchmark(
         if fits_in_memory(source) and "cache" not in options:
             with open_source(path, **options, cache="memory") as held:
                 gains[IN_MEMORY] = _Timer(held, timer.batch_size, seconds).loader("", workers=2).bytes_per_s / base
-        if source.is_compressed:
+        if source.facts.is_compressed:
             gains["convert it to files that are not compressed"] = timer.gain_of_conversion()
         advice = [Advice(change, gain) for change, gain in gains.items() if gain >= _WORTH]
         rates += loaders.values()

@@ -16,6 +16,7 @@ from dataformats.indexing.array_file import ArrayFile, facts_of_files
 from dataformats.integer_arguments import checked_int
 from dataformats.interfaces.declared_spec import declared_spec
 from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
+from dataformats.interfaces.source_facts import SourceFacts
 from dataformats.kernels import permute
 from dataformats.loaders.pack import Pack, pack
 from dataformats.loaders.segments import Segments, place_documents, stable_order
@@ -212,32 +213,12 @@ class PackedSource(RecordSource):
         return digest_of(["packed", self.source.fingerprint, repr(arguments)])
 
     @property
-    def format(self) -> str:
-        return f"packed {self.source.format}"
-
-    @property
-    def nbytes(self) -> int:
-        return self.source.nbytes
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        return self.source.paths
-
-    @property
-    def files_per_record(self) -> int:
-        return self.source.files_per_record
-
-    @property
-    def is_compressed(self) -> bool:
-        return self.source.is_compressed
+    def facts(self) -> SourceFacts:
+        return replace(self.source.facts, format=f"packed {self.source.format}")
 
     @property
     def mean_record_bytes(self) -> float:
         return float(self.source.mean_record_bytes * self.n_documents / len(self))
-
-    @property
-    def keeps_blocks(self) -> bool:
-        return self.source.keeps_blocks
 
     @property
     def block_starts(self) -> _Numbers | None:

@@ -146,7 +146,7 @@ def shuffle_for(
 
 def decodes_neighbors(sources: Sequence[Readable]) -> bool:
     """Return True if each process decodes or decompresses what lies around a record, and keeps it."""
-    return any(Blocks.of(one) or (isinstance(one, RecordSource) and one.is_compressed) for one in sources)
+    return any(Blocks.of(one) or (isinstance(one, RecordSource) and one.facts.is_compressed) for one in sources)
 
 
 @functools.cache  # once for each dataset
@@ -161,10 +161,10 @@ def block_cache_for(sources: Sequence[Readable], shuffle: Shuffle, world_size: i
     record is a request.
     """
     every = (part for source in sources if isinstance(source, RecordSource) for part in source.joined if part.nbytes)
-    files = [source for source in every if not source.keeps_blocks]
+    files = [source for source in every if not source.facts.decodes_blocks]
     if shuffle.kind == "global" or not any(is_url(path) for source in files for path in source.paths):
         return None
-    n_files = sum(source.files_per_record for source in files)  # that a batch reads from
+    n_files = sum(source.facts.files_per_record for source in files)  # that a batch reads from
     job = local_job()
     name = None if job is None else repr([job, *(source.paths for source in files)])
     if shuffle.kind == "none":

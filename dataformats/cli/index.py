@@ -92,4 +92,5 @@ def _print_summary(summary: dict[str, Any], source: FileSource | TableSource) ->
     for name in summary["text_indexes"]:
         print_fact("text index", name)
     if "spec" in summary:
-        print_spec(summary["spec"], source.spec_is_inferred, source.opaque_fields)
+        facts = source.spec_facts
+        print_spec(summary["spec"], facts.provenance == "inferred", facts.opaque_fields)

@@ -25,14 +25,16 @@ def schema(paths: tuple[str, ...], as_json: bool, **reading: Any) -> None:
     from dataformats.reading.opening import open as open_source
 
     with open_source(options.one_or_all(paths), **options.open_arguments(**reading)) as source:
-        opaque = {name: str(kind) for name, kind in source.opaque_fields.items()}
+        facts = source.spec_facts
+        is_inferred = facts.provenance == "inferred"
+        opaque = {name: str(kind) for name, kind in facts.opaque_fields.items()}
         types = source.spec.to_json()
         given = {} if source.single else as_bytes(source.spec, opaque).to_json()
         about = {
             "format": source.format,
             "payload": source.payload,
             "spec": {} if source.single else types,
-            "spec_is_inferred": source.spec_is_inferred,
+            "spec_is_inferred": is_inferred,
             "opaque": opaque,
             "arguments": _arguments(source.payload, given),
         }
@@ -45,7 +47,7 @@ def schema(paths: tuple[str, ...], as_json: bool, **reading: Any) -> None:
     if source.single:
         print_fact("spec", "none: a record is one value")
     else:
-        print_spec(types, source.spec_is_inferred, opaque)
+        print_spec(types, is_inferred, opaque)
     print_fact("options", _options(source.payload, given))
     print_fact("python", ", ".join(f"{name}={value!r}" for name, value in _arguments(source.payload, given).items()))
 

@@ -98,7 +98,7 @@ def opened_records(
 
     with open_source(path, **options) as source:
         shown = leave_undecoded(source)  # the headers of images and videos say enough
-        yield ShownRecords(source, shown if fields is None else shown.select(*fields), source.opaque_fields)
+        yield ShownRecords(source, shown if fields is None else shown.select(*fields), source.spec_facts.opaque_fields)
 
 
 def number_records(batches: Iterable[RecordBatch]) -> Iterator[tuple[int, Any]]:

@@ -54,12 +54,13 @@ def plan_of(
     """Choose the new payload and spec, and the fields that are copied."""
     same = not rename and (spec is None or (not source.single and spec.items() <= source.spec.items()))
     if same and _keeps_payload(backend, source, payload):
-        declared = spec if source.single or source.spec_is_inferred else source.spec
+        provenance = source.spec_facts.provenance
+        declared = spec if source.single or provenance == "inferred" else source.spec
         means_fields = payload in (None, source.payload)  # records read as bytes have no fields
         plan = ConversionPlan(
             source, payload or source.payload, declared if means_fields else None, None, {}, copied=True
         )
-        is_known = plan.spec is None or source.spec_is_saved
+        is_known = plan.spec is None or provenance == "saved"
         return plan if is_known else replace(plan, checked=_checked(source, codecs))
     check_names(source, rename)
     if source.single:
@@ -187,16 +188,16 @@ def with_new_types(source: RecordSource, spec: Spec | None, rename: Mapping[str,
         return source
     old_names = {new: old for old, new in rename.items()}
     wanted = {old_names.get(name, name): kind for name, kind in spec.items()}
-    if source.spec_is_inferred:
+    facts = source.spec_facts
+    if facts.provenance == "inferred":
         kept = {name: kind for name, kind in source.spec.items() if not _is_guess(kind, wanted.get(name))}
         return source.with_spec({**source.spec, **wanted, **kept})
-    opaque = source.opaque_fields
     undeclared = [
         name
         for name, kind in source.spec.items()
         if name in wanted
         and wanted[name].dtype is None
-        and (name in opaque or _is_plain_bytes(kind) or _is_text_of(kind, wanted[name], source))
+        and (name in facts.opaque_fields or _is_plain_bytes(kind) or _is_text_of(kind, wanted[name], source))
     ]
     return source.with_spec({name: wanted[name] for name in undeclared})
 

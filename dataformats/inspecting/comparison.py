@@ -249,7 +249,7 @@ def _ways(dataset: RecordSource, source: RecordSource, common: Mapping[str, str]
         common: Name in the dataset to name in the source.
     """
     rename = {old: new for new, old in common.items()}
-    in_dataset, in_source = dataset.opaque_fields, source.opaque_fields  # each takes time for every field
+    in_dataset, in_source = (one.spec_facts.opaque_fields for one in (dataset, source))  # takes time for every field
     source = _typed(source, as_bytes(dataset.spec, in_dataset).select([*common]), rename)
     dataset = _typed(dataset, {new: as_bytes(source.spec, in_source)[old] for new, old in common.items()}, {})
     opaque = {new for new, old in common.items() if new in in_dataset or old in in_source}
@@ -271,7 +271,7 @@ def _typed(source: RecordSource, types: Mapping[str, Type], rename: Mapping[str,
         typed = with_new_types(source, Spec(types), rename)
     except SpecError:  # it computes its records
         return source
-    if not source.spec_is_inferred:
+    if source.spec_facts.provenance != "inferred":
         return typed
     wanted = {name: types[rename.get(name, name)] for name in typed.spec if rename.get(name, name) in types}
     integers = {name: kind for name, kind in wanted.items() if _is_integer(kind) and _is_integer(typed.spec[name])}

@@ -127,18 +127,19 @@ def _info(path: Any, options: dict[str, Any]) -> Info:
     source = path if isinstance(path, RecordSource) else arguments_of(path, **options).open(report)
     reader = source.reader if isinstance(source, FileSource | TableSource) else None
     files = () if reader is None else tuple(FileInfo(*part) for part in reader.file_summaries())
+    facts = source.spec_facts
     return Info(
         path=shown_path(path),
         format=source.format,
-        payload=source.payload,
+        payload=facts.payload,
         spec=source.spec.to_json(),
-        spec_is_inferred=source.spec_is_inferred,
+        spec_is_inferred=facts.provenance == "inferred",
         records=len(source),
         nbytes=source.nbytes,
         files=files,
         metadata={} if reader is None else reader.metadata(),
         fingerprint=source.fingerprint,
-        opaque=shown_types(source.opaque_fields),
+        opaque=shown_types(facts.opaque_fields),
         problems=_errors_of_last_records(source, reader) if isinstance(reader, Reader) else (),
         notes=() if reader is None else (*missing, *_notes(source, reader, files, options)),
     )
@@ -159,7 +160,8 @@ def _notes(
 ) -> Iterator[str]:
     """Yield what stands out: see `Info.notes`."""
     is_stored = isinstance(reader, Table) and not options.get("spec")
-    if is_stored or source.spec_is_inferred or source.payload == "bytes" != options.get("payload"):
+    facts = source.spec_facts
+    if is_stored or facts.provenance == "inferred" or facts.payload == "bytes" != options.get("payload"):
         with suppress(DataFormatsError):  # damage is a problem, no note
             yield from _notes_on_bytes(source, range(min(len(source), _FEW)))
     empty = [file.path for file in files if not file.records]

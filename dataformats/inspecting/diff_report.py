@@ -138,7 +138,7 @@ def differing_types(
     found = {}
     for name in dict.fromkeys([*old.spec, *new.spec] if fields is None else fields):
         types = old.spec.get(name), new.spec.get(name)
-        is_known = None in types or old.spec_is_inferred == new.spec_is_inferred
+        is_known = None in types or len({one.spec_facts.provenance == "inferred" for one in (old, new)}) == 1
         if types[0] != types[1] and is_known:
             found[name] = (str(types[0]) if types[0] else None, str(types[1]) if types[1] else None)
     return found

@@ -207,7 +207,7 @@ class _Verification:
         findings, before = Findings(self.limit), list[Finding]()  # findings about whole files go into `before`
         try:
             source = _opened(self.path, self.options, before)
-            infers = isinstance(source, FileSource) and source.spec_is_inferred
+            infers = isinstance(source, FileSource) and source.spec_facts.provenance == "inferred"
             counter = _Counter(self.progress, len(source) * (2 if infers else 1))
             if isinstance(source, FileSource | TableSource):
                 before += _count_findings(self.path, source, self.options.get("storage_options"), before)
@@ -224,7 +224,7 @@ class _Verification:
         comparison = None if self.compare is None else self.compare(source)
         if comparison is not None:
             findings.add_all(comparison.findings)
-        opaque = source.opaque_fields
+        opaque = source.spec_facts.opaque_fields
         checks = Checks(source.with_spec(as_bytes(source.spec, opaque)) if opaque else source, comparison)
         if self.in_processes:
             checks.check_pickles()

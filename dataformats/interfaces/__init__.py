@@ -42,6 +42,7 @@ from dataformats.interfaces.reader import (
 from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
 from dataformats.interfaces.record_writer import RecordWriter
 from dataformats.interfaces.salvage import Loss, ShardSalvage, StoredRecord, SupportsRepair
+from dataformats.interfaces.source_facts import SourceFacts, SpecFacts, SpecProvenance
 from dataformats.interfaces.stored_file import Folder, StoredFile, natural_key
 from dataformats.interfaces.table import BadRowsError, BlockTable, RowTable, Table
 from dataformats.registry import Registry, backends, codecs
@@ -109,6 +110,9 @@ __all__ = [
     "SequentialReader",
     "ShardSalvage",
     "SniffResult",
+    "SourceFacts",
+    "SpecFacts",
+    "SpecProvenance",
     "StoredFile",
     "StoredRecord",
     "SupportsRepair",

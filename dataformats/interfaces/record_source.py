@@ -14,6 +14,7 @@ from dataformats.foreign_names import SOURCE, no_attribute
 from dataformats.integer_arguments import as_int, checked_int
 from dataformats.interfaces.codec import SequenceCodec
 from dataformats.interfaces.declared_spec import SpecAttribute, declared_spec
+from dataformats.interfaces.source_facts import SourceFacts, SpecFacts
 from dataformats.registry import codecs as registered
 from dataformats.spec import VALUE, Spec, SpecLike, Type
 
@@ -46,9 +47,9 @@ class RecordSource(ABC):
     threads, after `fork`, and pickled to other processes; it is a `collections.abc.Sequence`, a Grain
     `RandomAccessDataSource`, and has PyTorch's `__getitems__`.
 
-    To make a source of your own, implement `__len__`, `read`, `spec` and `fingerprint`, and override `format`,
-    `payload`, `nbytes`, `paths`, `mean_record_bytes` and `scan` if there is something to say. `concat`, `mix`,
-    `convert`, `info`, `verify` and `Loader` then accept it.
+    To make a source of your own, implement `__len__`, `read`, `spec` and `fingerprint`, and override `facts`,
+    `mean_record_bytes` and `scan` if there is something to say. `concat`, `mix`, `convert`, `info`, `verify` and
+    `Loader` then accept it.
 
     Example:
         >>> import dataformats
@@ -153,24 +154,34 @@ class RecordSource(ABC):
         return len(self)
 
     @property
+    def facts(self) -> SourceFacts:
+        """The files of the source; by default none, and the format is the name of the class."""
+        return SourceFacts(type(self).__name__)
+
+    @property
+    def spec_facts(self) -> SpecFacts:
+        """The payload, where the spec comes from, and opaque fields; may read some records."""
+        return SpecFacts()
+
+    @property
     def format(self) -> str:
         """The name of the file format; by default, the name of the class."""
-        return type(self).__name__
+        return self.facts.format
 
     @property
     def payload(self) -> str | None:
         """The codec of whole records; `None` if fields are stored apart, or nothing is stored."""
-        return None
+        return self.spec_facts.payload
 
     @property
     def nbytes(self) -> int:
         """Bytes of all files; 0 if there are none."""
-        return 0
+        return self.facts.nbytes
 
     @property
     def paths(self) -> tuple[str, ...]:
         """The files, in reading order."""
-        return ()
+        return self.facts.paths
 
     @property
     def mean_record_bytes(self) -> float:
@@ -180,24 +191,9 @@ class RecordSource(ABC):
     # ---- what sources of files know better
 
     @property
-    def files_per_record(self) -> int:
-        """How many files hold a record: several if each field has a file."""
-        return 1
-
-    @property
-    def is_compressed(self) -> bool:
-        """True if reads decompress what lies around a record, as in a gzip file: neighbors are read faster together."""
-        return False
-
-    @property
     def joined(self) -> tuple[RecordSource, ...]:
         """The sources from which a record is joined: several for a source that `zip` returned."""
         return (self,)
-
-    @property
-    def keeps_blocks(self) -> bool:
-        """True if it keeps the blocks that it decodes, so that a block cache for its remote files gains nothing."""
-        return self.block_starts is not None
 
     @property
     def block_starts(self) -> NDArray[np.int64] | None:
@@ -234,21 +230,6 @@ class RecordSource(ABC):
     def single(self) -> bool:
         """True if a record is one value, and not a dict: the batches of `read` are `single`."""
         return tuple(self.spec) == (VALUE,) and self.read([]).single
-
-    @property
-    def spec_is_inferred(self) -> bool:
-        """True if the spec was inferred from records."""
-        return False
-
-    @property
-    def spec_is_saved(self) -> bool:
-        """True if a sidecar declares the spec, which the records were written with."""
-        return False
-
-    @property
-    def opaque_fields(self) -> Mapping[str, Type]:
-        """The fields whose types, named by the files, no codec may decode: their values are the stored bytes."""
-        return {}
 
     def origin(self, index: int) -> tuple[str, int] | None:
         """Return the file of a record, and its index in the dataset as errors name it; `None` if it has no file."""

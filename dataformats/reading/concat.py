@@ -14,6 +14,7 @@ from dataformats.errors import SpecError
 from dataformats.interfaces.declared_spec import declared_spec
 from dataformats.interfaces.reader import BlobStarts
 from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
+from dataformats.interfaces.source_facts import SourceFacts, SpecFacts, common_provenance
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.scan import as_indices, digest_of
 from dataformats.spec import Spec, SpecLike
@@ -26,13 +27,26 @@ class _Concatenated(DecodingSource):
         self._parts = list(parts)
 
     @property
-    def format(self) -> str:
-        return "+".join(dict.fromkeys(part.format for part in self._parts))
+    def facts(self) -> SourceFacts:
+        parts = [part.facts for part in self._parts]
+        return SourceFacts(
+            format="+".join(dict.fromkeys(part.format for part in parts)),
+            paths=tuple(path for part in parts for path in part.paths),
+            nbytes=sum(part.nbytes for part in parts),
+            files_per_record=max(part.files_per_record for part in parts),
+            is_compressed=any(part.is_compressed for part in parts),
+            decodes_blocks=all(part.decodes_blocks for part in parts),
+        )
 
     @property
-    def payload(self) -> str | None:
-        payloads = {part.payload for part in self._parts}
-        return payloads.pop() if len(payloads) == 1 else None
+    def spec_facts(self) -> SpecFacts:
+        parts = [part.spec_facts for part in self._parts]
+        payloads = {part.payload for part in parts}
+        return SpecFacts(
+            payload=payloads.pop() if len(payloads) == 1 else None,
+            provenance=common_provenance(parts),
+            opaque_fields={name: kind for part in parts for name, kind in part.opaque_fields.items()},
+        )
 
     @property
     def spec(self) -> Spec:
@@ -41,26 +55,6 @@ class _Concatenated(DecodingSource):
     @property
     def single(self) -> bool:
         return self._parts[0].single
-
-    @property
-    def spec_is_inferred(self) -> bool:
-        return any(part.spec_is_inferred for part in self._parts)
-
-    @property
-    def nbytes(self) -> int:
-        return sum(part.nbytes for part in self._parts)
-
-    @property
-    def files_per_record(self) -> int:
-        return max((part.files_per_record for part in self._parts), default=1)
-
-    @property
-    def is_compressed(self) -> bool:
-        return any(part.is_compressed for part in self._parts)
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        return tuple(path for part in self._parts for path in part.paths)
 
     @property
     def fingerprint(self) -> str:

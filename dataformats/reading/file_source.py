@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -19,6 +19,7 @@ from dataformats.errors import FormatError, SpecError
 from dataformats.fork_hooks import after_fork, cached_property
 from dataformats.interfaces import Backend, BlobBackend, BlobStarts, CachesIndexes, FilesPerField, Located, Reader
 from dataformats.interfaces.record_source import Fields, OnCorrupt
+from dataformats.interfaces.source_facts import SourceFacts, SpecFacts, SpecProvenance
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading.blob_locations import BlobLocations, RecordRun, blob_starts
 from dataformats.reading.blob_reader import WHOLE_RECORDS, BlobReader, IndexDoubtError
@@ -96,19 +97,29 @@ class FileSource(DecodingSource):
 
     # ---- description
 
-    @property
-    def format(self) -> str:
-        return self._backend.name
+    @cached_property
+    def facts(self) -> SourceFacts:
+        files = self._reader.files
+        return SourceFacts(
+            format=self._backend.name,
+            paths=tuple(file.name for file in files),
+            nbytes=self._reader.nbytes,
+            files_per_record=len(self._blobs.fields) if isinstance(self._reader, FilesPerField) else 1,
+            is_compressed=any(file.is_compressed for file in files),  # whatever `cache` is: a state does not know it
+            decodes_blocks=bool(_in_chunks(files)),
+        )
 
     @property
-    def payload(self) -> str | None:
-        return self._schema.payload
-
-    @property
-    def opaque_fields(self) -> Mapping[str, Type]:
+    def spec_facts(self) -> SpecFacts:
+        schema, declared = self._schema, self._declared
+        provenance: SpecProvenance = "files" if declared.spec is None else "saved" if declared.is_saved else "declared"
         # An unknown codec that the call names is an error.
         named = () if self._arguments.spec is None else self._arguments.spec
-        return {name: kind for name, kind in self._schema.opaque_fields.items() if name not in named}
+        return SpecFacts(
+            payload=schema.payload,
+            provenance="inferred" if schema.spec_is_inferred else provenance,
+            opaque_fields={name: kind for name, kind in schema.opaque_fields.items() if name not in named},
+        )
 
     @property
     def spec(self) -> Spec:
@@ -117,14 +128,6 @@ class FileSource(DecodingSource):
     @property
     def single(self) -> bool:
         return self._schema.single
-
-    @property
-    def spec_is_inferred(self) -> bool:
-        return self._schema.spec_is_inferred
-
-    @property
-    def spec_is_saved(self) -> bool:
-        return self._declared.is_saved
 
     def guessed_payloads(self) -> Iterator[tuple[str, str]]:
         """Yield files with the payload of their first records, judged by these alone; none if a payload is declared."""
@@ -149,22 +152,10 @@ class FileSource(DecodingSource):
         return self._arguments.cache
 
     @property
-    def nbytes(self) -> int:
-        return self._reader.nbytes
-
-    @property
-    def files_per_record(self) -> int:
-        return len(self._blobs.fields) if isinstance(self._reader, FilesPerField) else 1
-
-    @property
-    def is_compressed(self) -> bool:
-        return any(file.is_compressed for file in self._reader.files)  # whatever `cache` is: a state does not know it
-
-    @property
     def mean_record_bytes(self) -> float:
         """The average bytes of a record; in compressed files, of some files after decompression."""
         filled = np.flatnonzero(self._reader.counts)
-        if not self.is_compressed or not len(filled):
+        if not self.facts.is_compressed or not len(filled):
             return super().mean_record_bytes
         some = filled[np.unique(np.linspace(0, len(filled) - 1, _SOME).astype(np.int64))]
         return float(sum(self._reader.files[number].size for number in some) / self._reader.counts[some].sum())
@@ -190,10 +181,6 @@ class FileSource(DecodingSource):
             low[here], high[here] = np.where(is_before, middle + 1, low[here]), np.where(is_before, high[here], middle)
         starts: NDArray[np.int64] = np.unique(low)
         return starts[: np.searchsorted(starts, ends[-1])]
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        return tuple(file.name for file in self._reader.files)
 
     def origin(self, index: int) -> tuple[str, int]:
         names, counts, _ = zip(*self._reader.file_summaries(), strict=True)
@@ -504,9 +491,9 @@ class FileSource(DecodingSource):
     def __reduce__(self) -> tuple[Any, ...]:
         pickled = PickledSource(
             fingerprint=self.fingerprint,
-            payload=self.payload,
+            payload=self._schema.payload,
             spec=self.spec,
-            spec_is_inferred=self.spec_is_inferred,
+            is_declared=self._declared.spec is not None,
             declared=self._declared.metadata,
             files=pack_files(self._reader),
             versions=self.versions,

@@ -13,10 +13,11 @@ from dataformats.errors import Remedy, SpecError, UnknownNameError
 from dataformats.interfaces.declared_spec import declared_spec
 from dataformats.interfaces.reader import BlobStarts
 from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
+from dataformats.interfaces.source_facts import SourceFacts, SpecFacts, common_provenance
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.key_join import MatchedView
 from dataformats.reading.scan import as_indices, digest_of, scan_by_reading
-from dataformats.spec import VALUE, Spec, SpecLike, Type
+from dataformats.spec import VALUE, Spec, SpecLike
 
 _BLOCK_BYTES = 64 * 2**20
 
@@ -36,8 +37,26 @@ class _Joined(DecodingSource):
         self._places = dict(places)
 
     @property
-    def format(self) -> str:
-        return " & ".join(dict.fromkeys(part.format for part in self._parts))
+    def facts(self) -> SourceFacts:
+        parts = [part.facts for part in self._parts]
+        return SourceFacts(
+            format=" & ".join(dict.fromkeys(part.format for part in parts)),
+            paths=tuple(dict.fromkeys(path for part in parts for path in part.paths)),
+            nbytes=sum(part.nbytes for part in parts),
+            files_per_record=sum(part.files_per_record for part in parts),
+            is_compressed=any(part.is_compressed for part in parts),
+            decodes_blocks=any(part.decodes_blocks for part in parts),
+        )
+
+    @property
+    def spec_facts(self) -> SpecFacts:
+        parts = [part.spec_facts for part in self._parts]
+        opaque = {
+            field: parts[place.part].opaque_fields[place.name]
+            for field, place in self._places.items()
+            if place.name in parts[place.part].opaque_fields
+        }
+        return SpecFacts(None, common_provenance(parts), opaque)
 
     @property
     def spec(self) -> Spec:
@@ -49,38 +68,12 @@ class _Joined(DecodingSource):
         return False
 
     @property
-    def spec_is_inferred(self) -> bool:
-        return any(part.spec_is_inferred for part in self._parts)
-
-    @property
-    def opaque_fields(self) -> Mapping[str, Type]:
-        opaque = [part.opaque_fields for part in self._parts]
-        found = {field: opaque[place.part].get(place.name) for field, place in self._places.items()}
-        return {field: kind for field, kind in found.items() if kind is not None}
-
-    @property
-    def nbytes(self) -> int:
-        return sum(part.nbytes for part in self._parts)
-
-    @property
     def mean_record_bytes(self) -> float:
         return sum(part.mean_record_bytes for part in self._parts)
 
     @property
-    def files_per_record(self) -> int:
-        return sum(part.files_per_record for part in self._parts)
-
-    @property
-    def is_compressed(self) -> bool:
-        return any(part.is_compressed for part in self._parts)
-
-    @property
     def joined(self) -> tuple[RecordSource, ...]:
         return tuple(one for part in self._parts for one in part.joined)
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(path for part in self._parts for path in part.paths))
 
     @property
     def fingerprint(self) -> str:

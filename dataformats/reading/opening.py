@@ -294,7 +294,7 @@ class OpenArguments(ReaderOptions):
         """
         known = self._open_known(pickled)
         source = known or self.open_files(lambda _: None)  # that source accepted its sidecars
-        if not pickled.spec_is_inferred:
+        if pickled.is_declared:
             source = source.with_whole_spec(pickled.spec)
         source.adopt_memory(pickled.memory)
         is_same = known is not None or source.versions == pickled.versions is not None

@@ -33,7 +33,7 @@ class PickledSource(NamedTuple):
         fingerprint: Its fingerprint.
         payload: Its payload, inferred or not.
         spec: Its spec, inferred or not; after `with_spec` it differs from the call's.
-        spec_is_inferred: True if it inferred the spec.
+        is_declared: True if the call or a sidecar declares types.
         declared: The payload and the spec that its sidecar declares.
         files: Its files; `None` if they must be listed and opened.
         versions: The result of `versions_of` for its files.
@@ -43,7 +43,7 @@ class PickledSource(NamedTuple):
     fingerprint: str
     payload: str | None
     spec: Spec
-    spec_is_inferred: bool
+    is_declared: bool
     declared: Mapping[str, Any]
     files: KnownFiles | None
     versions: bytes | None

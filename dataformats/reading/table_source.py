@@ -14,8 +14,10 @@ from dataformats.columns.column_cast import can_cast, can_read_bits, cast_column
 from dataformats.columns.field_decoder import decode_part
 from dataformats.columns.masks import check_part, elements_of, insert_missing
 from dataformats.errors import DataFormatsError, SpecError
+from dataformats.fork_hooks import cached_property
 from dataformats.interfaces import SequenceCodec
 from dataformats.interfaces.record_source import Fields, OnCorrupt
+from dataformats.interfaces.source_facts import SourceFacts, SpecFacts, SpecProvenance
 from dataformats.interfaces.table import BlockTable, RowTable, Table
 from dataformats.reading.blob_reader import fields_in_memory
 from dataformats.reading.dataset_schema import DeclaredSchema, with_types
@@ -73,9 +75,22 @@ class TableSource(DecodingSource):
 
     # ---- description
 
+    @cached_property
+    def facts(self) -> SourceFacts:
+        files = self._table.files
+        return SourceFacts(
+            format=self._format,
+            paths=tuple(file.name for file in files),
+            nbytes=sum(file.size for file in files),
+            decodes_blocks=isinstance(self._table, BlockTable),
+        )
+
     @property
-    def format(self) -> str:
-        return self._format
+    def spec_facts(self) -> SpecFacts:
+        provenance: SpecProvenance = "inferred" if self._table.spec_is_inferred else "files"
+        if self._declared.spec is not None:
+            provenance = "saved" if self._declared.is_saved else "declared"
+        return SpecFacts(None, provenance, self._declared.codecs.opaque(self._spec))
 
     @property
     def spec(self) -> Spec:
@@ -84,18 +99,6 @@ class TableSource(DecodingSource):
     @property
     def single(self) -> bool:
         return self._table.single
-
-    @property
-    def spec_is_saved(self) -> bool:
-        return self._declared.is_saved
-
-    @property
-    def spec_is_inferred(self) -> bool:
-        return self._table.spec_is_inferred and self._declared.spec is None
-
-    @property
-    def opaque_fields(self) -> Mapping[str, Type]:
-        return self._declared.codecs.opaque(self._spec)
 
     @property
     def reader(self) -> Table:
@@ -107,16 +110,8 @@ class TableSource(DecodingSource):
         return self._table.block_starts if isinstance(self._table, BlockTable) else None
 
     @property
-    def nbytes(self) -> int:
-        return sum(file.size for file in self._table.files)
-
-    @property
     def mean_record_bytes(self) -> float:
         return self._table.decoded_bytes / max(1, self._n)
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        return tuple(file.name for file in self._table.files)
 
     def origin(self, index: int) -> tuple[str, int]:
         return self.paths[int(np.searchsorted(np.cumsum(self._table.counts), index, side="right"))], index

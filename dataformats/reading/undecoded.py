@@ -11,7 +11,8 @@ _MEDIA = ("jpg", "jpeg", "png", "webp", "mp4", "webm", "audio")
 
 def leave_undecoded(source: RecordSource) -> RecordSource:
     """Return the source with images, videos, sounds and fields that no codec decodes as bytes, if stored."""
-    encoded = {name for name, kind in source.spec.items() if kind.codec in _MEDIA} | source.opaque_fields.keys()
+    media = {name for name, kind in source.spec.items() if kind.codec in _MEDIA}
+    encoded = media | source.spec_facts.opaque_fields.keys()
     if not encoded:
         return source
     try:

@@ -6,6 +6,7 @@ import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -16,6 +17,7 @@ from dataformats.batch import RecordBatch
 from dataformats.errors import SpecError
 from dataformats.interfaces.reader import BlobStarts
 from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
+from dataformats.interfaces.source_facts import SourceFacts, SpecFacts
 from dataformats.reading.conditions import Condition, Where, condition_of
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.scan import as_indices, describe_record, digest_of, scan_by_reading
@@ -85,12 +87,12 @@ class _View(DecodingSource):
         self._parent = parent
 
     @property
-    def format(self) -> str:
-        return self._parent.format
+    def facts(self) -> SourceFacts:
+        return self._parent.facts
 
     @property
-    def payload(self) -> str | None:
-        return self._parent.payload
+    def spec_facts(self) -> SpecFacts:
+        return self._parent.spec_facts
 
     @property
     def spec(self) -> Spec:
@@ -99,22 +101,6 @@ class _View(DecodingSource):
     @property
     def single(self) -> bool:
         return self._parent.single
-
-    @property
-    def spec_is_inferred(self) -> bool:
-        return self._parent.spec_is_inferred
-
-    @property
-    def spec_is_saved(self) -> bool:
-        return self._parent.spec_is_saved
-
-    @property
-    def nbytes(self) -> int:
-        return self._parent.nbytes
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        return self._parent.paths
 
     @property
     def fingerprint(self) -> str:
@@ -130,14 +116,6 @@ class _View(DecodingSource):
     @property
     def mean_record_bytes(self) -> float:
         return self._parent.mean_record_bytes
-
-    @property
-    def files_per_record(self) -> int:
-        return self._parent.files_per_record
-
-    @property
-    def is_compressed(self) -> bool:
-        return self._parent.is_compressed
 
     @property
     def joined(self) -> tuple[RecordSource, ...]:
@@ -194,6 +172,11 @@ class SelectView(_View):
     @property
     def spec(self) -> Spec:
         return self._parent.spec.select(self._fields)
+
+    @property
+    def spec_facts(self) -> SpecFacts:
+        facts = self._parent.spec_facts
+        return replace(facts, opaque_fields={n: k for n, k in facts.opaque_fields.items() if n in self._fields})
 
     def with_spec(self, spec: SpecLike) -> DecodingSource:
         return SelectView(self._parent.with_spec(spec), self._fields)
@@ -322,8 +305,8 @@ class MapView(_View):
         self._function = function
 
     @property
-    def payload(self) -> str | None:
-        return None
+    def spec_facts(self) -> SpecFacts:
+        return SpecFacts()
 
     @property
     def spec(self) -> Spec:

@@ -73,7 +73,7 @@ class ReadingConformance:
         except SpecError:
             pytest.skip("the format holds no codec of the call")
         src = data.open(path)
-        assert {name: str(kind) for name, kind in src.opaque_fields.items()} == {"text": "text_of_mine"}
+        assert {name: str(kind) for name, kind in src.spec_facts.opaque_fields.items()} == {"text": "text_of_mine"}
         assert list(src) == [{"id": row, "text": f"row {row}".encode()} for row in range(3)]
         assert info(path, **data.case.open_options).opaque == {"text": "text_of_mine"}
         assert verify(path, **data.case.open_options).ok

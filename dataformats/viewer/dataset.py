@@ -63,13 +63,13 @@ class ViewedDataset:
         self._ready = threading.Event()
         self._reading = threading.Semaphore(_READERS)
         opened = arguments_of(path, progress=self._report, **options).open()
-        self._opaque = opened.opaque_fields
+        self._opaque = opened.spec_facts.opaque_fields
         self._spec = opened.spec
         self.decoded: RecordSource = opened
         self.source: RecordSource = leave_undecoded(opened)
         self._reader = opened.reader
         self.fields: tuple[str, ...] = tuple(opened.spec)
-        self._is_inferred = opened.spec_is_inferred
+        self._is_inferred = opened.spec_facts.provenance == "inferred"
         self._stamps = dict(_stamps(self.source.paths))
         threading.Thread(target=self._count, name="index", daemon=True).start()
 

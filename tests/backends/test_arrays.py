@@ -324,7 +324,7 @@ def test_values_without_a_type_are_opaque_in_hdf5(tmp_path: Path) -> None:
         file["ref"] = np.array([file["n"].ref] * 5, h5py.ref_dtype)
     with pytest.warns(UserWarning, match="'ref' is left out"):
         source = dataformats.open(tmp_path / "x.h5")
-    kinds = {name: str(kind) for name, kind in source.opaque_fields.items()}
+    kinds = {name: str(kind) for name, kind in source.spec_facts.opaque_fields.items()}
     assert kinds == {"z": "complex128", "pair/b": "complex64", "time": "datetime64(s)"}
     assert source[3]["z"] == np.complex128(3j).tobytes()
     assert (source[3]["n"], source.with_spec({"time": "int64"})[3]["time"]) == (3, 3)
@@ -416,7 +416,7 @@ def test_values_without_a_type_are_opaque_in_zarr(version: Any, tmp_path: Path) 
     group["n"], group["z"] = np.arange(5), np.arange(10).reshape(5, 2) * 1j
     group["time"] = np.arange(5).astype("M8[ns]")
     source = dataformats.open(tmp_path / f"x{version}.zarr")
-    kinds = {name: str(kind) for name, kind in source.opaque_fields.items()}
+    kinds = {name: str(kind) for name, kind in source.spec_facts.opaque_fields.items()}
     assert kinds == {"time": "datetime64(ns)", "z": "complex128"}
     batch = source.read([4, 1])
     assert (batch["n"].tolist(), next(iter(batch["z"]))) == ([4, 1], np.array([8j, 9j]).tobytes())

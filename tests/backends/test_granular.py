@@ -502,7 +502,7 @@ def test_unknown_type_is_opaque(tmp_path: Path) -> None:
     source: Any = dataformats.open(folder)
     assert source.spec.to_json() == types
     stored = dataformats.open(folder, spec={"a": "bytes", "b": "bytes", "c": "bytes", "s": "bytes[]"})
-    assert source.opaque_fields.keys() == types.keys()
+    assert source.spec_facts.opaque_fields.keys() == types.keys()
     assert source[1] == stored[1]
     override = (bytes, lambda blob: len(blob))
     named = dataformats.open(folder, codecs={"my type!": override, "x y": override})

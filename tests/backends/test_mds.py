@@ -140,7 +140,7 @@ def test_compressions_without_decoder_are_refused() -> None:
 
 def test_pickles_of_a_file_are_bytes() -> None:
     src = dataformats.open(MDS / "pickle")
-    assert [*src.opaque_fields] == ["int"]
+    assert [*src.spec_facts.opaque_fields] == ["int"]
     assert pickle.loads(src[3]["int"]) == -3 * 10**12
     assert dataformats.open(MDS / "pickle", spec={"int": "pickle"})[3]["int"] == -3 * 10**12
 

@@ -79,7 +79,7 @@ def test_refused_array(name: str, message: str) -> None:
 def test_other_dtypes_are_opaque(name: str, kind: str) -> None:
     path = GOLDEN / "corrupt" / f"{name}.npy"
     array, source = np.load(path), dataformats.open(path)
-    assert {field: str(found) for field, found in source.opaque_fields.items()} == {"value": kind}
+    assert {field: str(found) for field, found in source.spec_facts.opaque_fields.items()} == {"value": kind}
     assert [record["value"] for record in source] == [row.tobytes() for row in array]
     if name == "dates":
         assert source.with_spec({"value": "int64"})[0]["value"] == array.view("i8")[0]

@@ -63,7 +63,7 @@ def test_new_dtypes_are_opaque(tmp_path: Path) -> None:
     }
     write(tmp_path / "a.safetensors", tensors)
     source = dataformats.open(tmp_path / "a.safetensors")
-    assert {name: str(kind) for name, kind in source.opaque_fields.items()} == {
+    assert {name: str(kind) for name, kind in source.spec_facts.opaque_fields.items()} == {
         "half": "BF16",
         "four": "F4",
         "new": "F9_X",

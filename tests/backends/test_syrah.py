@@ -585,7 +585,7 @@ def test_codecs_of_the_call(tmp_path: Path) -> None:
     with dataformats.create(path, "syrah", spec={"x": "mine"}, codecs=mine) as writer:
         writer.append({"x": 7})
     assert dataformats.open(path, codecs=mine)[0] == {"x": 7}
-    assert (dataformats.open(path)[0], [*dataformats.open(path).opaque_fields]) == ({"x": b"\x07"}, ["x"])
+    assert (dataformats.open(path)[0], [*dataformats.open(path).spec_facts.opaque_fields]) == ({"x": b"\x07"}, ["x"])
 
 
 def test_metadata_past_their_limit_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,9 +162,9 @@ def test_csv_is_read_again_as_other_types(tmp_path: Path) -> None:
     path.write_text("zip,x\n00123,0.5\n04567,\n", "utf-8")
     source = dataformats.open(path)
     assert source.spec == {"zip": "int64", "x": "float64?"}
-    assert source.spec_is_inferred
+    assert source.spec_facts.provenance == "inferred"
     text = pickle.loads(pickle.dumps(source[1:].with_spec({"zip": "utf8"})))
-    assert (list(text), text.spec_is_inferred) == ([{"zip": "04567"}], False)
+    assert (list(text), text.spec_facts.provenance) == ([{"zip": "04567"}], "declared")
     dataformats.convert(path, tmp_path / "x.parquet", spec={"zip": "utf8", "x": "float32?"})
     assert list(dataformats.open(tmp_path / "x.parquet")) == [{"zip": "00123", "x": 0.5}, {"zip": "04567"}]
     (finding,) = dataformats.verify(tmp_path / "x.parquet", against=path).findings
@@ -279,7 +279,7 @@ def test_intervals_are_opaque(tmp_path: Path) -> None:
     with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
     source = dataformats.open(tmp_path / "x.arrow")
-    assert {name: str(kind) for name, kind in source.opaque_fields.items()} == {"span": "month_day_nano_interval?"}
+    assert {name: str(kind) for name, kind in source.spec_facts.opaque_fields.items()} == {"span": "month_day_nano_interval?"}
     blob = b"".join(n.to_bytes(size, "little") for n, size in ((1, 4), (2, 4), (3, 8)))
     assert list(source) == [{"n": 1, "span": blob, "spans": [[1, 2, 3]]}, {"n": 2, "spans": []}]
 

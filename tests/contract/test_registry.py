@@ -66,7 +66,7 @@ with dataformats.create(path, "tfrecord", spec={"t": "upper"}) as writer:
     writer.append({"t": "ABC"})
 source = dataformats.open(path)
 assert source[0] == {"t": b"abc"}, source[0]  # a file may not choose code that is run
-assert [*source.opaque_fields] == ["t"]
+assert [*source.spec_facts.opaque_fields] == ["t"]
 try:
     source.with_spec({"t": "unsafe"})
     raise SystemExit("an unsafe name was not refused")

@@ -200,7 +200,7 @@ def test_rows_of_blocks_are_loaded_in_windows(tmp_path: Path) -> None:
     assert len(starts) == 7
     firsts = [{index // 100 for index, _ in rows.documents(int(row))} for row in starts]
     assert firsts == [{block} for block in range(7)]
-    assert rows.keeps_blocks
+    assert rows.facts.decodes_blocks
     assert dataformats.Loader(rows, 4).state_dict()["shuffle"][0] == "window"
     assert dataformats.packed(source, "tokens", length=64, seed=1).block_starts is None
 

@@ -69,7 +69,7 @@ def test_only_the_call_can_name_pickle(tmp_path: Path) -> None:
     sidecar.write_text(json.dumps(json.loads(sidecar.read_text()) | {"spec": {"x": "pickle"}}))
     for payload in (None, "example"):
         source = dataformats.open(path, payload=payload)
-        assert [*source.opaque_fields] == ["x"]
+        assert [*source.spec_facts.opaque_fields] == ["x"]
         assert source[0] == {"x": pickle.dumps(_Loud())}
     assert dataformats.convert(path, tmp_path / "y.tfrecord", "tfrecord").copied
 
@@ -148,11 +148,11 @@ def test_a_pickled_source_keeps_its_spec(path: str) -> None:
     name = next(name for name, kind in whole.spec.items() if kind.codec in ("bytes", "utf8"))
     chosen = whole.with_spec({name: "bytes"})
     again = pickle.loads(pickle.dumps(chosen))
-    assert (again.spec, again.spec_is_inferred) == ({**whole.spec, name: again.spec[name]}, False)
+    assert (again.spec, again.spec_facts.provenance) == ({**whole.spec, name: again.spec[name]}, "declared")
     assert again.spec[name] == dataformats.Type("bytes")
     assert [*again[0]] == [*whole[0]]
     assert pickle.loads(pickle.dumps(whole)).spec == whole.spec
-    assert pickle.loads(pickle.dumps(whole)).spec_is_inferred == whole.spec_is_inferred
+    assert pickle.loads(pickle.dumps(whole)).spec_facts == whole.spec_facts
 
 
 def test_a_description_of_one_kind_of_name() -> None:

@@ -95,4 +95,4 @@ def test_unknown_features_are_inferred(folders: Path) -> None:
     assert pickle.loads(pickle.dumps(src)).spec == src.spec
     assert dataformats.open(folder, split="test", spec={"text": "utf8"}).spec == known
     (folder / "features.json").write_text(json.dumps({"pythonClassName": "Unknown"}))
-    assert dataformats.open(folder, split="test").spec_is_inferred
+    assert dataformats.open(folder, split="test").spec_facts.provenance == "inferred"

@@ -44,7 +44,7 @@ _MOST = 16  # records that are read
 def _read_source(source: FileSource, iterate: bool) -> None:
     """Read a few records, and iterate if wanted: that starts threads, and only some formats then parse another way."""
     n = len(source)
-    _ = source.spec, source.payload, source.opaque_fields, source.fingerprint
+    _ = source.spec, source.spec_facts, source.fingerprint
     indices = [*range(min(n, _MOST)), *range(max(n - 2, 0), n)]
     batch = source.read(indices, on_corrupt="omit")
     for error in batch.failed.values():

@@ -1,0 +1,63 @@
+"""What a source says of itself, and what its views keep and replace of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import dataformats
+from dataformats.indexing.indexed_reader import IndexedReader
+from dataformats.interfaces import SourceFacts, SpecFacts
+from dataformats.reading.file_source import FileSource
+
+DIGITS = "tests/golden/real/digits-*.tfrecord"
+
+
+def test_views_keep_the_facts_of_their_source() -> None:
+    digits = dataformats.open(DIGITS)
+    assert digits.facts.files_per_record == 1
+    assert (digits.facts.nbytes, len(digits.facts.paths)) == (digits.nbytes, 3)
+    for view in (digits[5:9], digits.take([3, 1]), digits.select("label"), digits.map(str)):
+        assert view.facts == digits.facts
+    for view in (digits[5:9], digits.select("label")):
+        assert view.spec_facts == digits.spec_facts == SpecFacts("example", "inferred")
+    assert digits.map(str).spec_facts == SpecFacts(None, "computed")
+
+
+def test_sources_of_several_sources_combine_facts(tmp_path: Path) -> None:
+    digits = dataformats.open(DIGITS)
+    dataformats.convert(digits, tmp_path / "digits.parquet")
+    copy = dataformats.open(tmp_path / "digits.parquet")
+    declared = digits.with_spec({"label": "int64"})
+    both, pairs = (
+        dataformats.concat([digits, declared]),
+        dataformats.zip({"a": digits.select("label"), "b": copy.select("image")}),
+    )
+    assert both.facts == SourceFacts("tfrecord", digits.paths * 2, digits.nbytes * 2)
+    assert both.spec_facts == SpecFacts("example", "inferred")
+    assert dataformats.concat([declared, declared]).spec_facts == SpecFacts("example", "declared")
+    assert pairs.facts.format == "tfrecord & parquet"
+    assert (pairs.facts.paths, pairs.facts.files_per_record) == ((*digits.paths, *copy.paths), 2)
+    assert pairs.payload is None
+    assert copy.facts.decodes_blocks
+    assert not digits.facts.decodes_blocks
+
+
+def test_a_view_of_fields_has_their_opaque_fields(tmp_path: Path) -> None:
+    path = tmp_path / "data.tfrecord"
+    with dataformats.create(path, spec={"a": "pickle", "b": "int64"}) as writer:
+        writer.append({"a": [1], "b": 2})
+    source = dataformats.open(path)
+    assert [*source.spec_facts.opaque_fields] == ["a"]
+    assert source.spec_facts.provenance == "saved"
+    assert [*source[:1].spec_facts.opaque_fields] == ["a"]
+    assert [*source.select("b").spec_facts.opaque_fields] == []
+
+
+def test_facts_of_files_read_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = dataformats.open(DIGITS)
+    monkeypatch.setattr(FileSource, "read", None)
+    monkeypatch.setattr(IndexedReader, "counts", property(lambda _: pytest.fail("an index was built")))
+    monkeypatch.setattr(FileSource, "spec_facts", property(lambda _: pytest.fail("records were sampled")))
+    assert (source.format, len(source.paths), source.nbytes) == ("tfrecord", 3, source.facts.nbytes)
