@@ -108,7 +108,7 @@ class PlannedUse:
     def _block_records(self, component: int) -> int:
         source, shuffle = self._sources[component], self._plan.shuffle
         if shuffle.kind == "none" and isinstance(source, RecordSource):
-            return max(1, int(_ORDERED_BLOCK_BYTES / max(1.0, source.mean_record_bytes)))
+            return max(1, int(_ORDERED_BLOCK_BYTES / max(1.0, source.record_bytes())))
         return max(1, min(shuffle.block_records, self._plan.lengths[component]))
 
     @cached_property

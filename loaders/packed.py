@@ -216,9 +216,8 @@ class PackedSource(RecordSource):
     def facts(self) -> SourceFacts:
         return replace(self.source.facts, format=f"packed {self.source.format}")
 
-    @property
-    def mean_record_bytes(self) -> float:
-        return float(self.source.mean_record_bytes * self.n_documents / len(self))
+    def record_bytes(self, indices: ArrayLike | None = None) -> float:
+        return self.source.record_bytes() * self.n_documents / len(self)
 
     @property
     def block_starts(self) -> _Numbers | None:
@@ -337,11 +336,11 @@ def _spec_of(source: RecordSource, collate: Pack) -> Spec:
 def _lengths_of(source: RecordSource, field: str) -> NDArray[Any]:
     """Return the length of each document, in as few bytes as each part of them needs, by all processors."""
     n = len(source)
-    step = max(1, min(_PASS_RECORDS, int(_PASS_BYTES / max(1.0, source.mean_record_bytes))))
+    step = max(1, min(_PASS_RECORDS, int(_PASS_BYTES / max(1.0, source.record_bytes()))))
     parts: list[NDArray[Any]] = [np.zeros(0, np.uint8)] * -(-n // step)
 
     def find(number: int) -> None:
-        found = source.lengths_of(np.arange(number * step, min((number + 1) * step, n)), field)
+        found = source.field_lengths(np.arange(number * step, min((number + 1) * step, n)), field)
         parts[number] = _narrow(found)
 
     for_each(find, len(parts))

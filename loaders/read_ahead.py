@@ -66,7 +66,7 @@ class ReadAhead:
     ) -> None:
         self._sources = sources
         self._plan = plan
-        self._mean_bytes = [one.mean_record_bytes if isinstance(one, RecordSource) else 0.0 for one in sources]
+        self._mean_bytes = [one.record_bytes() if isinstance(one, RecordSource) else 0.0 for one in sources]
         paths = (path for one in sources if isinstance(one, RecordSource) for path in one.paths)
         self._threads = _THREADS if any(map(is_url, paths)) else min(_THREADS, N_THREADS)
         self.cache: BlockCache | None = cache

@@ -131,7 +131,7 @@ def shuffle_for(
             _log_windows(url)
     if block_records is None:
         files = [source for source in sources if isinstance(source, RecordSource)]
-        mean = sum(source.mean_record_bytes * len(source) for source in files) / max(1, sum(map(len, files)))
+        mean = sum(source.record_bytes() * len(source) for source in files) / max(1, sum(map(len, files)))
         block_records = max(1, min(_MOST_BLOCK_RECORDS, int(_RECORD_BLOCK_BYTES / max(1.0, mean))))
     if window_blocks is None:
         n_decoded = sum(decodes_neighbors([source]) for source in sources)
@@ -170,7 +170,7 @@ def block_cache_for(sources: Sequence[Readable], shuffle: Shuffle, world_size: i
     if shuffle.kind == "none":
         return BlockCache((_ORDERED_BLOCKS + 2 * n_files) * _ORDERED_BLOCK_BYTES, _ORDERED_BLOCK_BYTES, name)
     # The block of one file is an average, because a cache has blocks of one size.
-    record_block_bytes = int(sum(source.mean_record_bytes for source in files) * shuffle.block_records / n_files)
+    record_block_bytes = int(sum(source.record_bytes() for source in files) * shuffle.block_records / n_files)
     pages = 2 ** (record_block_bytes // _PARTS_OF_BLOCK // PAGE_BYTES).bit_length() // 2
     block_bytes = min(max(pages, 1) * PAGE_BYTES, _ORDERED_BLOCK_BYTES)  # a power of two: processes share such blocks
     sharers = world_size if name is None else nodes_of(world_size)  # each has a cache

@@ -171,7 +171,7 @@ class Converter:
                 saved_s = time.monotonic()
 
     def _ranges(self, first: int) -> Iterator[Task]:
-        mean = self.conversion.plan.source.mean_record_bytes
+        mean = self.conversion.plan.source.record_bytes()
         size = max(1, min(_RANGE_RECORDS, int(_RANGE_BYTES / max(1.0, mean))))
         for number, start in enumerate(range(first, len(self.selection), size)):
             yield self._task(number, start, start + size)

@@ -176,7 +176,7 @@ def _notes_on_bytes(source: RecordSource, few: range) -> Iterator[str]:
     names = [name for name, kind in source.spec.items() if kind.required == Type("bytes")]
     starts = source.block_starts
     decoded = few if starts is None else range(len(source))[: starts[1] if len(starts) > 1 else None]
-    if not names or source.nbytes_of(decoded) > _MOST_BYTES:
+    if not names or len(decoded) * source.record_bytes(decoded) > _MOST_BYTES:
         return
     for name, column in source.read(few, names).columns.items():
         blobs = list(filter(None, column))  # a record may lack it

@@ -48,7 +48,7 @@ class RecordSource(ABC):
     `RandomAccessDataSource`, and has PyTorch's `__getitems__`.
 
     To make a source of your own, implement `__len__`, `read`, `spec` and `fingerprint`, and override `facts`,
-    `mean_record_bytes` and `scan` if there is something to say. `concat`, `mix`, `convert`, `info`, `verify` and
+    `record_bytes` and `scan` if there is something to say. `concat`, `mix`, `convert`, `info`, `verify` and
     `Loader` then accept it.
 
     Example:
@@ -183,9 +183,14 @@ class RecordSource(ABC):
         """The files, in reading order."""
         return self.facts.paths
 
-    @property
-    def mean_record_bytes(self) -> float:
-        """The average bytes of a record: reads in order, conversions and loaders size their steps and caches by it."""
+    def record_bytes(self, indices: ArrayLike | None = None) -> float:
+        """Return the average stored bytes of these records, or of all; reads none.
+
+        Reads in order, conversions and loaders size their steps and caches by it.
+
+        Args:
+            indices: int[n], each in `[0, len)`; `None` estimates the average of all records from sizes of files.
+        """
         return self.nbytes / max(1, len(self))
 
     # ---- what sources of files know better
@@ -203,11 +208,7 @@ class RecordSource(ABC):
         """
         return None
 
-    def nbytes_of(self, records: range | NDArray[np.int64]) -> float:
-        """Return the stored bytes of these records, as far as known without reading them."""
-        return len(records) * self.mean_record_bytes
-
-    def lengths_of(self, indices: ArrayLike, field: str) -> NDArray[np.int64]:
+    def field_lengths(self, indices: ArrayLike, field: str) -> NDArray[np.int64]:
         """Return how many items a field of sequences has in each of these records; 0 if a record lacks it.
 
         By default the field is read; sources of files whose indexes have the lengths read nothing.

@@ -101,11 +101,20 @@ class _Concatenated(DecodingSource):
             found.update(zip(rows.tolist(), places, strict=True))
         return [found[row] for row in range(len(numbers))]
 
-    def lengths_of(self, indices: ArrayLike, field: str) -> NDArray[np.int64]:
+    def record_bytes(self, indices: ArrayLike | None = None) -> float:
+        if indices is None:
+            return super().record_bytes()
+        numbers, owners = self._owners(indices)
+        n_bytes = [
+            len(here) * self._parts[part].record_bytes(numbers[here] - self._starts[part]) for part, here in owners
+        ]
+        return sum(n_bytes) / max(1, len(numbers))
+
+    def field_lengths(self, indices: ArrayLike, field: str) -> NDArray[np.int64]:
         numbers, owners = self._owners(indices)
         lengths = np.empty(len(numbers), np.int64)
         for part, here in owners:
-            lengths[here] = self._parts[part].lengths_of(numbers[here] - self._starts[part], field)
+            lengths[here] = self._parts[part].field_lengths(numbers[here] - self._starts[part], field)
         return lengths
 
     def blob_starts(self, indices: NDArray[np.int64]) -> Iterator[BlobStarts]:

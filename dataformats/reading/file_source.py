@@ -151,13 +151,15 @@ class FileSource(DecodingSource):
         """Which files are held in memory or on the local disk: see `open`."""
         return self._arguments.cache
 
-    @property
-    def mean_record_bytes(self) -> float:
-        """The average bytes of a record; in compressed files, of some files after decompression."""
+    def record_bytes(self, indices: ArrayLike | None = None) -> float:
+        if indices is not None:
+            records = as_numbers(indices)
+            located = self._reader.locate(records, self._blobs.fields).values()
+            return sum(int(np.maximum(one.extents.length, 0).sum()) for one in located) / max(1, len(records))
         filled = np.flatnonzero(self._reader.counts)
         if not self.facts.is_compressed or not len(filled):
-            return super().mean_record_bytes
-        some = filled[np.unique(np.linspace(0, len(filled) - 1, _SOME).astype(np.int64))]
+            return super().record_bytes()
+        some = filled[np.unique(np.linspace(0, len(filled) - 1, _SOME).astype(np.int64))]  # decompressed
         return float(sum(self._reader.files[number].size for number in some) / self._reader.counts[some].sum())
 
     @property
@@ -461,18 +463,14 @@ class FileSource(DecodingSource):
         if known and n != self._reader.counts[file]:
             self._compare_indexes([self._reader.files[file].name])
 
-    def nbytes_of(self, records: range | NDArray[np.int64]) -> float:
-        located = self._reader.locate(as_numbers(records), self._blobs.fields)
-        return sum(int(np.maximum(field.extents.length, 0).sum()) for field in located.values())
-
     @_comparing_indexes
-    def lengths_of(self, indices: ArrayLike, field: str) -> NDArray[np.int64]:
+    def field_lengths(self, indices: ArrayLike, field: str) -> NDArray[np.int64]:
         records = as_numbers(indices)
         stored = Type("bytes") if self._reader.spec is None else self._reader.stored_type_for(field, self.spec[field])
         is_plain = stored.dims[:1] == (None,) and stored.item.fixed
         located = self._locate(records, indices, {field: True})[field] if is_plain else None
         if stored.dtype is None or located is None or located.extents.fetch is not None or located.extents.problems:
-            return super().lengths_of(records, field)
+            return super().field_lengths(records, field)
         ends = np.cumsum(np.append(0, located.extents.length))  # the blobs of a record may be any number
         counts = np.ones(len(records), np.int64) if located.counts is None else located.counts
         n_bytes: NDArray[np.int64] = np.diff(ends[np.cumsum(np.append(0, counts))])

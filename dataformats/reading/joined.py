@@ -68,10 +68,6 @@ class _Joined(DecodingSource):
         return False
 
     @property
-    def mean_record_bytes(self) -> float:
-        return sum(part.mean_record_bytes for part in self._parts)
-
-    @property
     def joined(self) -> tuple[RecordSource, ...]:
         return tuple(one for part in self._parts for one in part.joined)
 
@@ -90,19 +86,19 @@ class _Joined(DecodingSource):
         """The blocks of the part with the largest ones, cut where the records of other parts have too many bytes."""
         found = [(part, part.block_starts) for part in self._parts]
         starts = min((starts for _, starts in found if starts is not None), key=len, default=None)
-        read_bytes = sum(part.mean_record_bytes for part, starts in found if starts is None)
+        read_bytes = sum(part.record_bytes() for part, starts in found if starts is None)
         if starts is None or not read_bytes:
             return starts
         most = max(1, int(_BLOCK_BYTES / read_bytes))
         ends = np.append(starts[1:], len(self))
         return np.concatenate([np.arange(start, end, most) for start, end in np.stack([starts, ends], 1).tolist()])
 
-    def nbytes_of(self, records: range | NDArray[np.int64]) -> float:
-        return sum(part.nbytes_of(records) for part in self._parts)
+    def record_bytes(self, indices: ArrayLike | None = None) -> float:
+        return sum(part.record_bytes(indices) for part in self._parts)
 
-    def lengths_of(self, indices: ArrayLike, field: str) -> NDArray[np.int64]:
+    def field_lengths(self, indices: ArrayLike, field: str) -> NDArray[np.int64]:
         place = self._places[field]
-        return self._parts[place.part].lengths_of(indices, place.name)
+        return self._parts[place.part].field_lengths(indices, place.name)
 
     def __len__(self) -> int:
         return len(self._parts[0])

@@ -164,11 +164,11 @@ def read_parts(read: Callable[[range], T], parts: Iterable[range]) -> Iterator[T
 
 def split_by_bytes(source: RecordSource, records: Records) -> Iterator[Records]:
     """Yield consecutive parts of these records, a few megabytes each, so that the memory of a read is bounded."""
-    step = max(1, min(_SCAN_RECORDS, int(_SCAN_BYTES / max(1.0, source.mean_record_bytes))))
+    step = max(1, min(_SCAN_RECORDS, int(_SCAN_BYTES / max(1.0, source.record_bytes()))))
     waiting = [records[first : first + step] for first in range(0, len(records), step)][::-1]
     while waiting:
         part = waiting.pop()
-        if len(part) > 1 and source.nbytes_of(part) > _MAX_BYTES:
+        if len(part) > 1 and len(part) * source.record_bytes(part) > _MAX_BYTES:
             half = len(part) // 2
             waiting += [part[half:], part[:half]]
         else:

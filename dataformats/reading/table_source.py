@@ -109,8 +109,7 @@ class TableSource(DecodingSource):
     def block_starts(self) -> NDArray[np.int64] | None:
         return self._table.block_starts if isinstance(self._table, BlockTable) else None
 
-    @property
-    def mean_record_bytes(self) -> float:
+    def record_bytes(self, indices: ArrayLike | None = None) -> float:
         return self._table.decoded_bytes / max(1, self._n)
 
     def origin(self, index: int) -> tuple[str, int]:
@@ -244,7 +243,7 @@ class TableSource(DecodingSource):
         if starts is None or not len(starts):
             yield from super().steps()
             return
-        most = max(1, int(_STEP_BYTES / max(1.0, self.mean_record_bytes)))
+        most = max(1, int(_STEP_BYTES / max(1.0, self.record_bytes())))
         for start, end in zip(starts.tolist(), [*starts[1:].tolist(), self._n], strict=True):
             yield from (range(first, min(first + most, end)) for first in range(start, end, most))
 

@@ -114,15 +114,11 @@ class _View(DecodingSource):
         return self._parent.n_stored
 
     @property
-    def mean_record_bytes(self) -> float:
-        return self._parent.mean_record_bytes
-
-    @property
     def joined(self) -> tuple[RecordSource, ...]:
         return self._parent.joined
 
-    def nbytes_of(self, records: range | NDArray[np.int64]) -> float:
-        return self._parent.nbytes_of(records)
+    def record_bytes(self, indices: ArrayLike | None = None) -> float:
+        return self._parent.record_bytes(indices)
 
     def origin(self, index: int) -> tuple[str, int] | None:
         return self._parent.origin(index)
@@ -187,8 +183,8 @@ class SelectView(_View):
     def fetch(self, indices: ArrayLike, fields: Fields = None) -> None:
         self._parent.fetch(indices, self.mask(fields))
 
-    def lengths_of(self, indices: ArrayLike, field: str) -> NDArray[np.int64]:
-        return self._parent.lengths_of(indices, field)
+    def field_lengths(self, indices: ArrayLike, field: str) -> NDArray[np.int64]:
+        return self._parent.field_lengths(indices, field)
 
     def read_record(self, index: int, fields: Fields = None) -> Any:
         return self._parent.read_record(index, self._fields if fields is None else self.mask(fields))
@@ -239,11 +235,11 @@ class TakeView(_View):
             return of_parent
         return digest_of([of_parent], numbers.astype("<i8").tobytes())
 
-    def nbytes_of(self, records: range | NDArray[np.int64]) -> float:
-        return self._parent.nbytes_of(self._to_parent(records)[1])
+    def record_bytes(self, indices: ArrayLike | None = None) -> float:
+        return self._parent.record_bytes(None if indices is None else self._to_parent(indices)[1])
 
-    def lengths_of(self, indices: ArrayLike, field: str) -> NDArray[np.int64]:
-        return self._parent.lengths_of(self._to_parent(indices)[1], field)
+    def field_lengths(self, indices: ArrayLike, field: str) -> NDArray[np.int64]:
+        return self._parent.field_lengths(self._to_parent(indices)[1], field)
 
     def origin(self, index: int) -> tuple[str, int] | None:
         return self._parent.origin(int(self._order[index]))

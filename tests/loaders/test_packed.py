@@ -101,7 +101,7 @@ def check_rows(rows: PackedSource, lengths: Any, tokens: Any) -> None:
 
 @pytest.mark.parametrize("seed", [None, 3])
 def test_each_token_lies_in_one_row(source: Any, seed: int | None) -> None:
-    assert source.lengths_of(range(N), "tokens").tolist() == LENGTHS.tolist()
+    assert source.field_lengths(range(N), "tokens").tolist() == LENGTHS.tolist()
     rows = dataformats.packed(source, "tokens", length=64, window=150, seed=seed, value=-7, document_column="document")
     check_rows(rows, LENGTHS, document)
     assert rows.efficiency > 0.98
@@ -164,7 +164,7 @@ def test_views_know_lengths(source: Any) -> None:
         (dataformats.zip({"a": source, "b": source}, rename={"a.tokens": "x"}).select("tokens"), LENGTHS),
     ]
     for view, lengths in views:
-        assert view.lengths_of(range(len(view)), "tokens").tolist() == list(lengths)
+        assert view.field_lengths(range(len(view)), "tokens").tolist() == list(lengths)
 
 
 def test_several_fields_stay_side_by_side() -> None:

@@ -46,8 +46,7 @@ class Fetched(dataformats.RecordSource):
     def fingerprint(self) -> str:
         return "0"
 
-    @property
-    def mean_record_bytes(self) -> float:
+    def record_bytes(self, indices: Any = None) -> float:
         return 2**20
 
     def __init__(self, fail: bool = False) -> None:
@@ -184,7 +183,7 @@ def test_first_batch_waits_for_no_window(monkeypatch: pytest.MonkeyPatch) -> Non
     assert ahead.reach(np.array([0])) is None
     source.proceed.release(100)
     assert ahead.reach(np.array([2])) is ahead.cache
-    monkeypatch.setattr(Fetched, "mean_record_bytes", 2**10)  # requests for all records take longer
+    monkeypatch.setattr(Fetched, "record_bytes", lambda _: 2**10)  # requests for all records take longer
     assert ahead_of(source).reach(np.arange(0, 80, 2)) is not None
 
 

@@ -60,7 +60,7 @@ EXPECTED = [(n, f"text {n}", [float(n)] * 3) for n in range(N)]
 def test_a_source_implements_four_members() -> None:
     assert dataformats.RecordSource.__abstractmethods__ == {"read", "__len__", "spec", "fingerprint"}
     src = Own()
-    assert (src.format, src.payload, src.paths, src.nbytes, src.mean_record_bytes) == ("Own", None, (), 0, 0.0)
+    assert (src.format, src.payload, src.paths, src.nbytes, src.record_bytes()) == ("Own", None, (), 0, 0.0)
 
 
 def test_mixed_in_methods() -> None:

@@ -61,3 +61,15 @@ def test_facts_of_files_read_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(IndexedReader, "counts", property(lambda _: pytest.fail("an index was built")))
     monkeypatch.setattr(FileSource, "spec_facts", property(lambda _: pytest.fail("records were sampled")))
     assert (source.format, len(source.paths), source.nbytes) == ("tfrecord", 3, source.facts.nbytes)
+
+
+def test_record_bytes_are_an_average(tmp_path: Path) -> None:
+    path = tmp_path / "data.tfrecord"
+    with dataformats.create(path, payload="bytes") as writer:
+        writer.extend(bytes(size) for size in (10, 20, 60))
+    source = dataformats.open(path, payload="bytes")
+    assert source.record_bytes() == path.stat().st_size / 3
+    assert (source.record_bytes([1]), source.record_bytes([0, 2, 2])) == (20, 130 / 3)
+    assert source[1:].record_bytes([0, 1]) == 40
+    assert dataformats.concat([source, source[1:]]).record_bytes([0, 3]) == 15
+    assert dataformats.zip([source, source]).record_bytes(range(3)) == 60
