@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import RecordBatch
 from dataformats.interfaces.record_source import OnCorrupt, RecordSource
-from dataformats.reading.scan import as_indices
+from dataformats.interfaces.source_facts import Origin
+from dataformats.reading.scan import as_indices, as_numbers
 from dataformats.reading.views import batch_of
 from dataformats.spec import VALUE
 
@@ -40,8 +41,8 @@ class Readable(Protocol):
         """Return these records, in this order."""
         ...
 
-    def origin(self, index: int) -> tuple[str, int] | None:
-        """Return the file of a record and its index there, or `None` if unknown."""
+    def origins(self, indices: ArrayLike, *, offsets: bool = False) -> list[Origin]:
+        """Return file and index of each of these records: see `RecordSource.origins`."""
         ...
 
 
@@ -95,8 +96,9 @@ class _Items:
         wanted = numbers.tolist()
         return batch_of(several(wanted) if several else [self._items[index] for index in wanted], numbers, {})
 
-    def origin(self, index: int) -> None:
-        """Return `None`: items have no files."""
+    def origins(self, indices: ArrayLike, *, offsets: bool = False) -> list[Origin]:
+        """Return the indices: items have no files."""
+        return [Origin("", index) for index in as_numbers(indices).tolist()]
 
 
 def _digest(update: Callable[[bytes], None], value: Any) -> None:

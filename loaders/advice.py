@@ -9,6 +9,7 @@ from dataformats.batch.arrow_types import MEDIA
 from dataformats.interfaces.declared_spec import declared_spec
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.loaders.adapters import Readable
+from dataformats.reading.derived_source import joined_sources
 from dataformats.reading.file_source import FileSource
 from dataformats.storage import threads
 from dataformats.storage.remote.systems import is_url
@@ -91,7 +92,7 @@ class LoaderSetup:
 
     @property
     def _files(self) -> list[FileSource]:
-        parts = (part for one in self.sources if isinstance(one, RecordSource) for part in one.joined)
+        parts = (part for one in self.sources if isinstance(one, RecordSource) for part in joined_sources(one))
         return [part for part in parts if isinstance(part, FileSource)]
 
     @property

@@ -99,8 +99,7 @@ class BatchBuilder:
     def describe(self, position: int) -> str:
         """Return which record a position is, with its file if that is known: `"record 17 of 'a.tfrecord'"`."""
         place = self.plan.locate([position])
-        index = int(place.record[0])
-        return describe_record(index, self.sources[int(place.component[0])].origin(index))
+        return describe_record(self.sources[int(place.component[0])].origins(place.record)[0])
 
     # ---- reading
 

@@ -108,10 +108,10 @@ def _appended(data: Data, before: Sequence[int]) -> str:
         if len(source) == first:
             continue
         name = f" of {data.names[number]!r}" if isinstance(data, Mixture) else ""
-        origin, paths = source.origin(first), source.paths if isinstance(source, RecordSource) else ()
+        path, paths = source.origins([first])[0].path, source.paths if isinstance(source, RecordSource) else ()
         place, more = "", 0
-        if origin is not None and origin[0] in paths:
-            place, more = f" in {origin[0]!r}", len(paths) - 1 - paths.index(origin[0])
+        if path in paths:
+            place, more = f" in {path!r}", len(paths) - 1 - paths.index(path)
         place += f" and {more} more files" if more else ""
         found.append(f"{len(source) - first:,} records{name} from record {first:,} on{place}")
     return "; ".join(found)

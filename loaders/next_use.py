@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -10,9 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.fork_hooks import cached_property
+from dataformats.interfaces.reader import BlobStarts
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.loaders.adapters import Readable
 from dataformats.loaders.plan import Plan
+from dataformats.reading.derived_source import stored_records
+from dataformats.reading.file_source import FileSource
 from dataformats.storage.remote.disk_blocks import FILE_BYTES, PAGE_BYTES, PageUses, digest_of_key
 from dataformats.storage.remote.files import FsspecFile
 
@@ -125,7 +128,7 @@ class PlannedUse:
         firsts = np.arange(0, len(source), self._block_records(component))
         parts: dict[str, list[tuple[_Numbers, _Numbers]]] = {}
         sizes: dict[str, int] = {}
-        for file, rows, offsets in source.blob_starts(firsts):
+        for file, rows, offsets in blob_starts(source, firsts):
             if isinstance(file, FsspecFile) and np.all(np.diff(offsets) >= 0):
                 digest = digest_of_key(file.cache_key)
                 sizes[digest] = file.size
@@ -137,3 +140,11 @@ class PlannedUse:
             order = np.argsort(offsets, kind="stable")
             found[digest] = _FileBlocks(component, rows[order], np.append(offsets[order], sizes[digest]))
         return found
+
+
+def blob_starts(source: RecordSource, indices: _Numbers) -> Iterator[BlobStarts]:
+    """Yield where these records begin in each file that has some of them, or some of their fields; reads none."""
+    for part in stored_records(source, indices):
+        if isinstance(part.source, FileSource):
+            for file, rows, offsets in part.source.blob_starts(part.indices):
+                yield BlobStarts(file, part.rows[rows], offsets)

@@ -14,14 +14,16 @@ from dataformats.columns.masks import elements_of
 from dataformats.errors import Remedy, SpecError
 from dataformats.indexing.array_file import ArrayFile, facts_of_files
 from dataformats.integer_arguments import checked_int
+from dataformats.interfaces.capabilities import FetchesRecords
 from dataformats.interfaces.declared_spec import declared_spec
 from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
-from dataformats.interfaces.source_facts import SourceFacts
+from dataformats.interfaces.source_facts import Origin, SourceFacts
 from dataformats.kernels import permute
 from dataformats.loaders.pack import Pack, pack
 from dataformats.loaders.segments import Segments, place_documents, stable_order
 from dataformats.loaders.sequence_fields import SequenceFields
 from dataformats.loaders.shuffle import key_of
+from dataformats.reading.derived_source import fetch
 from dataformats.reading.scan import as_indices, describe_record, digest_of
 from dataformats.spec import Spec, Type
 from dataformats.storage.remote.systems import is_url
@@ -99,7 +101,7 @@ def packed(
     )
 
 
-class PackedSource(RecordSource):
+class PackedSource(RecordSource, FetchesRecords):
     """The source of rows that `packed` returns; see there. Thread-safe. Its pickle has no plan: the cache has it.
 
     Attributes:
@@ -231,14 +233,11 @@ class PackedSource(RecordSource):
         first = windows[np.unique(np.minimum(-(-starts // self._window), len(windows) - 1))]
         return np.unique(first[first < len(self)])  # windows of empty documents have no rows
 
-    def origin(self, index: int) -> tuple[str, int] | None:
-        """Return the file of the first document of a row, and the index of the document."""
-        return self.source.origin(self.documents(index)[0][0])
-
-    def places_of(self, indices: NDArray[np.int64]) -> list[tuple[str, int]]:
-        """Return file and byte of the first document of each row."""
-        first = self._rows.take("segments", self._rows.take("starts", indices)) % self.n_documents
-        return self.source.places_of(first)
+    def origins(self, indices: ArrayLike, *, offsets: bool = False) -> list[Origin]:
+        """Return file and index of the first document of each row: see `RecordSource.origins`."""
+        rows = as_indices(indices, len(self))
+        first = self._rows.take("segments", self._rows.take("starts", rows)) % self.n_documents
+        return self.source.origins(first, offsets=offsets)
 
     # ---- reading
 
@@ -296,14 +295,14 @@ class PackedSource(RecordSource):
             wrong = np.flatnonzero(sequence.lengths != expected)
             if len(wrong):
                 at = int(wrong[0])
-                place = describe_record(int(indices[at]), self.source.origin(int(indices[at])))
+                place = describe_record(self.source.origins(indices[at : at + 1])[0])
                 found = f"{place} has {sequence.lengths[at]} values, but {expected[at]} when its row was planned"
                 remedy = "Pack only fields that are equally long in each document, and open data again that changed"
                 raise SpecError(found, field=name, remedy=remedy)
 
     def fetch(self, indices: ArrayLike, fields: Fields = None) -> None:
         names = [name for name in self._pack.fields if name in self.mask(fields)]
-        self.source.fetch(np.unique(self._segments(as_indices(indices, len(self))).documents), names)
+        fetch(self.source, np.unique(self._segments(as_indices(indices, len(self))).documents), names)
 
     def close(self) -> None:
         self.source.close()

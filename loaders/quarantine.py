@@ -33,5 +33,4 @@ class Quarantined(NamedTuple):
 
 def quarantine_entry(sources: Sequence[Readable], component: int, index: int, error: Exception) -> Quarantined:
     """Return the entry of a record that raised this error."""
-    origin = sources[component].origin(index)
-    return Quarantined("" if origin is None else origin[0], index, str(error), component)
+    return Quarantined(sources[component].origins([index])[0].path, index, str(error), component)

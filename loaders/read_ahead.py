@@ -19,6 +19,7 @@ from dataformats.loaders.adapters import Readable
 from dataformats.loaders.next_use import PlannedUse
 from dataformats.loaders.plan import Plan
 from dataformats.loaders.shuffle import group_rows
+from dataformats.reading.derived_source import fetch
 from dataformats.storage.read_context import READ_CONTEXT
 from dataformats.storage.remote.block_cache import BlockCache
 from dataformats.storage.remote.systems import is_url
@@ -245,7 +246,7 @@ def _run(ahead: weakref.ref[ReadAhead]) -> None:
         del one  # may be dropped meanwhile
         try:
             with suppress(Exception), READ_CONTEXT.reading_through(cache):
-                part.source.fetch(part.records)
+                fetch(part.source, part.records)
         finally:
             if (one := ahead()) is not None:
                 one.finish(part)

@@ -18,6 +18,7 @@ from dataformats.loaders.blocks import Blocks
 from dataformats.loaders.ranks import nodes_of
 from dataformats.loaders.shuffle import Shuffle
 from dataformats.reading.concat import interleave
+from dataformats.reading.derived_source import joined_sources
 from dataformats.storage.remote.block_cache import BlockCache
 from dataformats.storage.remote.disk_blocks import PAGE_BYTES
 from dataformats.storage.remote.node_folder import local_job
@@ -160,8 +161,8 @@ def block_cache_for(sources: Sequence[Readable], shuffle: Shuffle, world_size: i
     `None` if no file is behind a URL, if records come in any order, or if these windows are more than 2 GiB: then each
     record is a request.
     """
-    every = (part for source in sources if isinstance(source, RecordSource) for part in source.joined if part.nbytes)
-    files = [source for source in every if not source.facts.decodes_blocks]
+    every = (part for source in sources if isinstance(source, RecordSource) for part in joined_sources(source))
+    files = [source for source in every if source.nbytes and not source.facts.decodes_blocks]
     if shuffle.kind == "global" or not any(is_url(path) for source in files for path in source.paths):
         return None
     n_files = sum(source.facts.files_per_record for source in files)  # that a batch reads from

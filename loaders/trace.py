@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dataformats.interfaces.record_source import RecordSource
 from dataformats.loaders.adapters import Readable
 from dataformats.loaders.plan import Plan
 from dataformats.loaders.steps import Step
@@ -56,8 +55,8 @@ def trace(number: int, step: Step, world_size: int, plan: Plan, sources: Sequenc
     files = np.full(len(positions), None)
     for component in np.unique(place.component).tolist():
         source, rows = sources[component], np.flatnonzero(place.component == component)
-        places = source.places_of(place.record[rows]) if isinstance(source, RecordSource) else [("", -1)] * len(rows)
-        files[rows] = np.fromiter(places, object, len(rows))
+        origins = source.origins(place.record[rows], offsets=True)
+        files[rows] = np.fromiter(((one.path, one.offset_bytes) for one in origins), object, len(rows))
     columns = (ranks, positions, place.epoch, place.component, place.record)
     numbers = zip(*(column.tolist() for column in columns), strict=True)
     return [TracedRecord(number, *of_record, *file) for of_record, file in zip(numbers, files, strict=True)]

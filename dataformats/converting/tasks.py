@@ -151,7 +151,8 @@ class Conversion(SentOnce):
 def _add_place(error: DataFormatsError, source: RecordSource, index: int) -> None:
     """Name the record in an error of its values."""
     if isinstance(error, (SpecError, CodecError)) and error.index is None:
-        error.path, error.index = source.origin(index) or (error.path, index)
+        path, error.index, _ = source.origins([index])[0]
+        error.path = path or error.path
 
 
 @dataclass(frozen=True, slots=True)

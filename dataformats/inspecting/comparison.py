@@ -203,11 +203,10 @@ class DatasetDiff:
 
     def _difference(self, name: str, row: int, expected: Part, found: Part) -> Finding:
         spec, index = self._dataset.spec, int(found.rows[row])
-        place = self._dataset.origin(index)
         return difference(
             _value(expected.columns[name], row),
             _value(found.columns[name], row),
-            path=None if place is None else place[0],
+            path=self._dataset.origins([index])[0].path or None,
             index=index,
             field=None if self._dataset.single or name not in spec else name,
             type_=spec.get(name),

@@ -19,6 +19,7 @@ from dataformats.interfaces.backend import (
 from dataformats.interfaces.capabilities import (
     AppendsInPlace,
     CachesIndexes,
+    FetchesRecords,
     FilesPerField,
     HasSidecars,
     ResumesFinishedFiles,
@@ -42,7 +43,7 @@ from dataformats.interfaces.reader import (
 from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
 from dataformats.interfaces.record_writer import RecordWriter
 from dataformats.interfaces.salvage import Loss, ShardSalvage, StoredRecord, SupportsRepair
-from dataformats.interfaces.source_facts import SourceFacts, SpecFacts, SpecProvenance
+from dataformats.interfaces.source_facts import Origin, SourceFacts, SpecFacts, SpecProvenance
 from dataformats.interfaces.stored_file import Folder, StoredFile, natural_key
 from dataformats.interfaces.table import BadRowsError, BlockTable, RowTable, Table
 from dataformats.registry import Registry, backends, codecs
@@ -75,6 +76,7 @@ __all__ = [
     "Decode",
     "Extents",
     "Fetch",
+    "FetchesRecords",
     "FieldCodecs",
     "FieldOperation",
     "Fields",
@@ -94,6 +96,7 @@ __all__ = [
     "Located",
     "Loss",
     "OnCorrupt",
+    "Origin",
     "OutdatedIndexError",
     "Reader",
     "ReaderOptions",

@@ -1,4 +1,4 @@
-"""Optional capabilities of backends, readers and file writers: inherit from those that a format has."""
+"""Optional capabilities of backends, readers, file writers and sources: inherit from those that one has."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from dataformats.interfaces.file_writer import BlobWriter
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from numpy.typing import ArrayLike
+
+    from dataformats.interfaces.record_source import Fields
 
 
 class AppendsInPlace(ABC):
@@ -83,3 +87,14 @@ class FilesPerField(ABC):
     @abstractmethod
     def files_of(self, field: str) -> Sequence[int]:
         """Return the numbers of the files that hold the blobs of a field."""
+
+
+class FetchesRecords(ABC):
+    """A source that can prepare a read of some records, as a `Loader` does with the next window of them."""
+
+    @abstractmethod
+    def fetch(self, indices: ArrayLike, fields: Fields = None) -> None:
+        """Prepare a `read` of these records. Leaves errors to `read`.
+
+        Bytes of remote files are fetched into the cache through which this thread reads, if any; blocks are decoded.
+        """

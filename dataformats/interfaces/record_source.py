@@ -14,7 +14,7 @@ from dataformats.foreign_names import SOURCE, no_attribute
 from dataformats.integer_arguments import as_int, checked_int
 from dataformats.interfaces.codec import SequenceCodec
 from dataformats.interfaces.declared_spec import SpecAttribute, declared_spec
-from dataformats.interfaces.source_facts import SourceFacts, SpecFacts
+from dataformats.interfaces.source_facts import Origin, SourceFacts, SpecFacts
 from dataformats.registry import codecs as registered
 from dataformats.spec import VALUE, Spec, SpecLike, Type
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from dataformats.display.record_table import NotebookTable
-    from dataformats.interfaces.reader import BlobStarts
     from dataformats.reading.conditions import Where
     from dataformats.reading.field_operations import DecodingSource
     from dataformats.reading.stats import FieldStats
@@ -196,11 +195,6 @@ class RecordSource(ABC):
     # ---- what sources of files know better
 
     @property
-    def joined(self) -> tuple[RecordSource, ...]:
-        """The sources from which a record is joined: several for a source that `zip` returned."""
-        return (self,)
-
-    @property
     def block_starts(self) -> NDArray[np.int64] | None:
         """The first record of each block that is decoded at once: int64[n_blocks], from 0 on; `None` without blocks.
 
@@ -232,21 +226,16 @@ class RecordSource(ABC):
         """True if a record is one value, and not a dict: the batches of `read` are `single`."""
         return tuple(self.spec) == (VALUE,) and self.read([]).single
 
-    def origin(self, index: int) -> tuple[str, int] | None:
-        """Return the file of a record, and its index in the dataset as errors name it; `None` if it has no file."""
-        return None
+    def origins(self, indices: ArrayLike, *, offsets: bool = False) -> list[Origin]:
+        """Return file and index of each of these records, as errors name them; reads none.
 
-    def places_of(self, indices: NDArray[np.int64]) -> list[tuple[str, int]]:
-        """Return the path of the file of each record, and the byte at which the record begins. Reads no record.
-
-        The path is empty for a record without a file. The byte is -1 if it is unknown, as in Parquet.
+        Args:
+            indices: int[n], each in `[0, len)`.
+            offsets: Locate the records, too, for `offset_bytes`: then `path` is the file of that byte.
         """
-        origins = [self.origin(index) for index in indices.tolist()]
-        return [("" if origin is None else origin[0], -1) for origin in origins]
+        from dataformats.reading.scan import as_numbers
 
-    def blob_starts(self, indices: NDArray[np.int64]) -> Iterator[BlobStarts]:
-        """Yield where these records begin in each file that has some of them, or some of their fields; reads none."""
-        return iter(())
+        return [Origin("", index) for index in as_numbers(indices).tolist()]
 
     def present_fields(self, index: int) -> dict[str, bool | range]:
         """Return the fields of record `index`: field to True, or to the range of a sequence's elements."""
@@ -293,13 +282,6 @@ class RecordSource(ABC):
         from dataformats.reading.scan import split_by_bytes
 
         return split_by_bytes(self, range(len(self)))
-
-    def fetch(self, indices: ArrayLike, fields: Fields = None) -> None:  # noqa: B027  # others have nothing to do
-        """Prepare a `read` of these records, as a `Loader` does with the next window of them.
-
-        Bytes of remote files are fetched into the cache through which this thread reads, if any; blocks are decoded.
-        Errors are left to `read`.
-        """
 
     def check(self, indices: ArrayLike) -> dict[int, Exception]:
         """Return the errors of these records, index to error; a sound record has none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from dataformats.spec import Type
 
@@ -39,6 +39,20 @@ class SourceFacts:
     files_per_record: int = 1
     is_compressed: bool = False
     decodes_blocks: bool = False
+
+
+class Origin(NamedTuple):
+    """Where a record comes from, as errors name it.
+
+    Attributes:
+        path: Its file, or its shard if that is a folder; empty for a record without a file.
+        index: Its index in the dataset of that file; for a record without a file, in the source that was asked.
+        offset_bytes: The byte at which its stored bytes begin in the file `path`; -1 if it is unknown.
+    """
+
+    path: str
+    index: int  # type: ignore[assignment]  # a record's number here; in other tuples the method that searches
+    offset_bytes: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,19 +12,32 @@ from numpy.typing import ArrayLike, NDArray
 from dataformats.batch import RecordBatch, take_rows
 from dataformats.errors import SpecError
 from dataformats.interfaces.declared_spec import declared_spec
-from dataformats.interfaces.reader import BlobStarts
 from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
 from dataformats.interfaces.source_facts import SourceFacts, SpecFacts, common_provenance
+from dataformats.reading.derived_source import DerivedSource, SourceRecords
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.scan import as_indices, digest_of
 from dataformats.spec import Spec, SpecLike
 
 
-class _Concatenated(DecodingSource):
+class _Concatenated(DerivedSource):
     """Several sources of the same spec, one after the other."""
 
     def __init__(self, parts: Sequence[RecordSource]) -> None:
         self._parts = list(parts)
+
+    @property
+    def sources(self) -> tuple[RecordSource, ...]:
+        return tuple(self._parts)
+
+    @property
+    def joined(self) -> tuple[RecordSource, ...]:
+        return (self,)
+
+    def made_from(self, indices: ArrayLike, fields: Fields = None) -> Iterator[SourceRecords]:
+        numbers, owners = self._owners(indices)
+        starts = self._starts
+        return (SourceRecords(self._parts[part], rows, numbers[rows] - starts[part], fields) for part, rows in owners)
 
     @property
     def facts(self) -> SourceFacts:
@@ -88,19 +101,6 @@ class _Concatenated(DecodingSource):
     def __len__(self) -> int:
         return int(self._starts[-1])
 
-    def origin(self, index: int) -> tuple[str, int] | None:
-        starts = self._starts
-        part = int(np.searchsorted(starts, index, side="right")) - 1
-        return self._parts[part].origin(index - int(starts[part]))
-
-    def places_of(self, indices: NDArray[np.int64]) -> list[tuple[str, int]]:
-        numbers, owners = self._owners(indices)
-        found: dict[int, tuple[str, int]] = {}
-        for part, rows in owners:
-            places = self._parts[part].places_of(numbers[rows] - self._starts[part])
-            found.update(zip(rows.tolist(), places, strict=True))
-        return [found[row] for row in range(len(numbers))]
-
     def record_bytes(self, indices: ArrayLike | None = None) -> float:
         if indices is None:
             return super().record_bytes()
@@ -109,19 +109,6 @@ class _Concatenated(DecodingSource):
             len(here) * self._parts[part].record_bytes(numbers[here] - self._starts[part]) for part, here in owners
         ]
         return sum(n_bytes) / max(1, len(numbers))
-
-    def field_lengths(self, indices: ArrayLike, field: str) -> NDArray[np.int64]:
-        numbers, owners = self._owners(indices)
-        lengths = np.empty(len(numbers), np.int64)
-        for part, here in owners:
-            lengths[here] = self._parts[part].field_lengths(numbers[here] - self._starts[part], field)
-        return lengths
-
-    def blob_starts(self, indices: NDArray[np.int64]) -> Iterator[BlobStarts]:
-        numbers, owners = self._owners(indices)
-        for part, here in owners:
-            for file, rows, offsets in self._parts[part].blob_starts(numbers[here] - self._starts[part]):
-                yield BlobStarts(file, here[rows], offsets)
 
     def with_spec(self, spec: SpecLike) -> DecodingSource:
         return _Concatenated([part.with_spec(spec) for part in self._parts])
@@ -148,11 +135,6 @@ class _Concatenated(DecodingSource):
         columns, rows = interleave([batch.columns for batch in batches], places)
         return RecordBatch(columns, numbers[rows], failed, batches[0].single)
 
-    def fetch(self, indices: ArrayLike, fields: Fields = None) -> None:
-        numbers, owners = self._owners(indices)
-        for part, here in owners:
-            self._parts[part].fetch(numbers[here] - self._starts[part], fields)
-
     def read_record(self, index: int, fields: Fields = None) -> Any:
         number = index
         for part in self._parts:
@@ -176,10 +158,6 @@ class _Concatenated(DecodingSource):
             for batch in part.scan(fields):
                 yield RecordBatch(batch.columns, batch.indices + first, batch.failed, batch.single)
             first += len(part)
-
-    def close(self) -> None:
-        for part in self._parts:
-            part.close()
 
 
 def interleave(

@@ -111,7 +111,7 @@ def decode_fields(
     """Return a batch whose columns of stored bytes are decoded by operations.
 
     Args:
-        source: Names the file of a record, by `origin`.
+        source: Names the file of a record, by `origins`.
         batch: A batch with stored bytes: see `with_stored_bytes`.
         decode: Field to operation; fields that the batch lacks are left out.
         generators: Returns the generator of a row of this batch.
@@ -171,8 +171,8 @@ def _failures(
 
 
 def _located(source: Any, index: int, field: str | None, operation: FieldOperation, cause: Exception) -> CodecError:
-    path, number = source.origin(index) or (None, index)
-    error = CodecError(error_message(cause), codec=operation.name, field=field, index=number, path=path)
+    path, number, _ = source.origins([index])[0]
+    error = CodecError(error_message(cause), codec=operation.name, field=field, index=number, path=path or None)
     error.__cause__ = cause
     return error
 

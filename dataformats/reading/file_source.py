@@ -17,9 +17,18 @@ from dataformats.batch.value_slices import join_blobs
 from dataformats.columns.batch_decoder import DECODE_ERRORS, BatchDecoder, Mask
 from dataformats.errors import FormatError, SpecError
 from dataformats.fork_hooks import after_fork, cached_property
-from dataformats.interfaces import Backend, BlobBackend, BlobStarts, CachesIndexes, FilesPerField, Located, Reader
+from dataformats.interfaces import (
+    Backend,
+    BlobBackend,
+    BlobStarts,
+    CachesIndexes,
+    FetchesRecords,
+    FilesPerField,
+    Located,
+    Reader,
+)
 from dataformats.interfaces.record_source import Fields, OnCorrupt
-from dataformats.interfaces.source_facts import SourceFacts, SpecFacts, SpecProvenance
+from dataformats.interfaces.source_facts import Origin, SourceFacts, SpecFacts, SpecProvenance
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading.blob_locations import BlobLocations, RecordRun, blob_starts
 from dataformats.reading.blob_reader import WHOLE_RECORDS, BlobReader, IndexDoubtError
@@ -61,7 +70,7 @@ def _comparing_indexes(read: Callable[Concatenate[FileSource, P], T]) -> Callabl
     return repeated
 
 
-class FileSource(DecodingSource):
+class FileSource(DecodingSource, FetchesRecords):
     """The records of one dataset on a disk or behind a URL.
 
     Args:
@@ -184,18 +193,23 @@ class FileSource(DecodingSource):
         starts: NDArray[np.int64] = np.unique(low)
         return starts[: np.searchsorted(starts, ends[-1])]
 
-    def origin(self, index: int) -> tuple[str, int]:
+    def origins(self, indices: ArrayLike, *, offsets: bool = False) -> list[Origin]:
+        records = as_numbers(indices)
+        if offsets:
+            return self._located_origins(records)
         names, counts, _ = zip(*self._reader.file_summaries(), strict=True)
-        return names[int(np.searchsorted(np.cumsum(counts), index, side="right"))], index
+        shards = np.searchsorted(np.cumsum(counts), records, side="right")
+        return [Origin(names[shard], index) for shard, index in zip(shards.tolist(), records.tolist(), strict=True)]
 
     @_comparing_indexes
-    def places_of(self, indices: NDArray[np.int64]) -> list[tuple[str, int]]:
+    def _located_origins(self, records: NDArray[np.int64]) -> list[Origin]:
         fields = WHOLE_RECORDS if self._reader.spec is None else self._schema.decoder.all_fields
-        places = BlobLocations(self._reader.files, self._locate(indices, indices, fields), {})
-        found = (places.place(row) for row in range(len(indices)))
-        return [(path, -1 if offset is None else offset) for path, offset in found]
+        places = BlobLocations(self._reader.files, self._locate(records, records, fields), {})
+        found = ((places.place(row), index) for row, index in enumerate(records.tolist()))
+        return [Origin(path, index, -1 if offset is None else offset) for (path, offset), index in found]
 
     def blob_starts(self, indices: NDArray[np.int64]) -> Iterator[BlobStarts]:
+        """Yield where these records begin in each file that has some of them, or some of their fields; reads none."""
         fields = WHOLE_RECORDS if self._reader.spec is None else self._schema.decoder.all_fields
         return blob_starts(self._reader.files, self._locate(indices, indices, fields))
 

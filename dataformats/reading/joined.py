@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from dataformats.batch import RecordBatch, take_column
 from dataformats.errors import Remedy, SpecError, UnknownNameError
 from dataformats.interfaces.declared_spec import declared_spec
-from dataformats.interfaces.reader import BlobStarts
 from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
-from dataformats.interfaces.source_facts import SourceFacts, SpecFacts, common_provenance
+from dataformats.interfaces.source_facts import Origin, SourceFacts, SpecFacts, common_provenance
+from dataformats.reading.derived_source import DerivedSource, SourceRecords
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.key_join import MatchedView
 from dataformats.reading.scan import as_indices, digest_of, scan_by_reading
@@ -29,12 +29,22 @@ class _FieldPlace(NamedTuple):
     name: str
 
 
-class _Joined(DecodingSource):
+class _Joined(DerivedSource):
     """The fields of several sources of equal length. A read reads only the sources of the requested fields."""
 
     def __init__(self, parts: Sequence[RecordSource], places: Mapping[str, _FieldPlace]) -> None:
         self._parts = list(parts)
         self._places = dict(places)
+
+    @property
+    def sources(self) -> tuple[RecordSource, ...]:
+        return tuple(self._parts)
+
+    def made_from(self, indices: ArrayLike, fields: Fields = None) -> Iterator[SourceRecords]:
+        numbers = as_indices(indices, len(self))
+        asked = self._asked(dict.fromkeys(self._places, True) if fields is None else self.mask(fields))
+        rows = np.arange(len(numbers))
+        return (SourceRecords(self._parts[number], rows, numbers, mask) for number, mask in asked.items())
 
     @property
     def facts(self) -> SourceFacts:
@@ -68,10 +78,6 @@ class _Joined(DecodingSource):
         return False
 
     @property
-    def joined(self) -> tuple[RecordSource, ...]:
-        return tuple(one for part in self._parts for one in part.joined)
-
-    @property
     def fingerprint(self) -> str:
         return digest_of(["zip", *(part.fingerprint for part in self._parts)])
 
@@ -96,21 +102,11 @@ class _Joined(DecodingSource):
     def record_bytes(self, indices: ArrayLike | None = None) -> float:
         return sum(part.record_bytes(indices) for part in self._parts)
 
-    def field_lengths(self, indices: ArrayLike, field: str) -> NDArray[np.int64]:
-        place = self._places[field]
-        return self._parts[place.part].field_lengths(indices, place.name)
-
     def __len__(self) -> int:
         return len(self._parts[0])
 
-    def origin(self, index: int) -> tuple[str, int] | None:
-        return self._parts[0].origin(index)
-
-    def places_of(self, indices: NDArray[np.int64]) -> list[tuple[str, int]]:
-        return self._parts[0].places_of(indices)
-
-    def blob_starts(self, indices: NDArray[np.int64]) -> Iterator[BlobStarts]:
-        return (found for part in self._parts for found in part.blob_starts(indices))
+    def origins(self, indices: ArrayLike, *, offsets: bool = False) -> list[Origin]:
+        return self._parts[0].origins(indices, offsets=offsets)
 
     def with_spec(self, spec: SpecLike) -> DecodingSource:
         spec = Spec(spec)
@@ -157,10 +153,6 @@ class _Joined(DecodingSource):
             sound[number] = {name: take_column(column, rows) for name, column in batch.columns.items()}
         return RecordBatch(self._columns(mask, sound), numbers[is_sound], failed)
 
-    def fetch(self, indices: ArrayLike, fields: Fields = None) -> None:
-        for number, part in self._asked(self.mask(fields)).items():
-            self._parts[number].fetch(indices, part)
-
     def read_record(self, index: int, fields: Fields = None) -> Any:
         mask = self.mask(fields)
         found: dict[int, Any] = {}
@@ -200,10 +192,6 @@ class _Joined(DecodingSource):
                     left[number] = rest
             yield RecordBatch(self._columns(mask, columns), np.arange(first, first + size))
             first += size
-
-    def close(self) -> None:
-        for part in self._parts:
-            part.close()
 
 
 def _cut(batch: RecordBatch, size: int) -> tuple[RecordBatch, RecordBatch]:

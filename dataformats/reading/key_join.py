@@ -107,7 +107,7 @@ class _Keys:
 
     def place(self, row: int) -> str:
         """Return the name of a record."""
-        return describe_record(row, self.source.origin(row))
+        return describe_record(self.source.origins([row])[0])
 
 
 def _matched(wanted: _Keys, given: _Keys) -> NDArray[np.int64]:

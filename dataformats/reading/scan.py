@@ -16,6 +16,7 @@ from dataformats.storage.one_ahead import prefetch
 
 if TYPE_CHECKING:
     from dataformats.interfaces.record_source import Fields, RecordSource
+    from dataformats.interfaces.source_facts import Origin
 
 T = TypeVar("T")
 Records = TypeVar("Records", range, NDArray[np.int64], "range | NDArray[np.int64]")
@@ -188,9 +189,9 @@ def until_failure(batch: RecordBatch) -> Iterator[RecordBatch]:
     raise batch.failed[first]
 
 
-def describe_record(index: int, origin: tuple[str, int] | None) -> str:
+def describe_record(origin: Origin) -> str:
     """Return the name of a record, with its file if that is known: `"record 17 of 'a.tfrecord'"`."""
-    return f"record {index}" if origin is None else f"record {origin[1]} of {origin[0]!r}"
+    return f"record {origin.index} of {origin.path!r}" if origin.path else f"record {origin.index}"
 
 
 def digest_of(parts: Sequence[str], data: bytes = b"") -> str:

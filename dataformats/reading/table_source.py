@@ -15,15 +15,15 @@ from dataformats.columns.field_decoder import decode_part
 from dataformats.columns.masks import check_part, elements_of, insert_missing
 from dataformats.errors import DataFormatsError, SpecError
 from dataformats.fork_hooks import cached_property
-from dataformats.interfaces import SequenceCodec
+from dataformats.interfaces import FetchesRecords, SequenceCodec
 from dataformats.interfaces.record_source import Fields, OnCorrupt
-from dataformats.interfaces.source_facts import SourceFacts, SpecFacts, SpecProvenance
+from dataformats.interfaces.source_facts import Origin, SourceFacts, SpecFacts, SpecProvenance
 from dataformats.interfaces.table import BlockTable, RowTable, Table
 from dataformats.reading.blob_reader import fields_in_memory
 from dataformats.reading.dataset_schema import DeclaredSchema, with_types
 from dataformats.reading.decoded_blocks import DecodedBlocks
 from dataformats.reading.field_operations import DecodingSource
-from dataformats.reading.scan import as_indices, digest_of
+from dataformats.reading.scan import as_indices, as_numbers, digest_of
 from dataformats.sidecars.file_digest import file_digest
 from dataformats.spec import Spec, SpecLike, Type
 from dataformats.storage.decoded_cache import DECODED_CACHE, DecodedCache
@@ -41,7 +41,7 @@ _Mask = dict[str, bool | range]
 _Read = tuple[dict[str, Column], dict[int, DataFormatsError]]
 
 
-class TableSource(DecodingSource):
+class TableSource(DecodingSource, FetchesRecords):
     """The records of files that a library decodes. Values that the files hold as bytes or text may have a codec's type.
 
     Args:
@@ -112,8 +112,10 @@ class TableSource(DecodingSource):
     def record_bytes(self, indices: ArrayLike | None = None) -> float:
         return self._table.decoded_bytes / max(1, self._n)
 
-    def origin(self, index: int) -> tuple[str, int]:
-        return self.paths[int(np.searchsorted(np.cumsum(self._table.counts), index, side="right"))], index
+    def origins(self, indices: ArrayLike, *, offsets: bool = False) -> list[Origin]:
+        records = as_numbers(indices)
+        files = np.searchsorted(np.cumsum(self._table.counts), records, side="right")
+        return [Origin(self.paths[file], index) for file, index in zip(files.tolist(), records.tolist(), strict=True)]
 
     def __len__(self) -> int:
         return self._n
@@ -175,7 +177,7 @@ class TableSource(DecodingSource):
         return {name: concat_columns([one[name] for one in found]) for name in mask}, failed
 
     def _with_place(self, error: DataFormatsError, index: int) -> DataFormatsError:
-        path, index = self.origin(index)
+        path, index, _ = self.origins([index])[0]
         for name, value in (("path", path), ("index", index)):
             if hasattr(error, name):
                 setattr(error, name, value)

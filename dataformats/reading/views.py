@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import RecordBatch
 from dataformats.errors import SpecError
-from dataformats.interfaces.reader import BlobStarts
 from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
 from dataformats.interfaces.source_facts import SourceFacts, SpecFacts
 from dataformats.reading.conditions import Condition, Where, condition_of
+from dataformats.reading.derived_source import DerivedSource, SourceRecords
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.scan import as_indices, describe_record, digest_of, scan_by_reading
 from dataformats.spec import VALUE, Spec, SpecLike
@@ -70,7 +70,7 @@ def evaluate(source: RecordSource, where: Where, on_corrupt: OnCorrupt = "raise"
             try:
                 results[index] = bool(function(record))
             except Exception as error:
-                error.add_note(f"raised by where= for {describe_record(index, source.origin(index))}")
+                error.add_note(f"raised by where= for {describe_record(source.origins([index])[0])}")
                 raise
         return [results.get(number, True) for number in part]
 
@@ -80,11 +80,24 @@ def evaluate(source: RecordSource, where: Where, on_corrupt: OnCorrupt = "raise"
         return np.array([*itertools.chain.from_iterable(threads.map(of_part, parts))], bool)
 
 
-class _View(DecodingSource):
+class _View(DerivedSource):
     """A source made from another source."""
 
     def __init__(self, parent: RecordSource) -> None:
         self._parent = parent
+
+    @property
+    def sources(self) -> tuple[RecordSource, ...]:
+        return (self._parent,)
+
+    def made_from(self, indices: ArrayLike, fields: Fields = None) -> Iterator[SourceRecords]:
+        mine, theirs = self._to_parent(indices)
+        yield SourceRecords(self._parent, np.arange(len(mine)), theirs, fields)
+
+    def _to_parent(self, indices: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the indices as an array, and the indices of the same records in the parent."""
+        mine = as_indices(indices, len(self))
+        return mine, mine
 
     @property
     def facts(self) -> SourceFacts:
@@ -113,30 +126,14 @@ class _View(DecodingSource):
     def n_stored(self) -> int:
         return self._parent.n_stored
 
-    @property
-    def joined(self) -> tuple[RecordSource, ...]:
-        return self._parent.joined
-
     def record_bytes(self, indices: ArrayLike | None = None) -> float:
-        return self._parent.record_bytes(indices)
-
-    def origin(self, index: int) -> tuple[str, int] | None:
-        return self._parent.origin(index)
-
-    def places_of(self, indices: NDArray[np.int64]) -> list[tuple[str, int]]:
-        return self._parent.places_of(indices)
-
-    def blob_starts(self, indices: NDArray[np.int64]) -> Iterator[BlobStarts]:
-        return self._parent.blob_starts(indices)
+        return self._parent.record_bytes(None if indices is None else self._to_parent(indices)[1])
 
     def __len__(self) -> int:
         return len(self._parent)
 
     def _read_stored(self, indices: ArrayLike, fields: Fields, on_corrupt: OnCorrupt) -> RecordBatch:
         return self._parent.read(indices, fields, on_corrupt)
-
-    def fetch(self, indices: ArrayLike, fields: Fields = None) -> None:
-        self._parent.fetch(indices, fields)
 
     @property
     def block_starts(self) -> NDArray[np.int64] | None:
@@ -146,16 +143,13 @@ class _View(DecodingSource):
         return self._parent.read_record(index, fields)
 
     def read_bytes(self, indices: ArrayLike) -> list[bytes]:
-        return self._parent.read_bytes(indices)
+        return self._parent.read_bytes(self._to_parent(indices)[1])
 
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
         return self._parent.scan(fields)
 
     def present_fields(self, index: int) -> dict[str, bool | range]:
         return self._parent.present_fields(index)
-
-    def close(self) -> None:
-        self._parent.close()
 
 
 class SelectView(_View):
@@ -174,17 +168,14 @@ class SelectView(_View):
         facts = self._parent.spec_facts
         return replace(facts, opaque_fields={n: k for n, k in facts.opaque_fields.items() if n in self._fields})
 
+    def made_from(self, indices: ArrayLike, fields: Fields = None) -> Iterator[SourceRecords]:
+        return super().made_from(indices, self._fields if fields is None else self.mask(fields))
+
     def with_spec(self, spec: SpecLike) -> DecodingSource:
         return SelectView(self._parent.with_spec(spec), self._fields)
 
     def _read_stored(self, indices: ArrayLike, fields: Fields, on_corrupt: OnCorrupt) -> RecordBatch:
         return self._parent.read(indices, self.mask(fields), on_corrupt)
-
-    def fetch(self, indices: ArrayLike, fields: Fields = None) -> None:
-        self._parent.fetch(indices, self.mask(fields))
-
-    def field_lengths(self, indices: ArrayLike, field: str) -> NDArray[np.int64]:
-        return self._parent.field_lengths(indices, field)
 
     def read_record(self, index: int, fields: Fields = None) -> Any:
         return self._parent.read_record(index, self._fields if fields is None else self.mask(fields))
@@ -235,21 +226,6 @@ class TakeView(_View):
             return of_parent
         return digest_of([of_parent], numbers.astype("<i8").tobytes())
 
-    def record_bytes(self, indices: ArrayLike | None = None) -> float:
-        return self._parent.record_bytes(None if indices is None else self._to_parent(indices)[1])
-
-    def field_lengths(self, indices: ArrayLike, field: str) -> NDArray[np.int64]:
-        return self._parent.field_lengths(self._to_parent(indices)[1], field)
-
-    def origin(self, index: int) -> tuple[str, int] | None:
-        return self._parent.origin(int(self._order[index]))
-
-    def places_of(self, indices: NDArray[np.int64]) -> list[tuple[str, int]]:
-        return self._parent.places_of(self._to_parent(indices)[1])
-
-    def blob_starts(self, indices: NDArray[np.int64]) -> Iterator[BlobStarts]:
-        return self._parent.blob_starts(self._to_parent(indices)[1])
-
     def with_spec(self, spec: SpecLike) -> DecodingSource:
         return TakeView(self._parent.with_spec(spec), self._order)
 
@@ -267,9 +243,6 @@ class TakeView(_View):
         failed = {int(i): batch.failed[int(t)] for i, t in zip(mine[~kept], theirs[~kept], strict=True)}
         return RecordBatch(batch.columns, mine[kept], failed, batch.single)
 
-    def fetch(self, indices: ArrayLike, fields: Fields = None) -> None:
-        self._parent.fetch(self._to_parent(indices)[1], fields)
-
     @property
     def block_starts(self) -> NDArray[np.int64] | None:
         starts, order = self._parent.block_starts, self._order
@@ -280,9 +253,6 @@ class TakeView(_View):
 
     def read_record(self, index: int, fields: Fields = None) -> Any:
         return self._parent.read_record(int(self._order[index]), fields)
-
-    def read_bytes(self, indices: ArrayLike) -> list[bytes]:
-        return self._parent.read_bytes(self._to_parent(indices)[1])
 
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
         return scan_by_reading(self, self.steps(), fields)
@@ -303,6 +273,10 @@ class MapView(_View):
     @property
     def spec_facts(self) -> SpecFacts:
         return SpecFacts()
+
+    def made_from(self, indices: ArrayLike, fields: Fields = None) -> Iterator[SourceRecords]:
+        self.mask(fields)
+        return super().made_from(indices)
 
     @property
     def spec(self) -> Spec:

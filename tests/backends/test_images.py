@@ -44,7 +44,7 @@ def test_folders_of_labels(tmp_path: Path) -> None:
     assert source.spec == {"image": "png", "path": "utf8", "label": "int64", "label_name": "utf8"}
     assert source.read(range(8))["label"].tolist() == [0] * 4 + [1] * 4
     assert {**source[7], "image": None} == {"image": None, "path": "dog/more/9.png", "label": 1, "label_name": "dog"}
-    assert source.origin(7) == (str(folder / "dog" / "more" / "9.png"), 7)
+    assert source.origins([7]) == [(str(folder / "dog" / "more" / "9.png"), 7, -1)]
     assert len(pickle.dumps(source)) < 1000
     assert pickle.loads(pickle.dumps(source)).fingerprint == source.fingerprint
     assert dataformats.verify(folder).ok

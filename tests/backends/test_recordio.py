@@ -84,7 +84,7 @@ def test_several_files_and_types() -> None:
     source = dataformats.open([GOLDEN / "images.rec", GOLDEN / "several.rec"])
     assert len(source) == 80
     assert [record["data"] for record in source] == [data(index) for index in range(40)] * 2
-    assert source.origin(43) == (str(GOLDEN / "several.rec"), 43)
+    assert source.origins([43]) == [(str(GOLDEN / "several.rec"), 43, -1)]
     typed = dataformats.open(GOLDEN / "images.rec", spec={"label": "float32", "data": "uint8[]"})
     np.testing.assert_array_equal(typed[3]["data"], np.frombuffer(data(3), "u1"))
     with pytest.raises(SpecError, match="expected uint64 with any dims, or bytes, found int64"):

@@ -318,7 +318,7 @@ def test_several_tables_are_one_dataset(table: Any, tmp_path: Path) -> None:
         write_parquet(tmp_path / f"part-{number}.parquet", table)
     for path in (tmp_path, tmp_path / "part-*.parquet", [tmp_path / f"part-{number}.parquet" for number in range(3)]):
         assert len(dataformats.open(path)) == 3 * N
-    assert dataformats.open(tmp_path).origin(2 * N) == (str(tmp_path / "part-2.parquet"), 2 * N)
+    assert dataformats.open(tmp_path).origins([2 * N]) == [(str(tmp_path / "part-2.parquet"), 2 * N, -1)]
 
 
 @pytest.mark.parametrize("name", ["x.parquet", "x.arrow"])

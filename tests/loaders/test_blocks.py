@@ -22,6 +22,7 @@ from dataformats.loaders.blocks import Blocks
 from dataformats.loaders.plan import Plan
 from dataformats.loaders.record_read import shuffle_for
 from dataformats.loaders.shuffle import Shuffle
+from dataformats.reading.derived_source import fetch
 from dataformats.reading.table_source import TableSource
 from dataformats.storage.compressed.chunked_file import ChunkedFile
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
@@ -214,7 +215,7 @@ def test_read_ahead_leaves_out_refused_records(tmp_path: Path, monkeypatch: pyte
     text = b'{"n": "%s"}\n'
     (tmp_path / "x.jsonl.gz").write_bytes(gzip.compress(text % b"a" + text % bytes(10**6).replace(b"\0", b"b")))
     source = dataformats.open(tmp_path / "x.jsonl.gz", spec={"n": "utf8"}, max_record_bytes=1000)
-    source.fetch([0, 1])
+    fetch(source, [0, 1])
     assert fetched == [(0, 11)]
 
 

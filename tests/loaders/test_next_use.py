@@ -12,7 +12,7 @@ import pytest
 
 import dataformats
 from dataformats import Loader
-from dataformats.loaders.next_use import PlannedUse
+from dataformats.loaders.next_use import PlannedUse, blob_starts
 from dataformats.loaders.plan import Plan
 from dataformats.loaders.ranks import streams_of_node
 from dataformats.loaders.shuffle import Shuffle
@@ -120,7 +120,7 @@ def test_blocks_of_all_sources(memory: Any) -> None:
 def whole_of(source: Any, indices: Any) -> tuple[list[int], list[str], list[int]]:
     found = [
         (row, one.file.name, offset)
-        for one in source.blob_starts(indices)
+        for one in blob_starts(source, indices)
         for row, offset in zip(one.rows.tolist(), one.offsets.tolist(), strict=True)
     ]
     rows, names, offsets = zip(*sorted(found), strict=True)

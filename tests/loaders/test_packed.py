@@ -120,8 +120,8 @@ def test_each_token_lies_in_one_row(source: Any, seed: int | None) -> None:
     assert again.fingerprint == rows.fingerprint
     assert again.read([7])["tokens"].tolist() == rows.read([7])["tokens"].tolist()
     first = [rows.documents(row)[0][0] for row in range(5)]
-    assert rows.places_of(np.arange(5)) == source.places_of(np.array(first))
-    assert rows.origin(4) == source.origin(first[4])
+    for offsets in (False, True):
+        assert rows.origins(range(5), offsets=offsets) == source.origins(first, offsets=offsets)
     assert len(rows.read([])["tokens"]) == 0
 
 
@@ -210,7 +210,7 @@ def test_damaged_documents_damage_their_rows(tmp_path: Path) -> None:
         writer.extend({"tokens": document(index)} for index in range(50))
     source = dataformats.open(tmp_path / "a.tfrecord", spec=SPEC)
     rows = dataformats.packed(source, "tokens", length=64)
-    [(_, place)] = source.places_of(np.array([20]))
+    [(_, _, place)] = source.origins([20], offsets=True)
     data = bytearray((tmp_path / "a.tfrecord").read_bytes())
     data[place + 2] ^= 255
     info = (tmp_path / "a.tfrecord").stat()

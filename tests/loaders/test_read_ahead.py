@@ -13,6 +13,7 @@ import pytest
 
 import dataformats
 from dataformats import Loader
+from dataformats.interfaces import FetchesRecords
 from dataformats.loaders import read_ahead
 from dataformats.loaders.plan import Plan
 from dataformats.loaders.read_ahead import ReadAhead
@@ -31,7 +32,7 @@ def eight_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read_ahead, "N_THREADS", 8)
 
 
-class Fetched(dataformats.RecordSource):
+class Fetched(dataformats.RecordSource, FetchesRecords):
     """Numbers, which tell what was prefetched."""
 
     @property

@@ -12,6 +12,7 @@ import pytest
 import dataformats
 from dataformats.errors import DataFormatsError, FormatError, SpecError, UnknownNameError
 from dataformats.indexing.index_cache import cache_folder
+from dataformats.reading.derived_source import joined_sources
 
 N = 300
 
@@ -62,7 +63,7 @@ def test_lists_and_single_values(pair: Any, tmp_path: Path) -> None:
     assert dataformats.zip({"caption": texts})[3] == {"caption": "text 3"}
     nested = dataformats.zip([joined, pair[1].select("b")])
     assert nested[4] == {"a": 40, "1": "text 4", "b": 40}
-    assert len(nested.joined) == 3
+    assert len(joined_sources(nested)) == 3
 
 
 def test_reads_only_the_sources_of_the_fields(pair: Any, tmp_path: Path) -> None:

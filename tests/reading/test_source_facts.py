@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import dataformats
 from dataformats.indexing.indexed_reader import IndexedReader
-from dataformats.interfaces import SourceFacts, SpecFacts
+from dataformats.interfaces import Origin, SourceFacts, SpecFacts
 from dataformats.reading.file_source import FileSource
 
 DIGITS = "tests/golden/real/digits-*.tfrecord"
@@ -73,3 +75,32 @@ def test_record_bytes_are_an_average(tmp_path: Path) -> None:
     assert source[1:].record_bytes([0, 1]) == 40
     assert dataformats.concat([source, source[1:]]).record_bytes([0, 3]) == 15
     assert dataformats.zip([source, source]).record_bytes(range(3)) == 60
+
+
+def test_origins_name_the_record_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "data.tfrecord"
+    with dataformats.create(path, payload="bytes") as writer:
+        writer.extend(bytes(size) for size in (10, 20, 60))
+    source = dataformats.open(path, payload="bytes")
+    assert source[1:].origins([1, 0]) == [Origin(str(path), 2), Origin(str(path), 1)]
+    both = dataformats.concat([source, source.take([2, 0])])
+    starts = [12, 12 + 10 + 16, 12 + 10 + 16 + 20 + 16]
+    assert both.origins([4, 3, 1], offsets=True) == [Origin(str(path), index, starts[index]) for index in (0, 2, 1)]
+    assert dataformats.zip({"a": source, "b": source[::-1]}).origins([1]) == [Origin(str(path), 1)]
+
+
+def test_records_without_a_file_keep_their_index() -> None:
+    source = Numbers()
+    assert source.origins([3]) == source[2:].origins([3]) == [Origin("", 3)]
+    assert dataformats.concat([source[:2], source]).origins(range(4)) == [Origin("", index) for index in range(4)]
+
+
+class Numbers(dataformats.RecordSource):
+    spec = dataformats.Spec({"n": "int64"})
+    fingerprint = "numbers"
+
+    def __len__(self) -> int:
+        return 9
+
+    def read(self, indices: Any, fields: Any = None, on_corrupt: Any = "raise") -> dataformats.RecordBatch:
+        return dataformats.RecordBatch({"n": np.asarray(indices)}, np.asarray(indices))
