@@ -140,13 +140,14 @@ def _info(path: Any, options: dict[str, Any]) -> Info:
         metadata={} if reader is None else reader.metadata(),
         fingerprint=source.fingerprint,
         opaque=shown_types(facts.opaque_fields),
-        problems=_errors_of_last_records(source, reader) if isinstance(reader, Reader) else (),
+        problems=_errors_of_last_records(source) if isinstance(source, FileSource) else (),
         notes=() if reader is None else (*missing, *_notes(source, reader, files, options)),
     )
 
 
-def _errors_of_last_records(source: RecordSource, reader: Reader) -> tuple[str, ...]:
+def _errors_of_last_records(source: FileSource) -> tuple[str, ...]:
     """Return the errors of the last records of the files, as far as indexes tell them: no sound record is read."""
+    reader = source.reader
     last = (np.cumsum(reader.counts) - 1)[reader.counts > 0]
     damaged: set[int] = set()
     for located in reader.locate(last, dict.fromkeys(reader.spec or (VALUE,), True)).values():

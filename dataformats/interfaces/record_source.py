@@ -257,7 +257,7 @@ class RecordSource(ABC):
         """
         from dataformats.reading.scan import scan_by_reading
 
-        return scan_by_reading(self, self.steps(), fields)
+        return scan_by_reading(self, fields)
 
     def read_record(self, index: int, fields: Fields = None) -> Any:
         """Return one record, its index in `[0, len)`, as `self[index]` does; a source may know a shorter path to it."""
@@ -270,22 +270,6 @@ class RecordSource(ABC):
             SpecError: A record has no stored bytes: fields are stored apart, or records are computed.
         """
         raise SpecError(f"records of {self.format!r} have no stored bytes: use read()")
-
-    def scan_bytes(self) -> Iterator[bytes]:
-        """Yield the stored payloads of all records in order, as `read_bytes` returns them."""
-        from dataformats.reading.scan import scan_bytes
-
-        return scan_bytes(self)
-
-    def steps(self) -> Iterator[range]:
-        """Yield ranges that cover all records, a few megabytes each."""
-        from dataformats.reading.scan import split_by_bytes
-
-        return split_by_bytes(self, range(len(self)))
-
-    def check(self, indices: ArrayLike) -> dict[int, Exception]:
-        """Return the errors of these records, index to error; a sound record has none."""
-        return dict(self.read(indices, on_corrupt="omit").failed)
 
     def mask(self, fields: Fields) -> dict[str, bool | range]:
         """Resolve `fields`: each field whole (`True`) or a range of a sequence's elements.

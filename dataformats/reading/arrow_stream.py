@@ -27,7 +27,7 @@ def arrow_reader(source: RecordSource, batch_size: int | None, fields: Fields, m
     if batch_size is not None:
         parts_of(0, batch_size)  # refuses sizes below 1
         n_together = max(1, int(_JOINED_BYTES / max(1.0, source.record_bytes() * batch_size)))
-        found = scan_by_reading(rows.source, parts_of(len(source), n_together * batch_size), rows.schema.names)
+        found = scan_by_reading(rows.source, rows.schema.names, parts_of(len(source), n_together * batch_size))
     batches = (pyarrow().RecordBatch.from_arrays(rows.arrays(batch), schema=rows.schema) for batch in found)
     resized = join_batches(batches) if batch_size is None else _split_batches(batches, batch_size)
     return pyarrow().RecordBatchReader.from_batches(rows.schema, resized)

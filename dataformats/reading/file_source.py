@@ -37,7 +37,7 @@ from dataformats.reading.decode_fallback import OnFailure, decode, decode_fetche
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.fingerprint import files_fingerprint
 from dataformats.reading.pickled_source import PickledSource, pack_files, versions_of
-from dataformats.reading.scan import as_numbers, check_bounds, read_parts, scan_by_reading, until_failure
+from dataformats.reading.scan import as_numbers, check_bounds, read_parts, scan_by_reading, steps, until_failure
 from dataformats.spec import VALUE, Spec, SpecLike, Type
 from dataformats.storage.compressed.chunked_file import ChunkedFile
 from dataformats.storage.native.fast_read import PinnedRows
@@ -285,7 +285,7 @@ class FileSource(DecodingSource, FetchesRecords):
         return self._schema.infer_from(self._all_sound(progress))
 
     def _all_sound(self, progress: Callable[[int], None] | None) -> Iterator[bytes]:
-        for part in self.steps():
+        for part in steps(self):
             yield from self._sound(part)
             if progress is not None:
                 progress(len(part))
@@ -325,6 +325,7 @@ class FileSource(DecodingSource, FetchesRecords):
         self._blobs.fetch_blocks(self._locate(as_numbers(indices), indices, mask))
 
     def check(self, indices: ArrayLike) -> dict[int, Exception]:
+        """Return the errors of these records, index to error, misfits to the spec included."""
         return dict(self._read(indices, None, "collect").failed)
 
     @_comparing_indexes
@@ -420,7 +421,7 @@ class FileSource(DecodingSource, FetchesRecords):
 
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
         if not self._blobs.reads_sequentially:
-            yield from scan_by_reading(self, self.steps(), fields)
+            yield from scan_by_reading(self, fields)
             return
         mask = self.mask(fields)
         for run in self._runs():
@@ -443,20 +444,13 @@ class FileSource(DecodingSource, FetchesRecords):
         stored = {VALUE: (chosen.blobs, None)}
         return decode(self._schema.decoder, stored, indices, mask, "collect", places=chosen)
 
-    def scan_bytes(self) -> Iterator[bytes]:
-        if not self._blobs.reads_sequentially:
-            yield from super().scan_bytes()
-            return
-        for run in self._runs():
-            yield from run.blobs
-
     def scan_stored(self) -> Iterator[StoredRecords]:
         """Yield all records in order as they are stored, a few megabytes at a time, reading ahead.
 
         The first damaged record raises its error, after all records before it.
         """
         if not self._blobs.reads_sequentially:
-            yield from prefetch(read_parts(self._stored, self.steps()))
+            yield from prefetch(read_parts(self._stored, steps(self)))
             return
         for run in self._runs():
             yield StoredRecords(self.format, {VALUE: (run.blobs, None)}, framed=True)

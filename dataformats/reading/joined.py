@@ -170,7 +170,7 @@ class _Joined(DerivedSource):
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
         mask = self.mask(fields)
         scans = {number: self._parts[number].scan(part) for number, part in self._asked(mask).items()}
-        return self._side_by_side(mask, scans) if scans else scan_by_reading(self, self.steps(), fields)
+        return self._side_by_side(mask, scans) if scans else scan_by_reading(self, fields)
 
     def _side_by_side(
         self, mask: Mapping[str, Any], scans: Mapping[int, Iterator[RecordBatch]]

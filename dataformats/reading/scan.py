@@ -83,16 +83,13 @@ def check_bounds(numbers: NDArray[np.int64], indices: ArrayLike | range, length:
     return numbers
 
 
-def scan_by_reading(source: RecordSource, steps: Iterator[range], fields: Fields) -> Iterator[RecordBatch]:
-    """Yield all records of a source: read these steps, one step ahead; every record before an error is yielded."""
-    for batch in prefetch(read_parts(lambda part: source.read(part, fields, "omit"), steps)):
+def scan_by_reading(
+    source: RecordSource, fields: Fields, parts: Iterable[range] | None = None
+) -> Iterator[RecordBatch]:
+    """Yield all records of a source: read these parts, one part ahead; every record before an error is yielded."""
+    parts = steps(source) if parts is None else parts
+    for batch in prefetch(read_parts(lambda part: source.read(part, fields, "omit"), parts)):
         yield from until_failure(batch)
-
-
-def scan_bytes(source: RecordSource) -> Iterator[bytes]:
-    """Yield the stored payloads of all records: see `RecordSource.scan_bytes`."""
-    for blobs in prefetch(read_parts(source.read_bytes, source.steps())):
-        yield from blobs
 
 
 def scan_sound(
@@ -161,6 +158,17 @@ def read_parts(read: Callable[[range], T], parts: Iterable[range]) -> Iterator[T
                 yield read(range(number, number + 1))
         else:
             yield found
+
+
+def steps(source: RecordSource) -> Iterator[range]:
+    """Yield ranges that cover all records, a few megabytes each, and each within one block of a table."""
+    starts = None if source.facts.is_compressed else source.block_starts
+    if starts is None or not len(starts):
+        yield from split_by_bytes(source, range(len(source)))
+        return
+    most = max(1, int(_SCAN_BYTES / max(1.0, source.record_bytes())))
+    for start, end in itertools.pairwise([*starts.tolist(), len(source)]):
+        yield from (range(first, min(first + most, end)) for first in range(start, end, most))
 
 
 def split_by_bytes(source: RecordSource, records: Records) -> Iterator[Records]:

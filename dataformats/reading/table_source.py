@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from dataformats.reading.opening import OpenArguments
 
 _BLOBS = ("bytes", "utf8")
-_STEP_BYTES = 4 * 2**20
 _ALL_BYTES = 2**62  # all blocks fit
 
 _Mask = dict[str, bool | range]
@@ -238,16 +237,6 @@ class TableSource(DecodingSource, FetchesRecords):
         if self._blocks is not None:
             for block in np.unique(self._blocks.blocks_of(as_indices(indices, self._n))).tolist():
                 self._blocks.get_many([block], tuple(self.mask(fields)))
-
-    def steps(self) -> Iterator[range]:
-        """Yield ranges that cover all records, each within one block."""
-        starts = self.block_starts
-        if starts is None or not len(starts):
-            yield from super().steps()
-            return
-        most = max(1, int(_STEP_BYTES / max(1.0, self.record_bytes())))
-        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), self._n], strict=True):
-            yield from (range(first, min(first + most, end)) for first in range(start, end, most))
 
     # ---- life
 

@@ -255,7 +255,7 @@ class TakeView(_View):
         return self._parent.read_record(int(self._order[index]), fields)
 
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
-        return scan_by_reading(self, self.steps(), fields)
+        return scan_by_reading(self, fields)
 
     def present_fields(self, index: int) -> dict[str, bool | range]:
         return self._parent.present_fields(int(self._to_parent([range(len(self))[index]])[1][0]))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dataformats import open
 from dataformats_compat.tensorflow.data.constants import parallelism
 from dataformats_compat.tensorflow.data.dataset import Dataset
+
+if TYPE_CHECKING:
+    from dataformats.internals import FileSource
 
 __all__ = ["TFRecordDataset", "records_of"]
 
@@ -64,4 +67,5 @@ def records_of(path: Any, compression: str) -> Iterator[bytes]:
         compression: `"gzip"`, `"zlib"`, `"none"`, or `"auto"`: as its first bytes say.
     """
     name = os.fsdecode(path) if isinstance(path, bytes) else path
-    return open([name], format="tfrecord", payload="bytes", compression=compression).scan_bytes()
+    source = open([name], format="tfrecord", payload="bytes", compression=compression)
+    return (record for stored in cast("FileSource", source).scan_stored() for record in stored.blobs)
