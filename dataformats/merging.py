@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dataformats.batch import StoredRecords
 from dataformats.errors import DataFormatsError, FormatError, Remedy, SpecError
+from dataformats.interfaces.declared_spec import is_single
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.conditions import Where
 from dataformats.reading.copied_records import refused_copy
@@ -319,7 +320,7 @@ def _facts(source: FileSource, named: bool) -> dict[str, Any]:
     return {
         "format": source.format,
         "payload": source.payload,
-        "spec": None if source.single or source.spec_facts.provenance == "inferred" else source.spec,
+        "spec": None if is_single(source) or source.spec_facts.provenance == "inferred" else source.spec,
         "stored types": source.reader.stored_spec,
         "options": options,
     }

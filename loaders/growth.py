@@ -13,6 +13,7 @@ from dataformats.loaders.epochs import Epochs, Grown
 from dataformats.loaders.mixture import Mixture
 from dataformats.loaders.mixture_schedule import Schedule, checked_weights, epoch_length
 from dataformats.loaders.state import State, state_mismatch
+from dataformats.reading.views import stored_length
 
 Data = Readable | Mixture
 
@@ -33,7 +34,7 @@ def begins_with(data: Data, fingerprint: str, sizes: Sequence[tuple[int, int]]) 
     Args:
         data: The data.
         fingerprint: The fingerprint that they had.
-        sizes: `len` and `n_stored` that each component had.
+        sizes: `len` and `stored_length` that each component had.
     """
     sources = _sources(data)
     if len(sources) != len(sizes):
@@ -83,9 +84,9 @@ def with_growth(state: State, data: Data, fingerprint: str, grown: Grown | None)
 
 
 def n_stored_of(data: Data) -> tuple[int, ...]:
-    """Return the `n_stored` of each component; empty if none is a view of more records than it has."""
+    """Return the `stored_length` of each component; empty if none is a view of more records than it has."""
     sources = _sources(data)
-    found = tuple(one.n_stored if isinstance(one, RecordSource) else len(one) for one in sources)
+    found = tuple(stored_length(one) if isinstance(one, RecordSource) else len(one) for one in sources)
     return () if found == tuple(map(len, sources)) else found
 
 

@@ -205,10 +205,6 @@ class PackedSource(RecordSource, FetchesRecords):
         return self._spec
 
     @property
-    def single(self) -> bool:
-        return False
-
-    @property
     def fingerprint(self) -> str:
         collate = self._pack
         arguments = (_VERSION, collate.fields[0], collate.length, collate.truncate, self._window, self._seed)

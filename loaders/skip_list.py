@@ -42,7 +42,7 @@ class SkipList:
         fingerprint: The fingerprint of the data.
         records: The indices of the records of each component, int64[n], ascending.
         skips: The positions.
-        sizes: `len` and `n_stored` of each component of these data, which may grow; empty if they are unknown.
+        sizes: `len` and `stored_length` of each component of these data, which may grow; empty if they are unknown.
 
     Example:
         >>> import dataformats, pathlib, tempfile
@@ -69,7 +69,7 @@ class SkipList:
         Args:
             entries: The records and positions.
             fingerprint: The fingerprint of the data.
-            sizes: `len` and `n_stored` of each component.
+            sizes: `len` and `stored_length` of each component.
 
         Raises:
             ValueError: One is not an entry.

@@ -44,7 +44,7 @@ class State:
         step_records: Records per step over all ranks, if a trainer counts the batches; otherwise `None`.
         skip_list: `SkipList.digest` of the records and positions that the run leaves out; `None` without a list.
         lengths: The epochs of the run, and of each component of a mixture, by their turns; empty if they are unknown.
-        n_stored: The `RecordSource.n_stored` of each component; empty if they are their lengths.
+        n_stored: The `stored_length` of each component; empty if they are their lengths.
     """
 
     position: int

@@ -9,6 +9,7 @@ from typing import Any
 from dataformats.cli import options
 from dataformats.cli.info import print_spec
 from dataformats.cli.output import print_fact, print_json
+from dataformats.interfaces.declared_spec import is_single
 
 
 @options.paths
@@ -29,11 +30,11 @@ def schema(paths: tuple[str, ...], as_json: bool, **reading: Any) -> None:
         is_inferred = facts.provenance == "inferred"
         opaque = {name: str(kind) for name, kind in facts.opaque_fields.items()}
         types = source.spec.to_json()
-        given = {} if source.single else as_bytes(source.spec, opaque).to_json()
+        given = {} if is_single(source) else as_bytes(source.spec, opaque).to_json()
         about = {
             "format": source.format,
             "payload": source.payload,
-            "spec": {} if source.single else types,
+            "spec": {} if is_single(source) else types,
             "spec_is_inferred": is_inferred,
             "opaque": opaque,
             "arguments": _arguments(source.payload, given),
@@ -44,7 +45,7 @@ def schema(paths: tuple[str, ...], as_json: bool, **reading: Any) -> None:
     print_fact("format", about["format"])
     if about["payload"] is not None:
         print_fact("payload", about["payload"])
-    if source.single:
+    if is_single(source):
         print_fact("spec", "none: a record is one value")
     else:
         print_spec(types, is_inferred, opaque)

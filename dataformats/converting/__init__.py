@@ -24,6 +24,7 @@ from dataformats.converting.report import ConvertReport
 from dataformats.converting.selection import Selection, name_of
 from dataformats.converting.tasks import Conversion
 from dataformats.interfaces import RecordWriter
+from dataformats.interfaces.declared_spec import is_single
 from dataformats.interfaces.record_source import OnCorrupt, RecordSource
 from dataformats.reading.conditions import Where
 from dataformats.reading.opening import open_for_copying
@@ -185,7 +186,7 @@ def convert(
         else:
             backend = backends.get(format or format_of(path))
             format, types, kept = backend.name, wanted, payload
-            if map is not None and chosen.single:
+            if map is not None and is_single(chosen):
                 kept = payload or chosen.payload
             elif map is not None:
                 types = wanted or portable_spec(chosen.spec, backend)

@@ -9,7 +9,7 @@ from typing import Any, cast
 from dataformats.columns.codec_resolver import CodecResolver, as_bytes
 from dataformats.errors import Remedy, SpecError, UnknownNameError
 from dataformats.interfaces import Backend, BlobBackend, RecordCodec
-from dataformats.interfaces.declared_spec import declared_spec
+from dataformats.interfaces.declared_spec import declared_spec, is_single
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.dataset_schema import with_types
 from dataformats.reading.opening import remedies_of_source
@@ -52,10 +52,10 @@ def plan_of(
     codecs: Mapping[str, Any] | None,
 ) -> ConversionPlan:
     """Choose the new payload and spec, and the fields that are copied."""
-    same = not rename and (spec is None or (not source.single and spec.items() <= source.spec.items()))
+    same = not rename and (spec is None or (not is_single(source) and spec.items() <= source.spec.items()))
     if same and _keeps_payload(backend, source, payload):
         provenance = source.spec_facts.provenance
-        declared = spec if source.single or provenance == "inferred" else source.spec
+        declared = spec if is_single(source) or provenance == "inferred" else source.spec
         means_fields = payload in (None, source.payload)  # records read as bytes have no fields
         plan = ConversionPlan(
             source, payload or source.payload, declared if means_fields else None, None, {}, copied=True
@@ -63,7 +63,7 @@ def plan_of(
         is_known = plan.spec is None or provenance == "saved"
         return plan if is_known else replace(plan, checked=_checked(source, codecs))
     check_names(source, rename)
-    if source.single:
+    if is_single(source):
         return ConversionPlan(
             source, payload or (None if spec else _payload_of(source)), spec, None, rename, copied=False
         )
@@ -119,7 +119,7 @@ def check_names(source: RecordSource, rename: Mapping[str, str]) -> None:
     """Raise an error if `rename` names an unknown field, or gives two fields one name."""
     if not rename:
         return
-    known = () if source.single else tuple(source.spec)
+    known = () if is_single(source) else tuple(source.spec)
     for name in rename:
         if name not in known:
             raise UnknownNameError("field", name=name, known=known)
@@ -129,7 +129,7 @@ def check_names(source: RecordSource, rename: Mapping[str, str]) -> None:
 
 def left_out(source: RecordSource, plan: ConversionPlan) -> tuple[str, ...]:
     """Return the fields of the source that the new records lack."""
-    if plan.copied or source.single:
+    if plan.copied or is_single(source):
         return ()
     kept = set(plan.source.spec)
     return tuple(name for name in declared_spec(source) or () if name not in kept)
@@ -184,7 +184,7 @@ def select_fields(source: RecordSource, fields: Sequence[str], spec: Spec | None
 
 def with_new_types(source: RecordSource, spec: Spec | None, rename: Mapping[str, str]) -> RecordSource:
     """Return a source whose undeclared fields have the types of the new data."""
-    if spec is None or source.single:
+    if spec is None or is_single(source):
         return source
     old_names = {new: old for old, new in rename.items()}
     wanted = {old_names.get(name, name): kind for name, kind in spec.items()}

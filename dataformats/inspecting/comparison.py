@@ -23,6 +23,7 @@ from dataformats.inspecting.finding import Finding
 from dataformats.inspecting.finding_groups import Findings
 from dataformats.inspecting.value_difference import difference
 from dataformats.interfaces import OutdatedIndexError
+from dataformats.interfaces.declared_spec import is_single
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.scan import split_by_bytes
 from dataformats.spec import VALUE, Spec, Type
@@ -208,7 +209,7 @@ class DatasetDiff:
             _value(found.columns[name], row),
             path=self._dataset.origins([index])[0].path or None,
             index=index,
-            field=None if self._dataset.single or name not in spec else name,
+            field=None if is_single(self._dataset) or name not in spec else name,
             type_=spec.get(name),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dataformats.errors import SpecError
-from dataformats.spec import Spec
+from dataformats.spec import VALUE, Spec
 
 if TYPE_CHECKING:
     from dataformats.interfaces.record_source import RecordSource
@@ -42,3 +42,9 @@ def declared_spec(source: RecordSource) -> Spec | None:
         return source.spec
     except SpecError:
         return None
+
+
+def is_single(source: RecordSource) -> bool:
+    """Return True if a record is one value, and not a dict: the batches of `read` are `single`."""
+    spec = declared_spec(source)
+    return spec is None or (tuple(spec) == (VALUE,) and source.read([]).single)

@@ -13,7 +13,7 @@ from dataformats.errors import Remedy, SpecError, UnknownNameError
 from dataformats.foreign_names import SOURCE, no_attribute
 from dataformats.integer_arguments import as_int, checked_int
 from dataformats.interfaces.codec import SequenceCodec
-from dataformats.interfaces.declared_spec import SpecAttribute, declared_spec
+from dataformats.interfaces.declared_spec import SpecAttribute, declared_spec, is_single
 from dataformats.interfaces.source_facts import Origin, SourceFacts, SpecFacts
 from dataformats.registry import codecs as registered
 from dataformats.spec import VALUE, Spec, SpecLike, Type
@@ -140,17 +140,12 @@ class RecordSource(ABC):
 
         Args:
             n: Number of records, in `[0, len]`.
-            n_stored: The `n_stored` of then; `None` is `n`.
+            n_stored: Number of records that its data had then, if this is a view of some of them; `None` is `n`.
 
         Returns:
             The fingerprint; `None` if it is unknown.
         """
         return self.fingerprint if n == len(self) else None
-
-    @property
-    def n_stored(self) -> int:
-        """Number of records of the data: of a view that takes some of them, more than `len`."""
-        return len(self)
 
     @property
     def facts(self) -> SourceFacts:
@@ -221,11 +216,6 @@ class RecordSource(ABC):
         items = [] if isinstance(column, Ragged) else [0 if item is None else len(item) for item in column]
         return column.lengths if isinstance(column, Ragged) else np.array(items, np.int64)
 
-    @property
-    def single(self) -> bool:
-        """True if a record is one value, and not a dict: the batches of `read` are `single`."""
-        return tuple(self.spec) == (VALUE,) and self.read([]).single
-
     def origins(self, indices: ArrayLike, *, offsets: bool = False) -> list[Origin]:
         """Return file and index of each of these records, as errors name them; reads none.
 
@@ -259,7 +249,7 @@ class RecordSource(ABC):
 
         return scan_by_reading(self, fields)
 
-    def read_record(self, index: int, fields: Fields = None) -> Any:
+    def _read_record(self, index: int, fields: Fields = None) -> Any:
         """Return one record, its index in `[0, len)`, as `self[index]` does; a source may know a shorter path to it."""
         return self.read([index], fields)[0]
 
@@ -309,7 +299,7 @@ class RecordSource(ABC):
         n = len(self)
         if not -n <= number < n:
             raise IndexError(f"index {number} is out of range for {n} records")
-        return self.read_record(number if number >= 0 else number + n, fields)
+        return self._read_record(number if number >= 0 else number + n, fields)
 
     def _index_and_fields(self, key: Any) -> tuple[int, Fields]:
         """Return the index and the fields of `src[key]`."""
@@ -471,7 +461,7 @@ class RecordSource(ABC):
         """
         from dataformats.reading.stats import scan_stats
 
-        name = VALUE if field is None and self.single else field
+        name = VALUE if field is None and is_single(self) else field
         [running] = deque(scan_stats(self, None if name is None else [name]), maxlen=1)
         found = running.snapshot()
         return found if name is None else found[name]

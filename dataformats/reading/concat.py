@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import RecordBatch, take_rows
 from dataformats.errors import SpecError
-from dataformats.interfaces.declared_spec import declared_spec
+from dataformats.interfaces.declared_spec import declared_spec, is_single
 from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
 from dataformats.interfaces.source_facts import SourceFacts, SpecFacts, common_provenance
 from dataformats.reading.derived_source import DerivedSource, SourceRecords
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.scan import as_indices, digest_of
+from dataformats.reading.views import stored_length
 from dataformats.spec import Spec, SpecLike
 
 
@@ -66,10 +67,6 @@ class _Concatenated(DerivedSource):
         return self._parts[0].spec
 
     @property
-    def single(self) -> bool:
-        return self._parts[0].single
-
-    @property
     def fingerprint(self) -> str:
         prints = [part.fingerprint for part in self._parts]
         return prints[0] if len(prints) == 1 else digest_of(prints)
@@ -80,7 +77,7 @@ class _Concatenated(DerivedSource):
         prints: list[str | None] = [part.fingerprint for part in self._parts[:whole]]
         if rest := n - int(self._starts[whole]):
             part = self._parts[whole]
-            prints.append(part.fingerprint_of_first(rest) if part.n_stored == len(part) else None)
+            prints.append(part.fingerprint_of_first(rest) if stored_length(part) == len(part) else None)
         known = [one for one in prints if one is not None]
         has_blocks = all(part.block_starts is not None for part in self._parts[: len(prints)])
         if len(known) < len(prints) or has_blocks != (self.block_starts is not None):  # else windows would differ
@@ -135,12 +132,12 @@ class _Concatenated(DerivedSource):
         columns, rows = interleave([batch.columns for batch in batches], places)
         return RecordBatch(columns, numbers[rows], failed, batches[0].single)
 
-    def read_record(self, index: int, fields: Fields = None) -> Any:
+    def _read_record(self, index: int, fields: Fields = None) -> Any:
         number = index
         for part in self._parts:
             n = len(part)
             if number < n:
-                return part.read_record(number, fields)
+                return part._read_record(number, fields)
             number -= n
         raise IndexError(f"index {index} is out of range for {len(self)} records")
 
@@ -225,7 +222,7 @@ def concat(sources: Sequence[RecordSource]) -> DecodingSource:
     if not parts:
         raise TypeError("expected a list of one source or more, found an empty list")
     check_alike({f"source {number}": declared_spec(part) for number, part in enumerate(parts)})
-    if len({part.single for part in parts}) > 1:
+    if len({is_single(part) for part in parts}) > 1:
         raise SpecError("cannot combine single values with records that have the field 'value'")
     nested = (part._parts if isinstance(part, _Concatenated) else [part] for part in parts)
     return _Concatenated([*itertools.chain.from_iterable(nested)])

@@ -134,10 +134,6 @@ class FileSource(DecodingSource, FetchesRecords):
     def spec(self) -> Spec:
         return self._schema.spec
 
-    @property
-    def single(self) -> bool:
-        return self._schema.single
-
     def guessed_payloads(self) -> Iterator[tuple[str, str]]:
         """Yield files with the payload of their first records, judged by these alone; none if a payload is declared."""
         if self._declared.payload is None and isinstance(self._backend, BlobBackend):
@@ -250,7 +246,7 @@ class FileSource(DecodingSource, FetchesRecords):
 
     def with_spec(self, spec: SpecLike) -> FileSource:
         spec = Spec(spec)
-        return self.with_whole_spec(spec if self.single else self._declared.with_named_types(self.spec, spec))
+        return self.with_whole_spec(spec if self._schema.single else self._declared.with_named_types(self.spec, spec))
 
     def with_whole_spec(self, spec: Spec) -> FileSource:
         """Return the same records read under another spec of all fields; infers none."""
@@ -350,7 +346,7 @@ class FileSource(DecodingSource, FetchesRecords):
         places = BlobLocations(self._reader.files, located, blobs.read_by_reference(located))
         return decode_fetched(decoder, places, records, mask, on_failure)
 
-    def read_record(self, index: int, fields: Fields = None) -> Any:
+    def _read_record(self, index: int, fields: Fields = None) -> Any:
         """Read one record by the shortest path, if it is sound and short; else as a batch of one."""
         decoder, blobs = self._schema.decoder, self._blobs
         mask = decoder.all_fields if fields is None else self._mask(decoder, fields)

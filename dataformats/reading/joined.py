@@ -10,13 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import RecordBatch, take_column
 from dataformats.errors import Remedy, SpecError, UnknownNameError
-from dataformats.interfaces.declared_spec import declared_spec
+from dataformats.fork_hooks import cached_property
+from dataformats.interfaces.declared_spec import declared_spec, is_single
 from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
 from dataformats.interfaces.source_facts import Origin, SourceFacts, SpecFacts, common_provenance
 from dataformats.reading.derived_source import DerivedSource, SourceRecords
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.key_join import MatchedView
 from dataformats.reading.scan import as_indices, digest_of, scan_by_reading
+from dataformats.reading.views import stored_length
 from dataformats.spec import VALUE, Spec, SpecLike
 
 _BLOCK_BYTES = 64 * 2**20
@@ -74,15 +76,11 @@ class _Joined(DerivedSource):
         return Spec({field: specs[place.part][place.name] for field, place in self._places.items()})
 
     @property
-    def single(self) -> bool:
-        return False
-
-    @property
     def fingerprint(self) -> str:
         return digest_of(["zip", *(part.fingerprint for part in self._parts)])
 
     def fingerprint_of_first(self, n: int, n_stored: int | None = None) -> str | None:
-        is_whole = all(part.n_stored == len(part) for part in self._parts)
+        is_whole = all(stored_length(part) == len(part) for part in self._parts)
         prints = [part.fingerprint_of_first(n) for part in self._parts] if is_whole else [None]
         known = [one for one in prints if one is not None]
         return digest_of(["zip", *known]) if len(known) == len(prints) else None
@@ -123,6 +121,10 @@ class _Joined(DerivedSource):
 
     # ---- reading
 
+    @cached_property
+    def _is_single(self) -> list[bool]:
+        return [is_single(part) for part in self._parts]
+
     def _asked(self, mask: Mapping[str, bool | range]) -> dict[int, dict[str, bool | range]]:
         """Return the mask of each part that has one of these fields."""
         asked: dict[int, dict[str, bool | range]] = {}
@@ -153,13 +155,13 @@ class _Joined(DerivedSource):
             sound[number] = {name: take_column(column, rows) for name, column in batch.columns.items()}
         return RecordBatch(self._columns(mask, sound), numbers[is_sound], failed)
 
-    def read_record(self, index: int, fields: Fields = None) -> Any:
+    def _read_record(self, index: int, fields: Fields = None) -> Any:
         mask = self.mask(fields)
         found: dict[int, Any] = {}
         for number, part in self._asked(mask).items():
             names = part if any(isinstance(one, range) for one in part.values()) else tuple(part)
-            record = self._parts[number].read_record(index, names)
-            found[number] = {VALUE: record} if self._parts[number].single else record
+            record = self._parts[number]._read_record(index, names)
+            found[number] = {VALUE: record} if self._is_single[number] else record
         places = {field: self._places[field] for field in mask}
         return {field: found[at.part][at.name] for field, at in places.items() if at.name in found[at.part]}
 

@@ -96,10 +96,6 @@ class TableSource(DecodingSource, FetchesRecords):
         return self._spec
 
     @property
-    def single(self) -> bool:
-        return self._table.single
-
-    @property
     def reader(self) -> Table:
         """The opened files."""
         return self._table
@@ -157,7 +153,7 @@ class TableSource(DecodingSource, FetchesRecords):
             raise self._with_place(failed[row], int(records[row])).with_traceback(None)  # a block keeps it
         kept = np.delete(records, [*failed]) if failed else records
         errors = {int(records[row]): self._with_place(error, int(records[row])) for row, error in failed.items()}
-        return RecordBatch(columns, kept, errors, self.single)
+        return RecordBatch(columns, kept, errors, self._table.single)
 
     def _one_by_one(self, records: NDArray[np.int64], mask: _Mask, on_corrupt: OnCorrupt) -> _Read:
         """Read each record alone, to find those that fail; only the first of them if they raise."""

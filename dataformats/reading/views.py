@@ -112,19 +112,11 @@ class _View(DerivedSource):
         return self._parent.spec
 
     @property
-    def single(self) -> bool:
-        return self._parent.single
-
-    @property
     def fingerprint(self) -> str:
         return self._parent.fingerprint
 
     def fingerprint_of_first(self, n: int, n_stored: int | None = None) -> str | None:
         return self._parent.fingerprint_of_first(n, n_stored)
-
-    @property
-    def n_stored(self) -> int:
-        return self._parent.n_stored
 
     def record_bytes(self, indices: ArrayLike | None = None) -> float:
         return self._parent.record_bytes(None if indices is None else self._to_parent(indices)[1])
@@ -139,8 +131,8 @@ class _View(DerivedSource):
     def block_starts(self) -> NDArray[np.int64] | None:
         return self._parent.block_starts
 
-    def read_record(self, index: int, fields: Fields = None) -> Any:
-        return self._parent.read_record(index, fields)
+    def _read_record(self, index: int, fields: Fields = None) -> Any:
+        return self._parent._read_record(index, fields)
 
     def read_bytes(self, indices: ArrayLike) -> list[bytes]:
         return self._parent.read_bytes(self._to_parent(indices)[1])
@@ -177,8 +169,8 @@ class SelectView(_View):
     def _read_stored(self, indices: ArrayLike, fields: Fields, on_corrupt: OnCorrupt) -> RecordBatch:
         return self._parent.read(indices, self.mask(fields), on_corrupt)
 
-    def read_record(self, index: int, fields: Fields = None) -> Any:
-        return self._parent.read_record(index, self._fields if fields is None else self.mask(fields))
+    def _read_record(self, index: int, fields: Fields = None) -> Any:
+        return self._parent._read_record(index, self._fields if fields is None else self.mask(fields))
 
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
         return self._parent.scan(self.mask(fields))
@@ -212,13 +204,9 @@ class TakeView(_View):
 
     def fingerprint_of_first(self, n: int, n_stored: int | None = None) -> str | None:
         n_stored = n if n_stored is None else n_stored
-        is_known = self._parent.n_stored == len(self._parent) >= n_stored
+        is_known = stored_length(self._parent) == len(self._parent) >= n_stored
         of_parent = self._parent.fingerprint_of_first(n_stored) if is_known else None
         return None if of_parent is None else self._fingerprint_of(self._order[:n], n_stored, of_parent)
-
-    @property
-    def n_stored(self) -> int:
-        return len(self._parent)
 
     def _fingerprint_of(self, order: range | NDArray[np.int64], n_stored: int, of_parent: str) -> str:
         numbers = np.arange(order.start, order.stop, order.step) if isinstance(order, range) else order
@@ -251,8 +239,8 @@ class TakeView(_View):
         inside = starts[(starts > order.start) & (starts < order.stop)] - order.start
         return np.concatenate([np.zeros(1, np.int64), inside])
 
-    def read_record(self, index: int, fields: Fields = None) -> Any:
-        return self._parent.read_record(int(self._order[index]), fields)
+    def _read_record(self, index: int, fields: Fields = None) -> Any:
+        return self._parent._read_record(int(self._order[index]), fields)
 
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
         return scan_by_reading(self, fields)
@@ -282,10 +270,6 @@ class MapView(_View):
     def spec(self) -> Spec:
         raise SpecError("records of map() are results of a function, which have no spec")
 
-    @property
-    def single(self) -> bool:
-        return True
-
     def mask(self, fields: Fields) -> dict[str, bool | range]:
         if fields is not None:
             raise SpecError("records of map() have no declared fields: call select() before map()")
@@ -296,9 +280,9 @@ class MapView(_View):
         batch = self._parent.read(indices, None, on_corrupt)
         return batch_of([self._function(record) for record in batch], batch.indices, batch.failed)
 
-    def read_record(self, index: int, fields: Fields = None) -> Any:
+    def _read_record(self, index: int, fields: Fields = None) -> Any:
         self.mask(fields)
-        result = self._function(self._parent.read_record(index, None))
+        result = self._function(self._parent._read_record(index, None))
         return batch_of([result], np.array([index]), {})[0]
 
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
@@ -326,6 +310,13 @@ class MapView(_View):
 
     def __repr__(self) -> str:
         return f"Mapped by {getattr(self._function, '__qualname__', self._function)!s} over\n{self._parent!r}"
+
+
+def stored_length(source: RecordSource) -> int:
+    """Return the number of records of the data of a source: of a view that takes some of them, more than its `len`."""
+    if isinstance(source, TakeView):
+        return len(source._parent)
+    return stored_length(source._parent) if isinstance(source, _View) else len(source)
 
 
 def _compose(outer: range | NDArray[np.int64], inner: range | NDArray[np.int64]) -> range | NDArray[np.int64]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dataformats.interfaces import BlobBackend, FieldsBackend
+from dataformats.interfaces.declared_spec import is_single
 from dataformats.registry import backends
 from dataformats.storage.remote.systems import is_url
 from dataformats.viewer.dataset import ViewedDataset
@@ -44,7 +45,7 @@ class Snippets:
         lines = ["import dataformats", "", f"records = {self._opened()}{chosen}"]
         if self.sort is not None:
             values = "list(records)"
-            if not self.dataset.source.single:
+            if not is_single(self.dataset.source):
                 values = f"[record.get({self.sort!r}) for record in records.select({self.sort!r})]"
             last, reverse = ("is not", ", reverse=True") if self.descending else ("is", "")
             nan = "==" if self.descending else "!="

@@ -16,6 +16,7 @@ import dataformats
 from dataformats.errors import DataFormatsError, SpecError
 from dataformats.inspecting.verification import verify
 from dataformats.interfaces import BlobBackend, FieldsBackend
+from dataformats.interfaces.declared_spec import is_single
 from dataformats.registry import backends
 from dataformats.testing.loop_over import loop_over
 from dataformats.testing.records import is_same_value
@@ -158,7 +159,7 @@ def test_loader_resumes(case: ReadOnly) -> None:
 def test_convert(case: ReadOnly, tmp_path: Path) -> None:
     """Into TFRecord and back nothing changes; into the format itself nothing is written."""
     source = case.open()
-    dataformats.convert(source, tmp_path / "x.ffr", payload="msgpack" if source.single else None)
+    dataformats.convert(source, tmp_path / "x.ffr", payload="msgpack" if is_single(source) else None)
     assert same(list(dataformats.open(tmp_path / "x.ffr")), list(source))
     if case.format == "megatron":
         return

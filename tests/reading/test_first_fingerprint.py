@@ -8,6 +8,7 @@ from typing import Any
 
 import dataformats
 from dataformats import concat
+from dataformats.reading.views import stored_length
 from dataformats.testing.loop_over import loop_over
 
 SPEC = {"id": "int64", "text": "bytes"}
@@ -78,7 +79,7 @@ def test_views(tmp_path: Path) -> None:
     for name in ("x", "y", "z"):
         write(tmp_path / f"{name}.tfrecord", "tfrecord", range(41))
     fixed = dataformats.open(tmp_path / "z.tfrecord")
-    before = [(view.fingerprint, len(view), view.n_stored) for view in views()]
+    before = [(view.fingerprint, len(view), stored_length(view)) for view in views()]
     for name in ("x", "y"):
         write(tmp_path / f"{name}.tfrecord", "tfrecord", range(41, 90), append=True)
     for view, (expected, *lengths) in zip(views(), before, strict=True):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import dataformats
+from dataformats.interfaces.declared_spec import is_single
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading import scan
 from dataformats.storage.files import LocalFile
@@ -92,7 +93,7 @@ def views(source: Any) -> Iterator[Any]:
     yield source.take(range(N))
     yield dataformats.concat([source])
     yield source.map(lambda record: record)
-    if not source.single:
+    if not is_single(source):
         yield source.select(*source.spec)
 
 
@@ -166,6 +167,16 @@ def test_records_before_an_error_of_a_large_step_are_given(
     with pytest.raises(MemoryError):
         streamed.extend(source)
     assert streamed == [bytes([i]) for i in range(7)]
+
+
+def test_steps_end_with_the_blocks_of_tables(tmp_path: Path) -> None:
+    path = tmp_path / "data.parquet"
+    with dataformats.create(path, spec={"n": "int64"}, row_group_records=100) as writer:
+        writer.extend({"n": n} for n in range(250))
+    source = dataformats.open(path)
+    assert list(scan.steps(source)) == [range(100), range(100, 200), range(200, 250)]
+    assert list(scan.steps(source[50:150])) == [range(50), range(50, 100)]
+    assert list(scan.steps(source.take([3, 1]))) == [range(2)]
 
 
 def stored_bytes(source: Any) -> Iterator[bytes]:
