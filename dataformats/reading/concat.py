@@ -24,25 +24,20 @@ from dataformats.spec import Spec, SpecLike
 class _Concatenated(DerivedSource):
     """Several sources of the same spec, one after the other."""
 
-    def __init__(self, parts: Sequence[RecordSource]) -> None:
-        self._parts = list(parts)
-
-    @property
-    def sources(self) -> tuple[RecordSource, ...]:
-        return tuple(self._parts)
-
     @property
     def joined(self) -> tuple[RecordSource, ...]:
         return (self,)
 
     def made_from(self, indices: ArrayLike, fields: Fields = None) -> Iterator[SourceRecords]:
-        numbers, owners = self._owners(indices)
-        starts = self._starts
-        return (SourceRecords(self._parts[part], rows, numbers[rows] - starts[part], fields) for part, rows in owners)
+        numbers, starts = as_indices(indices, len(self)), self._starts
+        owners = np.searchsorted(starts, numbers, side="right") - 1
+        for part in np.unique(owners).tolist():
+            rows = np.flatnonzero(owners == part)
+            yield SourceRecords(self.sources[part], rows, numbers[rows] - starts[part], fields)
 
     @property
     def facts(self) -> SourceFacts:
-        parts = [part.facts for part in self._parts]
+        parts = [part.facts for part in self.sources]
         return SourceFacts(
             format="+".join(dict.fromkeys(part.format for part in parts)),
             paths=tuple(path for part in parts for path in part.paths),
@@ -54,7 +49,7 @@ class _Concatenated(DerivedSource):
 
     @property
     def spec_facts(self) -> SpecFacts:
-        parts = [part.spec_facts for part in self._parts]
+        parts = [part.spec_facts for part in self.sources]
         payloads = {part.payload for part in parts}
         return SpecFacts(
             payload=payloads.pop() if len(payloads) == 1 else None,
@@ -64,77 +59,68 @@ class _Concatenated(DerivedSource):
 
     @property
     def spec(self) -> Spec:
-        return self._parts[0].spec
+        return self.sources[0].spec
 
     @property
     def fingerprint(self) -> str:
-        prints = [part.fingerprint for part in self._parts]
+        prints = [part.fingerprint for part in self.sources]
         return prints[0] if len(prints) == 1 else digest_of(prints)
 
     def fingerprint_of_first(self, n: int, n_stored: int | None = None) -> str | None:
         ends = self._starts[1:]
         whole = int(np.searchsorted(ends, n, side="right"))
-        prints: list[str | None] = [part.fingerprint for part in self._parts[:whole]]
+        prints: list[str | None] = [part.fingerprint for part in self.sources[:whole]]
         if rest := n - int(self._starts[whole]):
-            part = self._parts[whole]
+            part = self.sources[whole]
             prints.append(part.fingerprint_of_first(rest) if stored_length(part) == len(part) else None)
         known = [one for one in prints if one is not None]
-        has_blocks = all(part.block_starts is not None for part in self._parts[: len(prints)])
+        has_blocks = all(part.block_starts is not None for part in self.sources[: len(prints)])
         if len(known) < len(prints) or has_blocks != (self.block_starts is not None):  # else windows would differ
             return None
         return known[0] if len(known) == 1 else digest_of(known)
 
     @property
     def block_starts(self) -> NDArray[np.int64] | None:
-        parts = [part.block_starts for part in self._parts]
+        parts = [part.block_starts for part in self.sources]
         if any(part is None for part in parts):
             return None
         return np.concatenate([part + start for part, start in zip(parts, self._starts[:-1], strict=True)])
 
     @property
     def _starts(self) -> NDArray[np.int64]:
-        return np.cumsum([0, *(len(part) for part in self._parts)])
+        return np.cumsum([0, *(len(part) for part in self.sources)])
 
     def __len__(self) -> int:
         return int(self._starts[-1])
 
     def record_bytes(self, indices: ArrayLike | None = None) -> float:
-        if indices is None:
-            return super().record_bytes()
-        numbers, owners = self._owners(indices)
-        n_bytes = [
-            len(here) * self._parts[part].record_bytes(numbers[here] - self._starts[part]) for part, here in owners
-        ]
-        return sum(n_bytes) / max(1, len(numbers))
+        return super().record_bytes(indices) if indices is not None else self.nbytes / max(1, len(self))
 
     def with_spec(self, spec: SpecLike) -> DecodingSource:
-        return _Concatenated([part.with_spec(spec) for part in self._parts])
-
-    def _owners(self, indices: ArrayLike) -> tuple[NDArray[np.int64], Iterator[tuple[int, NDArray[np.int64]]]]:
-        """Return the indices, and the rows of those that lie in each part."""
-        numbers = as_indices(indices, len(self))
-        owner = np.searchsorted(self._starts, numbers, side="right") - 1
-        return numbers, ((part, np.flatnonzero(owner == part)) for part in np.unique(owner).tolist())
+        return _Concatenated(*(part.with_spec(spec) for part in self.sources))
 
     def _read_stored(self, indices: ArrayLike, fields: Fields, on_corrupt: OnCorrupt) -> RecordBatch:
-        numbers, owners = self._owners(indices)
-        starts = self._starts
+        numbers = as_indices(indices, len(self))
         batches, places = [], []
         failed: dict[int, Exception] = {}
-        for part, here in owners:
-            batch = self._parts[part].read(numbers[here] - starts[part], fields, on_corrupt)
-            failed |= {int(index + starts[part]): error for index, error in batch.failed.items()}
-            kept = ~np.isin(numbers[here] - starts[part], list(batch.failed)) if batch.failed else slice(None)
+        for part in self.made_from(numbers, fields):
+            batch = part.source.read(part.indices, fields, on_corrupt)
             batches.append(batch)
-            places.append(here[kept])
+            if not batch.failed:
+                places.append(part.rows)
+                continue
+            is_sound = ~np.isin(part.indices, list(batch.failed))
+            places.append(part.rows[is_sound])
+            lost = zip(numbers[part.rows[~is_sound]].tolist(), part.indices[~is_sound].tolist(), strict=True)
+            failed |= {index: batch.failed[there] for index, there in lost}
         if not batches:
-            return self._parts[0].read([], fields)
+            return self.sources[0].read([], fields)
         columns, rows = interleave([batch.columns for batch in batches], places)
         return RecordBatch(columns, numbers[rows], failed, batches[0].single)
 
     def _read_record(self, index: int, fields: Fields = None) -> Any:
         number = index
-        for part in self._parts:
+        for part in self.sources:
             n = len(part)
             if number < n:
                 return part._read_record(number, fields)
@@ -142,16 +128,15 @@ class _Concatenated(DerivedSource):
         raise IndexError(f"index {index} is out of range for {len(self)} records")
 
     def read_bytes(self, indices: ArrayLike) -> list[bytes]:
-        numbers, owners = self._owners(indices)
+        numbers = as_indices(indices, len(self))
         found: dict[int, bytes] = {}
-        for part, here in owners:
-            blobs = self._parts[part].read_bytes(numbers[here] - self._starts[part])
-            found |= dict(zip(here.tolist(), blobs, strict=True))
+        for part in self.made_from(numbers):
+            found |= zip(part.rows.tolist(), part.source.read_bytes(part.indices), strict=True)
         return [found[row] for row in range(len(numbers))]
 
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
         first = 0
-        for part in self._parts:
+        for part in self.sources:
             for batch in part.scan(fields):
                 yield RecordBatch(batch.columns, batch.indices + first, batch.failed, batch.single)
             first += len(part)
@@ -224,5 +209,5 @@ def concat(sources: Sequence[RecordSource]) -> DecodingSource:
     check_alike({f"source {number}": declared_spec(part) for number, part in enumerate(parts)})
     if len({is_single(part) for part in parts}) > 1:
         raise SpecError("cannot combine single values with records that have the field 'value'")
-    nested = (part._parts if isinstance(part, _Concatenated) else [part] for part in parts)
-    return _Concatenated([*itertools.chain.from_iterable(nested)])
+    nested = (part.sources if isinstance(part, _Concatenated) else [part] for part in parts)
+    return _Concatenated(*itertools.chain.from_iterable(nested))

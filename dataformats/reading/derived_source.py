@@ -33,12 +33,14 @@ class SourceRecords(NamedTuple):
 
 
 class DerivedSource(DecodingSource):
-    """A source whose records are made from records of other sources: a view, or a combination of sources."""
+    """A source whose records are made from records of other sources: a view, or a combination of sources.
 
-    @property
-    @abstractmethod
-    def sources(self) -> tuple[RecordSource, ...]:
-        """The sources from which its records are made."""
+    Args:
+        *sources: The other sources.
+    """
+
+    def __init__(self, *sources: RecordSource) -> None:
+        self.sources: tuple[RecordSource, ...] = sources
 
     @abstractmethod
     def made_from(self, indices: ArrayLike, fields: Fields = None) -> Iterator[SourceRecords]:
@@ -57,6 +59,13 @@ class DerivedSource(DecodingSource):
             for row, origin in zip(part.rows.tolist(), origins, strict=True):
                 found[row] = origin if origin.path else found[row]
         return found
+
+    def record_bytes(self, indices: ArrayLike | None = None) -> float:
+        if indices is None:
+            return sum(source.record_bytes() for source in self.sources)
+        numbers = as_indices(indices, len(self))
+        parts = self.made_from(numbers)
+        return sum(len(part.rows) * part.source.record_bytes(part.indices) for part in parts) / max(1, len(numbers))
 
     def field_lengths(self, indices: ArrayLike, field: str) -> NDArray[np.int64]:
         numbers = as_indices(indices, len(self))

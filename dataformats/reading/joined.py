@@ -35,22 +35,18 @@ class _Joined(DerivedSource):
     """The fields of several sources of equal length. A read reads only the sources of the requested fields."""
 
     def __init__(self, parts: Sequence[RecordSource], places: Mapping[str, _FieldPlace]) -> None:
-        self._parts = list(parts)
+        super().__init__(*parts)
         self._places = dict(places)
-
-    @property
-    def sources(self) -> tuple[RecordSource, ...]:
-        return tuple(self._parts)
 
     def made_from(self, indices: ArrayLike, fields: Fields = None) -> Iterator[SourceRecords]:
         numbers = as_indices(indices, len(self))
         asked = self._asked(dict.fromkeys(self._places, True) if fields is None else self.mask(fields))
         rows = np.arange(len(numbers))
-        return (SourceRecords(self._parts[number], rows, numbers, mask) for number, mask in asked.items())
+        return (SourceRecords(self.sources[number], rows, numbers, mask) for number, mask in asked.items())
 
     @property
     def facts(self) -> SourceFacts:
-        parts = [part.facts for part in self._parts]
+        parts = [part.facts for part in self.sources]
         return SourceFacts(
             format=" & ".join(dict.fromkeys(part.format for part in parts)),
             paths=tuple(dict.fromkeys(path for part in parts for path in part.paths)),
@@ -62,7 +58,7 @@ class _Joined(DerivedSource):
 
     @property
     def spec_facts(self) -> SpecFacts:
-        parts = [part.spec_facts for part in self._parts]
+        parts = [part.spec_facts for part in self.sources]
         opaque = {
             field: parts[place.part].opaque_fields[place.name]
             for field, place in self._places.items()
@@ -72,23 +68,23 @@ class _Joined(DerivedSource):
 
     @property
     def spec(self) -> Spec:
-        specs = [part.spec for part in self._parts]
+        specs = [part.spec for part in self.sources]
         return Spec({field: specs[place.part][place.name] for field, place in self._places.items()})
 
     @property
     def fingerprint(self) -> str:
-        return digest_of(["zip", *(part.fingerprint for part in self._parts)])
+        return digest_of(["zip", *(part.fingerprint for part in self.sources)])
 
     def fingerprint_of_first(self, n: int, n_stored: int | None = None) -> str | None:
-        is_whole = all(stored_length(part) == len(part) for part in self._parts)
-        prints = [part.fingerprint_of_first(n) for part in self._parts] if is_whole else [None]
+        is_whole = all(stored_length(part) == len(part) for part in self.sources)
+        prints = [part.fingerprint_of_first(n) for part in self.sources] if is_whole else [None]
         known = [one for one in prints if one is not None]
         return digest_of(["zip", *known]) if len(known) == len(prints) else None
 
     @property
     def block_starts(self) -> NDArray[np.int64] | None:
         """The blocks of the part with the largest ones, cut where the records of other parts have too many bytes."""
-        found = [(part, part.block_starts) for part in self._parts]
+        found = [(part, part.block_starts) for part in self.sources]
         starts = min((starts for _, starts in found if starts is not None), key=len, default=None)
         read_bytes = sum(part.record_bytes() for part, starts in found if starts is None)
         if starts is None or not read_bytes:
@@ -97,21 +93,18 @@ class _Joined(DerivedSource):
         ends = np.append(starts[1:], len(self))
         return np.concatenate([np.arange(start, end, most) for start, end in np.stack([starts, ends], 1).tolist()])
 
-    def record_bytes(self, indices: ArrayLike | None = None) -> float:
-        return sum(part.record_bytes(indices) for part in self._parts)
-
     def __len__(self) -> int:
-        return len(self._parts[0])
+        return len(self.sources[0])
 
     def origins(self, indices: ArrayLike, *, offsets: bool = False) -> list[Origin]:
-        return self._parts[0].origins(indices, offsets=offsets)
+        return self.sources[0].origins(indices, offsets=offsets)
 
     def with_spec(self, spec: SpecLike) -> DecodingSource:
         spec = Spec(spec)
         for field in spec:
             if field not in self._places:
                 raise UnknownNameError("field", name=field, known=self._places)
-        parts = list(self._parts)
+        parts = list(self.sources)
         for number, part in enumerate(parts):
             wanted = {place.name: spec[field] for field, place in self._places.items()
                       if place.part == number and field in spec}  # fmt: skip
@@ -123,7 +116,7 @@ class _Joined(DerivedSource):
 
     @cached_property
     def _is_single(self) -> list[bool]:
-        return [is_single(part) for part in self._parts]
+        return [is_single(part) for part in self.sources]
 
     def _asked(self, mask: Mapping[str, bool | range]) -> dict[int, dict[str, bool | range]]:
         """Return the mask of each part that has one of these fields."""
@@ -139,7 +132,7 @@ class _Joined(DerivedSource):
 
     def _read_stored(self, indices: ArrayLike, fields: Fields, on_corrupt: OnCorrupt) -> RecordBatch:
         numbers, mask = as_indices(indices, len(self)), self.mask(fields)
-        found = {number: self._parts[number].read(numbers, part, "omit") for number, part in self._asked(mask).items()}
+        found = {number: self.sources[number].read(numbers, part, "omit") for number, part in self._asked(mask).items()}
         failed: dict[int, Exception] = {}
         for batch in found.values():
             failed = {**batch.failed, **failed}
@@ -160,18 +153,18 @@ class _Joined(DerivedSource):
         found: dict[int, Any] = {}
         for number, part in self._asked(mask).items():
             names = part if any(isinstance(one, range) for one in part.values()) else tuple(part)
-            record = self._parts[number]._read_record(index, names)
+            record = self.sources[number]._read_record(index, names)
             found[number] = {VALUE: record} if self._is_single[number] else record
         places = {field: self._places[field] for field in mask}
         return {field: found[at.part][at.name] for field, at in places.items() if at.name in found[at.part]}
 
     def present_fields(self, index: int) -> dict[str, bool | range]:
-        found = [part.present_fields(index) for part in self._parts]
+        found = [part.present_fields(index) for part in self.sources]
         return {field: found[at.part][at.name] for field, at in self._places.items() if at.name in found[at.part]}
 
     def scan(self, fields: Fields = None) -> Iterator[RecordBatch]:
         mask = self.mask(fields)
-        scans = {number: self._parts[number].scan(part) for number, part in self._asked(mask).items()}
+        scans = {number: self.sources[number].scan(part) for number, part in self._asked(mask).items()}
         return self._side_by_side(mask, scans) if scans else scan_by_reading(self, fields)
 
     def _side_by_side(

@@ -84,11 +84,8 @@ class _View(DerivedSource):
     """A source made from another source."""
 
     def __init__(self, parent: RecordSource) -> None:
+        super().__init__(parent)
         self._parent = parent
-
-    @property
-    def sources(self) -> tuple[RecordSource, ...]:
-        return (self._parent,)
 
     def made_from(self, indices: ArrayLike, fields: Fields = None) -> Iterator[SourceRecords]:
         mine, theirs = self._to_parent(indices)
@@ -117,9 +114,6 @@ class _View(DerivedSource):
 
     def fingerprint_of_first(self, n: int, n_stored: int | None = None) -> str | None:
         return self._parent.fingerprint_of_first(n, n_stored)
-
-    def record_bytes(self, indices: ArrayLike | None = None) -> float:
-        return self._parent.record_bytes(None if indices is None else self._to_parent(indices)[1])
 
     def __len__(self) -> int:
         return len(self._parent)
