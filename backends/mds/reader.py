@@ -69,7 +69,7 @@ class MdsReader(FilesReader):
             return FormatError(what, path=file.name, expected=f"inside bytes {first} to {file.size}", found=found)
 
         samples = ArrayIndex(begin, end - begin, None, LazyProblems(wrong, problem) if wrong.any() else {})
-        return FileIndex(n, {VALUE: samples}, {"end": int(table[-1])})
+        return FileIndex(n, {VALUE: samples.compact()}, {"end": int(table[-1])})
 
     def locate(self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:
         samples = super().locate(indices, {VALUE: True})[VALUE].extents

@@ -24,21 +24,22 @@ class MegatronReader(FieldsReader):
 
     def __init__(self, files: Sequence[StoredFile], *, sequences: bool) -> None:
         self._sequences = sequences
-        self._tables = {file.name: read_tables(files_of_pair(file)[1], file) for file in files}
         super().__init__(files)
 
     def type_of(self, field: str) -> Type:
-        first, *others = self._tables.items()
-        for name, tables in others:
-            if tables.dtype != first[1].dtype:
-                raise FormatError(f"the dtype differs from {first[0]!r}", path=name, found=tables.dtype)
-        return Type(first[1].dtype.name, dims=(None,))
+        dtypes = [index.metadata["dtype"] for index in self.file_indexes]
+        for file, dtype in zip(self.files, dtypes, strict=True):
+            if dtype != dtypes[0]:
+                raise FormatError(
+                    f"the dtype differs from {self.files[0].name!r}", path=file.name, found=np.dtype(dtype)
+                )
+        return Type(dtypes[0], dims=(None,))
 
     def stored_type_for(self, field: str, declared: Type) -> Type:
         return number_type_for(field, self.type_of(field), declared)
 
     def index_of(self, file: StoredFile) -> FileIndex:
-        tables = self._tables[file.name]
+        tables = read_tables(files_of_pair(file)[1], file)
         offset, length = tables.sequences()
         apart = np.zeros(len(offset), np.bool_)
         if not self._sequences:
@@ -53,7 +54,11 @@ class MegatronReader(FieldsReader):
             return FormatError(what, path=file.name, offset_bytes=at, expected=f"<= {file.size} bytes", found=found)
 
         sound, problems = (np.where(wrong, 0, offset), np.where(wrong, 0, length)), LazyProblems(wrong, problem)
-        return FileIndex(len(offset), {TOKENS: ArrayIndex(*sound, problems=problems if wrong.any() else {})})
+        return FileIndex(
+            len(offset),
+            {TOKENS: ArrayIndex(*sound, problems=problems if wrong.any() else {})},
+            {"dtype": tables.dtype.name},
+        )
 
 
 def token_stream(file: StoredFile) -> TokenStream:

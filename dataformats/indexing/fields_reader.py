@@ -22,7 +22,7 @@ DERIVED: int = 2**62
 _ABSENT = -(2**62)
 
 
-class _Column(NamedTuple):
+class _JoinedField(NamedTuple):
     """The extents of one field in all files that have it, one file behind the other.
 
     Attributes:
@@ -66,7 +66,7 @@ class FieldsReader(FilesReader):
         self.files: Sequence[StoredFile] = [*self.files, *added]
         self._counts = np.array([*map(len, indexes), *[0] * len(added)], np.int64)
         names = dict.fromkeys(name for index in indexes for name in index.fields)
-        self._columns = {name: _column([index.arrays.get(name) for index in indexes], self.starts) for name in names}
+        self._columns = {name: _joined([index.arrays.get(name) for index in indexes], self.starts) for name in names}
         self._lacking = frozenset(name for name, column in self._columns.items() if _has_gaps(column.extents))
         self.file_indexes: list[FileIndex] = [self._part_of(*pair) for pair in enumerate(indexes)]
         self._indexes = self.file_indexes
@@ -140,7 +140,7 @@ def _present(extents: Extents) -> Located:
     return Located(present, there.astype(np.int64))
 
 
-def _column(parts: Sequence[ArrayIndex | None], starts: NDArray[np.int64]) -> _Column:
+def _joined(parts: Sequence[ArrayIndex | None], starts: NDArray[np.int64]) -> _JoinedField:
     """Return a column of the extents in each file, `None` if it lacks the field."""
     there = np.array([part is not None for part in parts])
     counts = np.diff(starts)[: len(parts)]
@@ -149,7 +149,7 @@ def _column(parts: Sequence[ArrayIndex | None], starts: NDArray[np.int64]) -> _C
     found = [part for part in parts if part is not None]
     if counts[~there].any():
         found.append(ArrayIndex(np.zeros(1, np.int8), np.full(1, -1, np.int8)))
-    return _Column(join(found), shift if shift.any() else None)
+    return _JoinedField(join(found), shift if shift.any() else None)
 
 
 def _has_gaps(column: ArrayIndex) -> bool:

@@ -148,16 +148,11 @@ class FileIndex:
         """The fields whose extents are in memory."""
         return {name: extents for name, extents in self.fields.items() if isinstance(extents, ArrayIndex)}
 
-    def compact(self) -> FileIndex:
-        """Return the same index; arrays have the smallest integers."""
-        arrays = {name: extents.compact() for name, extents in self.arrays.items()}
-        return FileIndex(self.n_records, {**self.fields, **arrays}, self.metadata) if arrays else self
-
 
 def join(parts: Sequence[ArrayIndex]) -> ArrayIndex:
     """Return the extents of one field in several files, one file behind the other."""
     if len(parts) == 1:
-        return parts[0]
+        return parts[0].compact()
     stored = None
     if any(part.stored is not None for part in parts):
         stored = np.concatenate([np.zeros(len(one), np.uint32) if one.stored is None else one.stored for one in parts])

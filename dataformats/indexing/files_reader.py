@@ -144,7 +144,7 @@ class FilesReader(Reader):
         return [index if index is not None else made[file] for file, index in found.items()]
 
     def _build(self, file: StoredFile) -> FileIndex:
-        index = self.index_of(file).compact()
+        index = self.index_of(file)
         if self._kind is not None and self.can_keep(index):
             metadata = {"fields": list(index.fields), "metadata": dict(index.metadata)}
             self._cache.save(file.stored, self._kind, _columns(index), metadata)
@@ -237,4 +237,4 @@ def _columns(index: FileIndex) -> dict[str, NDArray[np.int64]]:
 def _extents(columns: Mapping[str, NDArray[Any]], number: int) -> ArrayIndex:
     stored = columns.get(f"{number}.stored")
     offset, length = columns[f"{number}.offset"], columns[f"{number}.length"].astype(np.int64) - 1
-    return ArrayIndex(offset, length, None if stored is None else stored.astype(np.uint32)).compact()
+    return ArrayIndex(offset, length, None if stored is None else stored.astype(np.uint32))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dataformats.columns.batch_decoder import BatchDecoder, bind
 from dataformats.columns.codec_resolver import CodecResolver, as_bytes
-from dataformats.errors import Remedy, SpecError
+from dataformats.errors import CorruptRecordError, Remedy, SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.inferred_spec import load_inferred, save_inferred
 from dataformats.interfaces import Backend, BlobBackend, Codec, Reader, RecordCodec, RecordCoder

@@ -19,6 +19,7 @@ Owner = weakref.ref[Any]
 
 Key = TypeVar("Key", bound=tuple[Any, ...])
 Value = TypeVar("Value")
+_Decode = Callable[[list[Key]], Sequence[tuple[Value, int]]]
 
 _VARIABLE = "DATAFORMATS_DECODED_CACHE_BYTES"
 _DEFAULT_BYTES = 640 * 2**20  # two windows of a loader, and the blocks at their ends
@@ -89,7 +90,7 @@ class DecodedCache:
                 kept.move_to_end(key)
             return [kept[key][0] for key in keys]
 
-    def get_many(self, keys: Sequence[Key], decode: Callable[[list[Key]], Sequence[tuple[Value, int]]]) -> list[Value]:
+    def get_many(self, keys: Sequence[Key], decode: _Decode[Key, Value]) -> list[Value]:
         """Return the values of keys.
 
         Args:
@@ -110,17 +111,13 @@ class DecodedCache:
             self._decode(mine, decode)  # before the wait: another thread may wait for these
         return [found[key] if key in found else self._result(key, futures[key], decode) for key in keys]
 
-    def _result(
-        self, key: Key, future: Future[Value], decode: Callable[[list[Key]], Sequence[tuple[Value, int]]]
-    ) -> Value:
+    def _result(self, key: Key, future: Future[Value], decode: _Decode[Key, Value]) -> Value:
         try:
             return future.result()
         except _InterruptedDecodeError:
             return self.get_many([key], decode)[0]
 
-    def _decode(
-        self, futures: dict[Key, Future[Value]], decode: Callable[[list[Key]], Sequence[tuple[Value, int]]]
-    ) -> None:
+    def _decode(self, futures: dict[Key, Future[Value]], decode: _Decode[Key, Value]) -> None:
         try:
             decoded = dict(zip(futures, decode(list(futures)), strict=True))
         except BaseException as error:

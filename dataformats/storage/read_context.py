@@ -1,8 +1,4 @@
-"""ReadContext: what a loader sets for the reads of its threads, and the time that they take.
-
-These are no arguments, because `RecordSource.read`, `Reader.locate` and `StoredFile.read_into` lie between a loader and
-its files, and other packages implement them.
-"""
+"""ReadContext: what a loader sets for the reads of its threads, and the time that they take."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ReadContext(threading.local):
-    """The context of all reads of a thread.
+    """The context of all reads of a thread: no arguments, because contracts of other packages lie in between.
 
     Attributes:
         cache: Remote files are read through it; `None` if each range is a request.

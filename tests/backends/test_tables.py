@@ -279,7 +279,9 @@ def test_intervals_are_opaque(tmp_path: Path) -> None:
     with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
     source = dataformats.open(tmp_path / "x.arrow")
-    assert {name: str(kind) for name, kind in source.spec_facts.opaque_fields.items()} == {"span": "month_day_nano_interval?"}
+    assert {name: str(kind) for name, kind in source.spec_facts.opaque_fields.items()} == {
+        "span": "month_day_nano_interval?"
+    }
     blob = b"".join(n.to_bytes(size, "little") for n, size in ((1, 4), (2, 4), (3, 8)))
     assert list(source) == [{"n": 1, "span": blob, "spans": [[1, 2, 3]]}, {"n": 2, "spans": []}]
 
