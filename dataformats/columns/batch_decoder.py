@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,12 @@ import numpy as np
 
 from dataformats.batch import Blobs, Column, RecordBatch
 from dataformats.batch.value_slices import SliceHints, SplitBlobs, StoredBlobs, ValueSlice, join_blobs
+from dataformats.columns.column_cast import can_cast
 from dataformats.columns.field_decoder import FieldDecoder
 from dataformats.columns.masks import elements_of
 from dataformats.errors import CodecError, CorruptRecordError, SpecError
 from dataformats.interfaces import FieldCodecs, Reader, RecordCoder
-from dataformats.spec import VALUE, Spec
+from dataformats.spec import VALUE, Spec, Type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -101,6 +103,22 @@ def bind(reader: Reader, spec: Spec, codecs: FieldCodecs, coder: RecordCoder | N
     return _FieldwiseDecoder(reader, spec, codecs) if coder is None else _RecordDecoder(spec, coder)
 
 
+def stored_type(reader: Reader, field: str, declared: Type) -> Type:
+    """Return the type that decodes the blobs of a field. Numbers of another type are then cast to the declared one.
+
+    Raises:
+        SpecError: The stored values cannot be that type.
+    """
+    stored = None if reader.spec is None else reader.spec[field]
+    if stored is None or stored.dtype is None or not can_cast(stored.element, declared.element):
+        return reader.stored_type_for(field, declared)
+    with suppress(SpecError):
+        kind = reader.stored_type_for(field, declared)
+        if kind.dtype is None:  # the format stores numbers as text, or as arrays that know their dtype
+            return kind
+    return reader.stored_type_for(field, replace(declared, codec=stored.codec))
+
+
 class _RecordDecoder(BatchDecoder):
     """Decodes blobs that are whole records."""
 
@@ -171,7 +189,7 @@ class _FieldwiseDecoder(BatchDecoder):
             isinstance(part, range) and counts is not None and not field.kind.optional
         ):  # the reader applied it: dims may be fewer than declared
             kind = replace(field.kind, dims=(None, *field.kind.dims[1:]))
-            return self._codecs.decode(kind, join_blobs(read), counts, field=name)
+            return field.conformed(self._codecs.decode(kind, join_blobs(read), counts, field=name))
         if isinstance(read, SplitBlobs):
             split = field.decode_split(read)
             if split is not None:
@@ -185,7 +203,7 @@ class _FieldwiseDecoder(BatchDecoder):
 
     def _bind(self, name: str) -> FieldDecoder:
         declared = self.spec[name]
-        kind = declared if self.single else self._reader.stored_type_for(name, declared)
+        kind = declared if self.single else stored_type(self._reader, name, declared)
         field = self._fields[name] = FieldDecoder(self._codecs, kind, declared, None if self.single else name)
         if self.single:
             self._value = field.value

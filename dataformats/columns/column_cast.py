@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from dataformats.batch import Column, Ragged
-from dataformats.columns.exact_cast import to_exact_array
+from dataformats.columns.exact_cast import cast_numbers, to_exact_array
 from dataformats.columns.numbers import offsets_of
 from dataformats.errors import SpecError
 from dataformats.spec import Type
@@ -61,9 +60,9 @@ def cast_column(column: Column, type_: Type, field: str) -> Column:
     """
     kind = type_.required
     if isinstance(column, np.ndarray):
-        return to_exact_array(replace(kind, dims=(None, *kind.dims)), column, field=field)
+        return cast_numbers(kind, column, field=field)
     if isinstance(column, Ragged):
-        values = to_exact_array(Type(kind.codec, dims=(None,)), column.values, field=field)
+        values = cast_numbers(kind, np.asarray(column.values), field=field)
         if kind.dims == (None,):
             return Ragged(values, column.offsets)
         wrong = np.flatnonzero(column.lengths != kind.dims[0])

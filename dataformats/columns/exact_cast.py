@@ -44,14 +44,24 @@ def to_exact_array(type_: Type, value: Any, *, field: str | None = None) -> NDAr
         want not in (None, size) for want, size in zip(type_.dims, array.shape, strict=True)
     ):
         raise _misfit(type_, f"an array of shape {array.shape}", field)
-    if array.dtype != declared:
-        _check_cast(type_, array, declared, field)
-        with np.errstate(over="ignore", under="ignore"):
-            rounded = array.astype(declared)
-        if declared.kind == "f":
-            _check_rounding(type_, array, rounded, field)
-        array = rounded
-    return np.asarray(array, order="C")
+    return np.asarray(cast_numbers(type_, array, field=field), order="C")
+
+
+def cast_numbers(type_: Type, array: NDArray[Any], *, field: str | None = None) -> NDArray[Any]:
+    """Return numbers of any shape as the numbers of a type: see `to_exact_array`.
+
+    Raises:
+        SpecError: A number does not fit.
+    """
+    declared: np.dtype[Any] = DTYPES[type_.codec]
+    if array.dtype == declared:
+        return array
+    _check_cast(type_, array, declared, field)
+    with np.errstate(over="ignore", under="ignore"):
+        rounded = array.astype(declared)
+    if declared.kind == "f":
+        _check_rounding(type_, array, rounded, field)
+    return rounded
 
 
 def _as_array(type_: Type, value: Any, field: str | None) -> NDArray[Any]:

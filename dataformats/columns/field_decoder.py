@@ -12,8 +12,10 @@ import numpy as np
 from dataformats.batch import Blobs, Column, Ragged, StackedList
 from dataformats.batch.column_types import to_python_number
 from dataformats.batch.value_slices import SplitBlobs, ValueSlice
+from dataformats.columns.column_cast import can_cast, cast_column
+from dataformats.columns.exact_cast import cast_numbers
 from dataformats.columns.masks import check_part, elements_of, insert_missing
-from dataformats.columns.numbers import NumberCodec, NumberColumn, check_counts, offsets_of, record_of
+from dataformats.columns.numbers import NumberCodec, NumberColumn, check_counts, offsets_of, record_of, type_of_dtype
 from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError
 from dataformats.interfaces import ArrayCodec, Codec, FieldCodecs, SequenceCodec
 from dataformats.spec import Type
@@ -83,6 +85,7 @@ class FieldDecoder:
     def __init__(self, codecs: FieldCodecs, type_: Type, declared: Type, name: str | None) -> None:
         codec = codecs.codec(type_.element)
         self._declared = None if type_ == declared else declared
+        self._casts = can_cast(type_, declared)
         if isinstance(codec, ArrayCodec) and not type_.dims and self._declared is not None:
             codec = codec.specialized_for(declared)
         self.kind: Type = type_
@@ -114,7 +117,7 @@ class FieldDecoder:
     def _part(self, blobs: Blobs, counts: NDArray[np.int64] | None, part: bool | range) -> Column:
         if isinstance(part, range) and isinstance(self._codec, SequenceCodec) and not self.kind.dims:
             return decode_part(self._codec, blobs, counts, part, self._name)
-        column = self._conformed(self._decode(blobs, counts, self._name))
+        column = self.conformed(self._decode(blobs, counts, self._name))
         return elements_of(column, part, str(self._name)) if isinstance(part, range) else column
 
     def value_slice(self, blobs: Blobs) -> ValueSlice | None:
@@ -131,10 +134,15 @@ class FieldDecoder:
             raise
         except Exception:
             return None  # decoding the whole blobs reports the error, and the record that causes it
-        return self._conformed(column) if column is not None and len(column) == len(split) else None
+        return self.conformed(column) if column is not None and len(column) == len(split) else None
 
-    def _conformed(self, column: Column) -> Column:
-        return column if self._declared is None else conform(column, self._declared, field=self._name)
+    def conformed(self, column: Column) -> Column:
+        """Return a column of stored values as the declared type: see `cast_column` and `conform`."""
+        if self._declared is None:
+            return column
+        if self._casts:
+            return cast_column(column, self._declared, str(self._name))
+        return conform(column, self._declared, field=self._name)
 
 
 def decode_part(
@@ -265,7 +273,7 @@ def error_message(error: Exception) -> str:
 
 
 def conform(column: Any, declared: Type, *, field: str | None = None) -> Column:
-    """Convert a column of arrays, as the codec `array` decodes it, to the column of a number type.
+    """Convert a column of arrays, as the codec `array` decodes it, to the column of a number type, exactly.
 
     Args:
         column: A list of arrays; a column of numbers is returned unchanged.
@@ -273,7 +281,7 @@ def conform(column: Any, declared: Type, *, field: str | None = None) -> Column:
         field: Its name, for errors.
 
     Raises:
-        SpecError: An array has another dtype or shape than declared; `index` is its row.
+        SpecError: An array has another shape than declared, or a value does not fit; `index` is its row.
     """
     wanted = declared.dtype
     if not isinstance(column, list) or wanted is None:
@@ -285,15 +293,21 @@ def conform(column: Any, declared: Type, *, field: str | None = None) -> Column:
         fits = array.ndim == len(declared.dims) and all(
             size in (None, there) for size, there in zip(declared.dims, array.shape, strict=True)
         )
-        if not fits or array.dtype.newbyteorder("=") != wanted.newbyteorder("="):
+        is_same = array.dtype.newbyteorder("=") == wanted.newbyteorder("=")
+        if not fits or not (is_same or can_cast(type_of_dtype(array.dtype, ()), Type(declared.codec))):
             raise SpecError(
                 f"expected {declared.required}, found {array.dtype}{list(array.shape)}",
                 field=field,
                 index=row,
                 remedy=Remedy("Pass {spec} with a type that fits.", spec=...),
             )
+        if not is_same and not alike:
+            try:
+                arrays[row] = cast_numbers(declared.required, array, field=field)
+            except SpecError as error:
+                raise error.at(row) from None
     if declared.fixed and stacked is not None:
-        return np.ascontiguousarray(stacked, wanted)
+        return np.ascontiguousarray(cast_numbers(declared.required, stacked, field=field), wanted)
     if declared.fixed:
         shape = (len(arrays), *cast("tuple[int, ...]", declared.dims))
         return np.stack(arrays).astype(wanted, copy=False) if arrays else np.zeros(shape, wanted)

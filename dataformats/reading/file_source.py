@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import Blobs, RecordBatch, StoredRecords
 from dataformats.batch.value_slices import join_blobs
-from dataformats.columns.batch_decoder import DECODE_ERRORS, BatchDecoder, Mask
+from dataformats.columns.batch_decoder import DECODE_ERRORS, BatchDecoder, Mask, stored_type
 from dataformats.errors import FormatError, SpecError
 from dataformats.fork_hooks import after_fork, cached_property
 from dataformats.interfaces import (
@@ -470,7 +470,7 @@ class FileSource(DecodingSource, FetchesRecords):
     @_comparing_indexes
     def field_lengths(self, indices: ArrayLike, field: str) -> NDArray[np.int64]:
         records = as_numbers(indices)
-        stored = Type("bytes") if self._reader.spec is None else self._reader.stored_type_for(field, self.spec[field])
+        stored = Type("bytes") if self._reader.spec is None else stored_type(self._reader, field, self.spec[field])
         is_plain = stored.dims[:1] == (None,) and stored.item.fixed
         located = self._locate(records, indices, {field: True})[field] if is_plain else None
         if stored.dtype is None or located is None or located.extents.fetch is not None or located.extents.problems:

@@ -9,7 +9,7 @@ import pytest
 
 import dataformats.converting
 from dataformats.batch import Nullable, Ragged
-from dataformats.errors import SpecError
+from dataformats.errors import CodecError, SpecError
 from dataformats.testing.dataset_fixture import DatasetFixture
 from dataformats.testing.records import KINDS, is_same_value, values
 
@@ -78,6 +78,29 @@ class ColumnConformance:
         with data.create(data.path("table"), spec=spec) as writer:
             writer.extend(table)
         assert all(is_same_value(*pair) for pair in zip(data.open(data.path("table")), records, strict=True))
+
+    def test_declared_numbers_are_cast(self, data: DatasetFixture) -> None:
+        """Stored numbers are read as other numbers if each of them fits, and by no reading of their bits."""
+        data.need_fields()
+        records = [{"n": row, "pair": np.array([row, 100 * row], np.int32)} for row in range(4)]
+        path = data.write_records(records, {"n": "int32", "pair": "int32[2]"})
+        src = data.open(path, spec={"n": "int64", "pair": "int32[2]"})
+        assert [type(one["n"]) for one in src] == [int] * 4
+        for kind in ("int16", "uint64", "float32", "float64") if not data.case.blobs else ():
+            declared = data.open(path, spec={"n": kind, "pair": f"{kind}[2]"})
+            batch = declared.read([3, 0])
+            assert (batch["n"].dtype, batch["pair"].dtype) == (np.dtype(kind), np.dtype(kind))
+            assert (batch["n"].tolist(), batch["pair"].tolist()) == ([3, 0], [[3, 300], [0, 0]])
+            assert [one["pair"].tolist() for one in declared] == [[row, 100 * row] for row in range(4)]
+            assert declared[2, {"pair": range(1, 2)}] == {"pair": np.array([200], kind)}
+        if not data.case.blobs:
+            narrow = data.open(path, spec={"pair": "int8[2]"})
+            assert narrow[1]["pair"].tolist() == [1, 100]
+            with pytest.raises(SpecError, match=r"record 2 of .*field 'pair'.*out of range"):
+                narrow.read([0, 2])
+            for kind in ("bool[2]", "float32[4]"):
+                with pytest.raises((SpecError, CodecError), match="field 'pair'"):
+                    data.open(path, spec={"pair": kind}).read([0])
 
     def test_refused_types(self, data: DatasetFixture) -> None:
         """A type that the format cannot hold is refused before anything is written."""

@@ -120,13 +120,16 @@ def test_options_exclude_each_other() -> None:
 
 
 def test_type_of_tokens() -> None:
-    """Tokens may be declared as bytes, or with other dims; never as another dtype."""
+    """Tokens may be declared as bytes, with other dims, or as numbers that hold them."""
     choices: list[dict[str, Any]] = [{}, {"window": 6}]
     for options in choices:
         found = dataformats.open(GOLDEN / "uint16", spec={"tokens": "bytes"}, **options)[3]["tokens"]
         assert found == dataformats.open(GOLDEN / "uint16", **options)[3]["tokens"].tobytes()
-        with pytest.raises(SpecError, match=r"expected uint16.*found int32.*Pass spec="):
-            dataformats.open(GOLDEN / "uint16", spec={"tokens": "int32[]"}, **options)[3]
+        dims = "[6]" if options else "[]"
+        wide = dataformats.open(GOLDEN / "uint16", spec={"tokens": f"int32{dims}"}, **options)[3]["tokens"]
+        assert (wide.dtype, wide.tobytes()) == (np.dtype("i4"), np.frombuffer(found, "u2").astype("i4").tobytes())
+        with pytest.raises(SpecError, match=r"expected uint16.*found bool.*Pass spec="):
+            dataformats.open(GOLDEN / "uint16", spec={"tokens": "bool[]"}, **options)[3]
     pairs = dataformats.open(GOLDEN / "uint16", window=6, spec={"tokens": "uint16[3,2]"})
     np.testing.assert_array_equal(pairs[1]["tokens"], STREAM[6:12].reshape(3, 2))
 

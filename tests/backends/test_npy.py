@@ -47,13 +47,15 @@ def test_windows() -> None:
 
 
 def test_declared_shape() -> None:
-    """Rows may have other dims, or be bytes; another dtype is an error."""
+    """Rows may have other dims, be bytes, or numbers that hold theirs."""
     path = GOLDEN / "vectors.npy"
     square = dataformats.open(path, spec={"value": "float32[2,4]"})[3]["value"]
     np.testing.assert_array_equal(square, ARRAYS["vectors"][3].reshape(2, 4))
     assert dataformats.open(path, spec={"value": "bytes"})[3]["value"] == ARRAYS["vectors"][3].tobytes()
-    with pytest.raises(SpecError, match=r"expected float32 with any dims, or bytes, found float64\[4\]"):
-        dataformats.open(path, spec={"value": "float64[4]"})[3]
+    double = dataformats.open(path, spec={"value": "float64[4,2]"})[3]["value"]
+    assert (double.dtype, double.tolist()) == (np.dtype("f8"), ARRAYS["vectors"][3].reshape(4, 2).tolist())
+    with pytest.raises(SpecError, match=r"expected float32 with any dims, or bytes, found int32\[8\]"):
+        dataformats.open(path, spec={"value": "int32[8]"})[3]
 
 
 @loop_over(
