@@ -9,7 +9,6 @@ from typing import Any
 from dataformats.cli import options
 from dataformats.cli.info import print_spec
 from dataformats.cli.output import print_fact, print_json
-from dataformats.interfaces.declared_spec import is_single
 
 
 @options.paths
@@ -23,6 +22,7 @@ def schema(paths: tuple[str, ...], as_json: bool, **reading: Any) -> None:
     is needed.
     """
     from dataformats.columns.codec_resolver import as_bytes
+    from dataformats.interfaces.declared_spec import is_single
     from dataformats.reading.opening import open as open_source
 
     with open_source(options.one_or_all(paths), **options.open_arguments(**reading)) as source:
@@ -30,11 +30,12 @@ def schema(paths: tuple[str, ...], as_json: bool, **reading: Any) -> None:
         is_inferred = facts.provenance == "inferred"
         opaque = {name: str(kind) for name, kind in facts.opaque_fields.items()}
         types = source.spec.to_json()
-        given = {} if is_single(source) else as_bytes(source.spec, opaque).to_json()
+        single = is_single(source)
+        given = {} if single else as_bytes(source.spec, opaque).to_json()
         about = {
             "format": source.format,
             "payload": source.payload,
-            "spec": {} if is_single(source) else types,
+            "spec": {} if single else types,
             "spec_is_inferred": is_inferred,
             "opaque": opaque,
             "arguments": _arguments(source.payload, given),
@@ -45,7 +46,7 @@ def schema(paths: tuple[str, ...], as_json: bool, **reading: Any) -> None:
     print_fact("format", about["format"])
     if about["payload"] is not None:
         print_fact("payload", about["payload"])
-    if is_single(source):
+    if single:
         print_fact("spec", "none: a record is one value")
     else:
         print_spec(types, is_inferred, opaque)

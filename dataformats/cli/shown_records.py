@@ -17,7 +17,6 @@ from dataformats.cli.functions import matches
 from dataformats.cli.output import can_print, print_fact, print_json, why_opaque
 from dataformats.display.text import escape_text
 from dataformats.errors import DataFormatsError
-from dataformats.interfaces.declared_spec import is_single
 from dataformats.spec import Type
 
 if TYPE_CHECKING:
@@ -65,6 +64,8 @@ class ShownRecords:
     @property
     def fields(self) -> tuple[str, ...]:
         """The names of the fields to show; empty if records are single values."""
+        from dataformats.interfaces.declared_spec import is_single
+
         return () if is_single(self.shown) else tuple(self.shown.spec)
 
     def batches(self, where: Callable[[Any], Any] | Condition | None, failed: Failed = None) -> Iterator[RecordBatch]:

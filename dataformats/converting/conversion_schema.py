@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from dataformats.columns.codec_resolver import CodecResolver, as_bytes
 from dataformats.errors import Remedy, SpecError, UnknownNameError
-from dataformats.interfaces import Backend, BlobBackend, RecordCodec
+from dataformats.interfaces import Backend, BlobBackend, FieldsBackend, RecordCodec
 from dataformats.interfaces.declared_spec import declared_spec, is_single
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.dataset_schema import with_types
@@ -72,6 +72,12 @@ def plan_of(
     if lacking:
         raise SpecError("the source has no such field", field=lacking[0])
     portable = portable_spec({name: source.spec[before] for name, before in old.items()}, backend)
+    if (
+        source.spec_facts.provenance == "inferred"
+        and isinstance(backend, FieldsBackend)
+        and backend.stores_optional_fields
+    ):
+        portable = Spec({name: replace(kind, optional=_may_lack(kind)) for name, kind in portable.items()})
     new = with_types(portable, spec or Spec({}))
     chosen = source.select(*(old[name] for name in new))
     carried = {name: copied_type(chosen.spec[old[name]], kind, codecs) for name, kind in new.items()}
@@ -107,6 +113,11 @@ def _payload_of(source: RecordSource) -> str | None:
 def portable_spec(spec: Mapping[str, Type], backend: Backend) -> Spec:
     """Return the types of these fields in another format."""
     return Spec(spec if backend.keeps_field_types else {name: _portable(kind) for name, kind in spec.items()})
+
+
+def _may_lack(type_: Type) -> bool:
+    """True if records may lack a field of an inferred type: numbers that some records lack are inferred as `[]`."""
+    return type_.optional or (type_.dtype is not None and type_.dims[:1] == (None,))
 
 
 def _portable(type_: Type) -> Type:

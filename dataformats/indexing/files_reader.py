@@ -197,14 +197,18 @@ class FilesReader(Reader):
     def lookup(self) -> RecordLookup:
         """Finds the extents of blobs."""
         if self._lookup is None:
-            starts, _, handle = self.starts, self.indexes, None
+            starts, indexes, handle = self.starts, self.indexes, None
             check = self.check
+
+            def blobs_of(file: int) -> FieldIndex:  # a method would be a cycle, which keeps files open
+                return indexes[file].fields[VALUE]
+
             if self.is_packed and reads_batches() and isinstance(check, KernelCheck | None):
                 kernel = FrameCheck.NOTHING if check is None else check.kernel
                 handle = hold_index(starts, (self.head, self.tail), kernel, has_stored=self.has_stored)
             with self._lock:
                 if self._lookup is None:
-                    self._lookup = RecordLookup(starts, self._blobs_of, handle, local=self._is_local)
+                    self._lookup = RecordLookup(starts, blobs_of, handle, local=self._is_local)
         return self._lookup
 
     def digest(self, update: Callable[[bytes], None]) -> None:

@@ -28,6 +28,7 @@ _CODECS = {"JPEG": "jpg", "PNG": "png", "WebP": "webp", "MP4": "mp4", "WebM": "w
 _CODECS |= dict.fromkeys(("WAV", "FLAC", "MP3"), "audio")
 """Name of `Media` to the codec that decodes it."""
 _FEW, _MOST_BYTES = 4, 2**24  # records whose bytes are looked at, and bytes that this may read
+_NO_LIMIT = 2**62  # to know the size of a file behind a URL may take a request
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,12 @@ def _errors_of_last_records(source: FileSource) -> tuple[str, ...]:
     damaged: set[int] = set()
     for located in reader.locate(last, dict.fromkeys(reader.spec or (VALUE,), True)).values():
         records = last if located.counts is None else np.repeat(last, located.counts)
-        damaged.update(records[[*located.extents.problems]].tolist())
+        extents = located.extents
+        damaged.update(records[[*extents.problems]].tolist())
+        if extents.fetch is None:
+            files = [reader.files[number] for number in extents.file.tolist()]
+            sizes = np.array([_NO_LIMIT if file.local is None else file.size for file in files], np.int64)
+            damaged.update(records[extents.offset + extents.length > sizes].tolist())
     return tuple(str(error) for error in source.check(sorted(damaged)).values()) if damaged else ()
 
 

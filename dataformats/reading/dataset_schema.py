@@ -56,7 +56,7 @@ class DeclaredSchema:
             UnknownNameError: A new type has an unknown codec, or one that `open` must name.
         """
         for name, kind in named.items():
-            if name not in spec or spec[name] != kind:
+            if name not in spec or spec[name].element != kind.element:
                 self.codecs.known_codec(kind)
         return with_types(spec, named)
 

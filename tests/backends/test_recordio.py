@@ -87,8 +87,10 @@ def test_several_files_and_types() -> None:
     assert source.origins([43]) == [(str(GOLDEN / "several.rec"), 43, -1)]
     typed = dataformats.open(GOLDEN / "images.rec", spec={"label": "float32", "data": "uint8[]"})
     np.testing.assert_array_equal(typed[3]["data"], np.frombuffer(data(3), "u1"))
-    with pytest.raises(SpecError, match="expected uint64 with any dims, or bytes, found int64"):
-        dataformats.open(GOLDEN / "images.rec", spec={"id": "int64"})[0]
+    signed = dataformats.open(GOLDEN / "images.rec", spec={"id": "int64"}).read([0, 3])["id"]
+    assert (signed.dtype, signed.tolist()) == (np.dtype("i8"), source.read([0, 3])["id"].tolist())
+    with pytest.raises(SpecError, match="expected uint64 with any dims, or bytes, found bool"):
+        dataformats.open(GOLDEN / "images.rec", spec={"id": "bool"})[0]
 
 
 @loop_over(

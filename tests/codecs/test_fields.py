@@ -145,7 +145,7 @@ def test_arrays_under_a_declared_type() -> None:
         assert (column.dtype, column.tolist()) == (np.float32, expected.tolist())
         assert column.flags.c_contiguous
         assert isinstance(FieldDecoder(CODECS, Type("array"), Type("array"), "x").decode(blobs, None), list)
-    for other in ("float32[3,2]", "float64[2,3]", "float32[6]"):
+    for other in ("float32[3,2]", "int64[2,3]", "float32[6]"):
         with pytest.raises(SpecError, match=r"found float32\[2, 3\]") as caught:
             FieldDecoder(CODECS, Type("array"), Type.parse(other), "x").decode(blobs, None)
         assert (caught.value.field, caught.value.index) == ("x", 0)
@@ -196,11 +196,11 @@ def test_overrides_win_also_over_numbers_and_arguments() -> None:
 @pytest.mark.parametrize("name", ["pickle", "nothing_of_the_kind"])
 def test_files_may_not_name_everything(name: str) -> None:
     with pytest.raises(UnknownNameError, match="Pass codecs="):
-        CodecResolver(trusted=False).codec(Type(name))
+        CodecResolver(trusted=False).known_codec(Type(name))
 
 
 def test_untrusted_files_may_name_safe_codecs() -> None:
-    assert CodecResolver(trusted=False).codec(Type("jpg", ("90",))).name == "jpg"
+    assert CodecResolver(trusted=False).known_codec(Type("jpg", ("90",))).name == "jpg"
     assert CodecResolver({"pickle": PICKLE}, trusted=False).codec(Type("pickle")) is PICKLE
     assert CodecResolver(trusted=True).codec(Type("pickle")) is PICKLE
 
@@ -212,7 +212,7 @@ def test_an_entry_point_is_not_even_imported_for_a_file(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(registered, "_advertised", {"evil": Point()})
     with pytest.raises(UnknownNameError):
-        CodecResolver(trusted=False).codec(Type("evil"))
+        CodecResolver(trusted=False).known_codec(Type("evil"))
 
 
 @pytest.mark.usefixtures("clean_registry")
@@ -223,7 +223,7 @@ def test_register_codec() -> None:
     with pytest.raises(ValueError, match="registered already"):
         register_codec("upper", str.encode, bytes.hex)
     with pytest.raises(UnknownNameError):
-        CodecResolver(trusted=False).codec(Type("upper"))
+        CodecResolver(trusted=False).known_codec(Type("upper"))
     register_codec("upper", str.encode, bytes.hex, safe=True, replace=True)
     assert decode("upper", [b"a"], codecs=CodecResolver(trusted=False)) == ["61"]
 
@@ -232,7 +232,7 @@ def test_register_codec() -> None:
 def test_a_codec_under_a_safe_name_is_not_safe() -> None:
     register_codec("jpg", bytes, bytes, replace=True)
     with pytest.raises(UnknownNameError):
-        CodecResolver(trusted=False).codec(Type("jpg"))
+        CodecResolver(trusted=False).known_codec(Type("jpg"))
     with pytest.raises(ValueError, match="number type"):
         register_codec("int8", bytes, bytes)
 

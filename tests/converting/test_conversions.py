@@ -135,6 +135,20 @@ def test_shuffle_is_a_frozen_permutation(source: dataformats.RecordSource, tmp_p
     assert numbers[:6] == [9, 21, 0, 19, 71, 29]  # frozen: an interrupted conversion must be resumed in this order
 
 
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".tar"])
+def test_absent_lists_become_missing_values(suffix: str, tmp_path: Path) -> None:
+    if suffix != ".tar":
+        pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    with dataformats.create(tmp_path / "x.tfrecord", spec={"id": "int64", "box": "float32[]?"}) as writer:
+        writer.extend([{"id": 0, "box": [0.5, 1]}, {"id": 1}, {"id": 2, "box": [2]}])
+    (tmp_path / "x.tfrecord.dataformats.json").unlink()
+    assert dataformats.open(tmp_path / "x.tfrecord").spec["box"] == dataformats.Type.parse("float32[]")
+    dataformats.convert(tmp_path / "x.tfrecord", tmp_path / f"y{suffix}")
+    copy = dataformats.open(tmp_path / f"y{suffix}")
+    assert [record.get("box", np.zeros(0)).tolist() for record in copy] == [[0.5, 1], [], [2]]
+    assert "box" not in copy[1]
+
+
 def test_no_records(source: dataformats.RecordSource, tmp_path: Path) -> None:
     for name, options in TWO_WAYS:
         assert dataformats.convert(source, tmp_path / name, limit=0, shuffle_seed=1, **options).records == 0

@@ -33,3 +33,17 @@ def test_a_dataset_of_folders_has_one_size(tmp_path: Path) -> None:
     report = dataformats.convert(tmp_path / "x", tmp_path / "y", "granular", shard_records=2)
     assert about.nbytes == sum(file.nbytes for file in about.files)
     assert about.nbytes == report.nbytes == dataformats.verify(tmp_path / "x").nbytes
+
+
+@loop_over("file, format", [("x.tar", "webdataset"), ("x/shard.00000.mds", "mds"), ("x.bin", "megatron")])
+def test_record_outside_a_cut_file_is_told(file: str, format: str, tmp_path: Path) -> None:
+    """The index tells an extent that the file no longer has; a tar without its end has one record more, the error."""
+    path = tmp_path / (Path(file).parts[0])
+    with dataformats.create(path, format, spec={"tokens": "int32[]"}) as writer:
+        writer.extend({"tokens": [row] * 400} for row in range(1, 6))
+    assert dataformats.info(path).problems == ()
+    Path(f"{path}.dataformats.json").unlink(missing_ok=True)
+    content = (tmp_path / file).read_bytes()
+    (tmp_path / file).write_bytes(content[: content.rindex(bytes([5, 0, 0, 0])) - 40])
+    (problem,) = dataformats.info(path).problems
+    assert Path(file).name in problem

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dataformats
-from dataformats.indexing.indexed_reader import IndexedReader
+from dataformats.indexing.files_reader import FilesReader
 from dataformats.interfaces import Origin, SourceFacts, SpecFacts
 from dataformats.reading.file_source import FileSource
 
@@ -60,7 +60,7 @@ def test_a_view_of_fields_has_their_opaque_fields(tmp_path: Path) -> None:
 def test_facts_of_files_read_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
     source = dataformats.open(DIGITS)
     monkeypatch.setattr(FileSource, "read", None)
-    monkeypatch.setattr(IndexedReader, "counts", property(lambda _: pytest.fail("an index was built")))
+    monkeypatch.setattr(FilesReader, "counts", property(lambda _: pytest.fail("an index was built")))
     monkeypatch.setattr(FileSource, "spec_facts", property(lambda _: pytest.fail("records were sampled")))
     assert (source.format, len(source.paths), source.nbytes) == ("tfrecord", 3, source.facts.nbytes)
 
