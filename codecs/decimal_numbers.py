@@ -15,7 +15,7 @@ from dataformats.interfaces import Codec
 from dataformats.spec import Type
 
 _WORDS = {"nan": b"NaN", "inf": b"Infinity", "-inf": b"-Infinity"}  # as JavaScript and Python's json write them
-_MOST_BYTES = 64  # a longer text is decoded by itself
+_MAX_BYTES = 64  # a longer text is decoded by itself
 _REFUSED = "float128"
 
 
@@ -71,7 +71,7 @@ class _Decimal(Codec):
         return to_exact_array(Type(self._kind.codec, dims=(None,)), [self._integer(text) for text in texts])
 
     def _integer(self, text: bytes) -> int:
-        number = int(text) if len(text) <= _MOST_BYTES else int(text.strip())
+        number = int(text) if len(text) <= _MAX_BYTES else int(text.strip())
         if self._dtype.kind == "b":
             if number not in (0, 1):
                 raise ValueError(f"expected 0 or 1, found {number}")
@@ -82,7 +82,7 @@ class _Decimal(Codec):
         """Return the integers of many texts: numpy parses them as `int` does, if they are short, and ASCII."""
         values, offsets = blobs.contiguous()
         width = int(blobs.lengths.max(initial=0))
-        if not 0 < width <= _MOST_BYTES or values.min() == 0 or values.max() > 127:
+        if not 0 < width <= _MAX_BYTES or values.min() == 0 or values.max() > 127:
             return self._numbers(map(bytes, blobs))
         rows = np.zeros((len(blobs), width), np.uint8)
         rows[np.arange(width) < np.diff(offsets)[:, None]] = values

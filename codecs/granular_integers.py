@@ -27,7 +27,7 @@ MAX_SIZE = 1024
 
 _WORD = 8  # bytes of numpy's widest integers
 _UNUSED = 8 * np.arange(_WORD, -1, -1, dtype=np.uint64)  # unused bits of a word that holds 0 to 8 bytes
-_LEAST = {  # the least magnitude that needs 1 to 8 bytes
+_MIN_MAGNITUDES = {  # the least magnitude that needs 1 to 8 bytes
     False: np.array([1, *(2 ** (8 * size) for size in range(1, _WORD))], np.uint64),
     True: np.array([0, *(2 ** (8 * size - 1) for size in range(1, _WORD))], np.uint64),
 }
@@ -101,7 +101,7 @@ class Int(Codec):
             return None
         words = np.array(values, self._word.newbyteorder("<"))
         magnitudes = (words ^ (words >> 63) if self.signed else words).astype(np.uint64)
-        lengths = np.searchsorted(_LEAST[self.signed], magnitudes, side="right")
+        lengths = np.searchsorted(_MIN_MAGNITUDES[self.signed], magnitudes, side="right")
         return Blobs(words.view(np.uint8), _WORD * np.arange(len(words)), lengths)
 
 

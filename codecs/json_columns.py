@@ -24,7 +24,7 @@ from dataformats.interfaces import FieldCodecs
 from dataformats.spec import Spec, Type
 
 _ABSENT = object()
-_MOST_WIDTH = 8  # bytes of a number that Python's float holds
+_MAX_WIDTH = 8  # bytes of a number that Python's float holds
 _SCALARS: dict[str, set[type]] = {"b": {bool}, "i": {int}, "u": {int}, "f": {float}}
 
 
@@ -43,7 +43,7 @@ def _problem(kind: Type, codecs: FieldCodecs) -> str:
     if None in kind.dims[1:]:
         return f"{kind}: [] must be the first dimension, as in float32[][4]"
     if kind.dtype is not None and holds_numbers(codecs, kind):
-        is_known = kind.dtype.kind in "biuf" and kind.dtype.itemsize <= _MOST_WIDTH
+        is_known = kind.dtype.kind in "biuf" and kind.dtype.itemsize <= _MAX_WIDTH
         return "" if is_known else f"JSON has no {kind.codec}: declare float64"
     if codecs.codec(kind.element) in (UTF8, JSON):
         return ""

@@ -36,9 +36,9 @@ _VALUES = {
     "utf8": _flags(JsonKind.TEXT, JsonKind.ESCAPED),
     **dict.fromkeys(_INTEGERS, _flags(JsonKind.INTEGER)),
 }
-_MOST_DIGITS = 64  # characters: numpy makes an array of texts that are all as long as the longest
+_MAX_DIGITS = 64  # characters: numpy makes an array of texts that are all as long as the longest
 _EXACT = 2**53  # smaller integers are floats
-_MOST_NAMES = 100  # a key that is not where it is expected is compared with all of them
+_MAX_NAMES = 100  # a key that is not where it is expected is compared with all of them
 _VALUE_BYTES = 25  # what the kernel notes for each name in each record, whether it is there or not
 _SPARE_BYTES = 64 * 2**20
 
@@ -60,7 +60,7 @@ class ScalarColumns:
         wanted = {name: self._spec[name] for name, part in fields.items() if part is not False}
         names = tuple(self._spec) if self._is_closed else tuple(wanted)
         is_simple = all(str(kind.required) in _VALUES for kind in wanted.values())
-        if not is_simple or len(names) > _MOST_NAMES or any(isinstance(part, range) for part in fields.values()):
+        if not is_simple or len(names) > _MAX_NAMES or any(isinstance(part, range) for part in fields.values()):
             return None
         if not wanted or not len(blobs) or blobs.lengths.max() > MAX_BYTES:
             return None
@@ -108,8 +108,8 @@ def _present(buffer: NDArray[np.uint8], values: JsonValues, kind: Type) -> Colum
         numbers = values.numbers.astype(kind.dtype)
         return numbers if (numbers == values.numbers).all() else None
     is_integer, integers = values.kinds == JsonKind.INTEGER, values.numbers
-    if (np.abs(integers[is_integer]) > _EXACT).any() or values.lengths.max(initial=0) > _MOST_DIGITS:
+    if (np.abs(integers[is_integer]) > _EXACT).any() or values.lengths.max(initial=0) > _MAX_DIGITS:
         return None
-    floats = np.array(bytes_list(buffer, values.begins, values.lengths), f"S{_MOST_DIGITS}").astype(np.float64)
+    floats = np.array(bytes_list(buffer, values.begins, values.lengths), f"S{_MAX_DIGITS}").astype(np.float64)
     floats[is_integer] = integers[is_integer]  # -0 is no -0.0
     return None if np.isinf(floats).any() else floats

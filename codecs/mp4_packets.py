@@ -24,8 +24,8 @@ _USED = (*_SAMPLES, b"mvhd", b"mdhd", b"dref", b"stsd", b"elst")
 _SOUGHT = (*_USED, b"trak", b"mvex", b"stz2")  # FFmpeg reads them in any box that may have others, such as `udta`
 _TOP = (b"moov", b"mdat", b"free", b"skip", b"wide", b"uuid")
 _OWN_DATA = bytes.fromhex("00000000 00000001 0000000c 75726c20 00000001")  # the content of `dref`: packets in this file
-_MOST_BOXES = 1000
-_MOST_SHIFT = 2**28  # FFmpeg ignores `ctts` if it shifts by more
+_MAX_BOXES = 1000
+_MAX_SHIFT = 2**28  # FFmpeg ignores `ctts` if it shifts by more
 
 
 def mp4_boxes(blob: bytes, at: int, stop: int) -> Iterator[tuple[bytes, int, int]]:
@@ -55,13 +55,13 @@ def mp4_tracks(blob: bytes) -> Tracks:
     Raises:
         DoubtError: FFmpeg may read the packets in another way.
     """
-    (first, _, size), *others = listed(mp4_boxes(blob, 0, len(blob)), _MOST_BOXES)
+    (first, _, size), *others = listed(mp4_boxes(blob, 0, len(blob)), _MAX_BOXES)
     names = [name for name, *_ in others]
     if first != b"ftyp" or names.count(b"moov") != 1 or not set(names) <= set(_TOP):
         raise DoubtError
     _, begin, end = others[names.index(b"moov")]
     movie = _collected(blob, begin, end, {}, 0)
-    places = [place for name, *place in listed(mp4_boxes(blob, begin, end), _MOST_BOXES) if name == b"trak"]
+    places = [place for name, *place in listed(mp4_boxes(blob, begin, end), _MAX_BOXES) if name == b"trak"]
     tracks = [_collected(blob, at, stop, movie.copy(), _DEPTH) for at, stop in places]
     header = bytearray(blob[begin:end])
     if sum(map(header.count, _SOUGHT)) != len(movie) + sum(1 + len(track) - len(movie) for track in tracks):
@@ -96,7 +96,7 @@ def _packets(blob: bytes, boxes: Boxes, most: int) -> StoredPackets:
     is_key = np.full(n, b"stss" not in boxes)
     if b"stss" in boxes:
         is_key[_rows(blob, boxes[b"stss"], ">u4", 1) - 1] = True
-    if steps.min() < 0 or abs(shifts).max() > _MOST_SHIFT:
+    if steps.min() < 0 or abs(shifts).max() > _MAX_SHIFT:
         raise DoubtError
     if b"elst" in boxes:
         # After a keyframe that lasts longer than the edit, FFmpeg reads no more, or with `ctts` up to one more.

@@ -29,7 +29,7 @@ MAX_SAMPLES = 2**28
 _READERS = {"WAV": "wav", "FLAC": "flac", "MP3": "mp3", "OGG": "ogg"}
 _SCALES = {"u8": 2.0**7, "s16": 2.0**15, "s32": 2.0**31, "flt": 1.0, "dbl": 1.0}
 _UNKNOWN_SIZES = (0, 2**32 - 1)  # a WAV that was written to a pipe
-_MOST_CHANNELS = 64
+_MAX_CHANNELS = 64
 
 
 class Audio(SequenceCodec):
@@ -65,8 +65,8 @@ class Audio(SequenceCodec):
         if samples.dtype not in (np.float32, np.int16):
             raise TypeError(f"expected an array of float32 or int16, found {samples.dtype}")
         samples = samples[:, None] if samples.ndim == 1 else samples
-        if samples.ndim != 2 or not samples.size or samples.shape[1] > _MOST_CHANNELS or samples.nbytes >= 2**31:
-            raise ValueError(f"expected shape (n, channels), at most {_MOST_CHANNELS} and 2 GB, found {samples.shape}")
+        if samples.ndim != 2 or not samples.size or samples.shape[1] > _MAX_CHANNELS or samples.nbytes >= 2**31:
+            raise ValueError(f"expected shape (n, channels), at most {_MAX_CHANNELS} and 2 GB, found {samples.shape}")
         if self.rate is None:
             raise ValueError("expected a type with samples a second, as audio(16000), to encode an array")
         return _wav(samples, self.rate)

@@ -27,7 +27,7 @@ _IN_ORDER = ("vp8", "vp9", "av1")  # frames are shown in the order of their pack
 _KNOWN = (*_IN_ORDER, "h264", "hevc", "mpeg4")
 _SKIPPING = ("h264", "hevc", "mpeg4")  # the decoders that can be asked at each packet to leave out a frame
 _EMPTY_VOP = 12  # bytes: a shorter packet of MPEG-4 may be a frame that is not coded, and not shown
-_MOST_TRIES = 16
+_MAX_TRIES = 16
 
 
 class DoubtError(Exception):
@@ -197,7 +197,7 @@ class VideoPackets:
             DoubtError: It was the first packet, or there were many calls.
         """
         self._n_tries += 1
-        if not doubt.packet or self._n_tries > _MOST_TRIES:
+        if not doubt.packet or self._n_tries > _MAX_TRIES:
             raise doubt
         at = self.keys.index(doubt.packet)
         del self.keys[max(1, at + 2 - 2**self._n_tries) : at + 1]

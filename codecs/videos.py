@@ -42,7 +42,7 @@ MAX_FRAME_PIXELS = 2**25
 MAX_FRAMES = 2**20
 """The limit of decoded frames."""
 
-_MOST_WORK = 8  # times `max_pixels`: the most pixels that are decoded for frames of a clip, with those that they need
+_MAX_WORK = 8  # times `max_pixels`: the most pixels that are decoded for frames of a clip, with those that they need
 
 _RATE = re.compile(r"\d{1,6}(\.\d{1,6}|/\d{1,6})?")
 _EBML, _SEGMENT = bytes.fromhex("1a45dfa3"), bytes.fromhex("18538067")  # RFC 8794, RFC 9559
@@ -154,7 +154,7 @@ class Video(SequenceCodec):
         Raises:
             MissingExtraError: PyAV is not installed.
         """
-        most = _MOST_WORK * self.max_pixels
+        most = _MAX_WORK * self.max_pixels
         self.container.check(blob)
         try:
             with ExitStack() as opened:

@@ -18,10 +18,10 @@ _ATTACHMENTS = bytes.fromhex("1941a469")  # FFmpeg counts them as streams, but n
 _TRACK, _NUMBER, _ENCODINGS = b"\xae", b"\xd7", b"\x6d\x80"
 _NO_TIMES = b"V_MS/"  # codecs of AVI: a block has the time of its decoding
 _TIME, _SIMPLE_BLOCK, _GROUP, _BLOCK, _REFERENCE, _ENCRYPTED = b"\xe7", b"\xa3", b"\xa0", b"\xa1", b"\xfb", b"\xaf"
-_NUMBERS, _MOST_BYTES = (_REFERENCE, b"\x9b", b"\x75\xa2"), 8  # in a group; FFmpeg leaves it out if one is longer
+_NUMBERS, _MAX_BYTES = (_REFERENCE, b"\x9b", b"\x75\xa2"), 8  # in a group; FFmpeg leaves it out if one is longer
 _IS_KEY, _LACING = 0x80, 0x06  # flags of a block
-_MOST_PARTS = 2**16
-_ONE_BYTE, _MOST_TRACKS = 0x80, 126  # a larger number of a track has 2 bytes in each block
+_MAX_PARTS = 2**16
+_ONE_BYTE, _MAX_TRACKS = 0x80, 126  # a larger number of a track has 2 bytes in each block
 
 
 def element_size(blob: bytes, offset: int) -> tuple[int | None, int]:
@@ -46,11 +46,11 @@ def webm_tracks(blob: bytes) -> Tracks:
         DoubtError: The packets may not be as the blocks say.
     """
     _, (name, at, stop) = _elements(blob, 0, len(blob))
-    parts = listed(_elements(blob, at, stop), _MOST_PARTS)
+    parts = listed(_elements(blob, at, stop), _MAX_PARTS)
     clusters = [place for part, *place in parts if part == _CLUSTER]
     ((at, stop),) = (place for part, *place in parts if part == _TRACKS)
     tracks = [
-        _places(blob, *place) for part, *place in listed(_elements(blob, at, stop), _MOST_TRACKS) if part == _TRACK
+        _places(blob, *place) for part, *place in listed(_elements(blob, at, stop), _MAX_TRACKS) if part == _TRACK
     ]
     header = blob[: clusters[0][0]]
     if name != _SEGMENT or any(_ENCODINGS in track for track in tracks) or _NO_TIMES in header:
@@ -66,7 +66,7 @@ def _packets(blob: bytes, clusters: list[list[int]], known: list[int], number: i
     rows = np.array(listed(blocks, most), np.int64).reshape(-1, 4)
     data = np.frombuffer(blob, np.uint8)
     numbers = data[rows[:, 0]].astype(np.int64) - _ONE_BYTE
-    if max(known) > _MOST_TRACKS or not np.isin(numbers, known).all():
+    if max(known) > _MAX_TRACKS or not np.isin(numbers, known).all():
         raise DoubtError
     begin, end, times, is_key = rows[numbers == number].T
     times = times + (data[begin + 1].astype(np.int8).astype(np.int64) << 8) + data[begin + 2]
@@ -94,7 +94,7 @@ def _group(blob: bytes, at: int, stop: int) -> dict[bytes, tuple[int, int]]:
     """Return the places of a group's block and of numbers."""
     found = {}
     for name, begin, end in _elements(blob, at, stop):
-        if name != _BLOCK and (name not in _NUMBERS or end - begin > _MOST_BYTES):
+        if name != _BLOCK and (name not in _NUMBERS or end - begin > _MAX_BYTES):
             raise DoubtError
         found[name] = begin, end
     return found
@@ -116,6 +116,6 @@ def _places(blob: bytes, at: int, stop: int) -> dict[bytes, tuple[int, int]]:
 
 
 def _integer(blob: bytes, begin: int, end: int) -> int:
-    if end - begin > _MOST_BYTES:
+    if end - begin > _MAX_BYTES:
         raise DoubtError
     return int.from_bytes(blob[begin:end], "big")

@@ -32,8 +32,8 @@ from dataformats.loaders.batch import Batch as Batch
 from dataformats.loaders.loader import Loader as Loader
 from dataformats.loaders.mixture import Mixture as Mixture
 from dataformats.loaders.mixture import mix as mix
-from dataformats.loaders.pack import pack as pack
-from dataformats.loaders.packed import packed as packed
+from dataformats.loaders.pack_batch import pack as pack
+from dataformats.loaders.packed_source import packed as packed
 from dataformats.loaders.pad import pad as pad
 from dataformats.merging import merge as merge
 from dataformats.merging import split as split

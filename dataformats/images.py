@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 __all__ = ["CenterCrop", "RandomResizedCrop", "Resize"]
 
 _TRIES = 10
-_MOST_SIZE = 16_384
-_MOST_SIDE = 65_536  # pixels on a side, before and after resizing: more would need gigabytes
-_LEAST_SCALED = 64  # pixels: below, some scales of a JPEG have the same size
+_MAX_SIZE = 16_384
+_MAX_SIDE = 65_536  # pixels on a side, before and after resizing: more would need gigabytes
+_MIN_SCALED = 64  # pixels: below, some scales of a JPEG have the same size
 
 _NUMBER = int | float | np.number
 
@@ -140,10 +140,10 @@ class _Operation(FieldOperation):
 
     def _check_sizes(self, image: tuple[int, int], resized: tuple[int, int]) -> None:
         most = max(MAX_PIXELS, self.max_pixels or 0)
-        if max(*image, *resized) > _MOST_SIDE or resized[0] * resized[1] > most:
+        if max(*image, *resized) > _MAX_SIDE or resized[0] * resized[1] > most:
             raise ValueError(
                 f"the image of {image[0]} x {image[1]} would be resized to {resized[0]} x {resized[1]}: "
-                f"expected at most {_MOST_SIDE} pixels on a side, and {most} together"
+                f"expected at most {_MAX_SIDE} pixels on a side, and {most} together"
             )
 
     def _shape(self, size: tuple[int, int]) -> tuple[int, ...]:
@@ -290,8 +290,8 @@ def _sizes(size: Any, name: str = "size") -> tuple[int, int]:
     """Return height and width."""
     found = (size, size) if isinstance(size, int) else size
     valid = isinstance(found, tuple | list) and len(found) == 2 and not any(isinstance(one, bool) for one in found)
-    if not valid or not all(isinstance(one, int) and 1 <= one <= _MOST_SIZE for one in found):
-        raise ValueError(f"{name}: expected one whole number or (height, width), 1 to {_MOST_SIZE}, found {size!r}")
+    if not valid or not all(isinstance(one, int) and 1 <= one <= _MAX_SIZE for one in found):
+        raise ValueError(f"{name}: expected one whole number or (height, width), 1 to {_MAX_SIZE}, found {size!r}")
     return found[0], found[1]
 
 
@@ -311,7 +311,7 @@ def _centered(length: int, wanted: int) -> tuple[int, int, int]:
 
 def _divisor(height: int, width: int, geometry: _Geometry) -> int:
     """Return the largest divisor at which the box has at least as many pixels as its resized form."""
-    if min(height, width) < _LEAST_SCALED:
+    if min(height, width) < _MIN_SCALED:
         return 1
     left, top, right, bottom = geometry.box
     most = min((right - left) / geometry.size[0], (bottom - top) / geometry.size[1])

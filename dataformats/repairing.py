@@ -22,7 +22,7 @@ from dataformats.writing.encoding import refuse_record
 from dataformats.writing.output_schema import OutputSchema, check_copy_name
 
 _PARTIAL = ".partial"
-_MOST_LOSSES = 1000
+_MAX_LOSSES = 1000
 _EACH_SHARD = 2**62  # records of a shard: only `next_shard` begins another one
 
 
@@ -201,7 +201,7 @@ class _Tally:
             self.n_losses += 1
             self.n_unknown += loss.records is None
         self.last = joined or loss
-        if self.n_losses <= _MOST_LOSSES:
+        if self.n_losses <= _MAX_LOSSES:
             self.losses[self.n_losses - 1 :] = [self.last]
 
     def _joined(self, loss: Loss) -> Loss | None:

@@ -28,7 +28,7 @@ from dataformats.loaders.epochs import Grown
 from dataformats.loaders.growth import begins_with, n_stored_of, with_growth
 from dataformats.loaders.mixture import Mixture
 from dataformats.loaders.next_use import PlannedUse
-from dataformats.loaders.pack import Pack
+from dataformats.loaders.pack_batch import Pack
 from dataformats.loaders.plan import Place, Plan
 from dataformats.loaders.prefetch_session import PrefetchSession, StartMethod
 from dataformats.loaders.prefetcher import BatchTask, BuiltBatch

@@ -20,7 +20,7 @@ from dataformats.storage.remote.disk_blocks import FILE_BYTES, PAGE_BYTES, PageU
 from dataformats.storage.remote.files import FsspecFile
 
 _ORDERED_BLOCK_BYTES = 2**20
-_MOST_EPOCHS = 32  # that are looked at: a block of one of many nodes may return to it later
+_MAX_EPOCHS = 32  # that are looked at: a block of one of many nodes may return to it later
 
 _Numbers = NDArray[np.int64]
 
@@ -91,7 +91,7 @@ class PlannedUse:
         progress, length, weights = self._progress[component], self._plan.lengths[component], self._plan.history[-1][1]
         epoch, place = divmod(progress.end if is_read else progress.begin, length)
         left = np.arange(len(blocks) if weights[component] else 0)
-        for number in range(epoch, epoch + _MOST_EPOCHS):
+        for number in range(epoch, epoch + _MAX_EPOCHS):
             places = self._places(component, number, blocks[left])
             is_next = np.isin(places % self._plan.shuffle.groups, self._streams) & (
                 (number > epoch) | (places >= place)

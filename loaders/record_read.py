@@ -26,14 +26,14 @@ from dataformats.storage.remote.systems import is_url
 
 _LOG = logging.getLogger("dataformats")
 
-_MOST_BYTES = 2**31
+_MAX_BYTES = 2**31
 _ORDERED_BLOCK_BYTES = 2**20
 _ORDERED_BLOCKS = 32
 _PARTS_OF_BLOCK = 32  # a block of records touches one more: a part of 32 is read twice
-_MOST_BLOCK_RECORDS = 1024
+_MAX_BLOCK_RECORDS = 1024
 _RECORD_BLOCK_BYTES = 2**20
 _WINDOW_BLOCKS = 256
-_LEAST_WINDOW_BLOCKS = 16
+_MIN_WINDOW_BLOCKS = 16
 
 _Numbers = NDArray[np.int64]
 _Failures = list[tuple[int, Exception]]
@@ -133,10 +133,10 @@ def shuffle_for(
     if block_records is None:
         files = [source for source in sources if isinstance(source, RecordSource)]
         mean = sum(source.record_bytes() * len(source) for source in files) / max(1, sum(map(len, files)))
-        block_records = max(1, min(_MOST_BLOCK_RECORDS, int(_RECORD_BLOCK_BYTES / max(1.0, mean))))
+        block_records = max(1, min(_MAX_BLOCK_RECORDS, int(_RECORD_BLOCK_BYTES / max(1.0, mean))))
     if window_blocks is None:
         n_decoded = sum(decodes_neighbors([source]) for source in sources)
-        window_blocks = max(_LEAST_WINDOW_BLOCKS, _WINDOW_BLOCKS // max(1, n_decoded))
+        window_blocks = max(_MIN_WINDOW_BLOCKS, _WINDOW_BLOCKS // max(1, n_decoded))
     return Shuffle.of(
         shuffle,
         block_records,
@@ -177,4 +177,4 @@ def block_cache_for(sources: Sequence[Readable], shuffle: Shuffle, world_size: i
     sharers = world_size if name is None else nodes_of(world_size)  # each has a cache
     n_windows = 2 * -(-shuffle.groups // sharers)  # streams take turns: all of their next windows begin at once
     limit = n_windows * shuffle.window_blocks * n_files * (record_block_bytes + 2 * block_bytes)
-    return BlockCache(limit, block_bytes, name) if limit <= _MOST_BYTES else None
+    return BlockCache(limit, block_bytes, name) if limit <= _MAX_BYTES else None

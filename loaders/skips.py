@@ -15,7 +15,7 @@ from dataformats.fork_hooks import cached_property
 MAX_POSITION = 2**62
 """Positions are below this, so that no sum of two overflows int64."""
 
-_FEW = np.arange(500)
+_FIRST_NUMBERS = np.arange(500)
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Skips:
         """
         n = max(0, min(n, stop - first - self.count(first, stop)))
         # np.arange releases the GIL even for short arrays, which may cost a thread switch; a short sum does not.
-        wanted = _FEW[:n] if n <= len(_FEW) else np.arange(n)
+        wanted = _FIRST_NUMBERS[:n] if n <= len(_FIRST_NUMBERS) else np.arange(n)
         return wanted + first if not self.ranges or not n else self._numbered(first, wanted)
 
     def nth(self, first: int, n: int) -> int:

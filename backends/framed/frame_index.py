@@ -29,7 +29,7 @@ _LOG = logging.getLogger("dataformats")
 _BATCH = 4096  # headers read at once; the data between the headers of short records is read as well
 _PART = 16 * _BATCH  # rows of a hint that are read at once
 _UNUSABLE = (ValueError, LookupError, ArithmeticError, MemoryError)
-_MOST_EXPANSION = 1032  # bytes that DEFLATE can make of one
+_MAX_EXPANSION = 1032  # bytes that DEFLATE can make of one
 _ERRORS = {kind.__name__: kind for kind in (FormatError, TruncatedError, ChecksumError)}
 _FACTS = ("what", "offset_bytes", "remedy")
 
@@ -214,8 +214,8 @@ class FrameIndexStore:
         if metadata["compression"] != file.compression:
             raise ValueError(f"expected compression {file.compression!r}, found {metadata['compression']!r}")
         size = int(metadata["size"]) if file.is_compressed else file.size
-        if size > _MOST_EXPANSION * file.stored_size:
-            raise ValueError(f"expected at most {_MOST_EXPANSION * file.stored_size} bytes, found {size}")
+        if size > _MAX_EXPANSION * file.stored_size:
+            raise ValueError(f"expected at most {_MAX_EXPANSION * file.stored_size} bytes, found {size}")
         rest = error_from_json(metadata["rest"], file.name)
         end = index.total + self.framing.extra * len(index)
         if not 0 <= index.total <= end <= size or (rest is None and end != size):

@@ -18,7 +18,7 @@ from dataformats.interfaces import CachesIndexes, OutdatedIndexError, Reader, Re
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.spliced_file import SplicedFile
 
-_MOST_KEPT = 2**24  # bytes of new indexes; more are read from where they were saved
+_MAX_KEPT = 2**24  # bytes of new indexes; more are read from where they were saved
 
 
 class KeptIndexReader(FilesReader, CachesIndexes):
@@ -69,7 +69,7 @@ class KeptIndexReader(FilesReader, CachesIndexes):
     def _load_all(self) -> list[FileIndex]:
         self._cache.keep_together([file.stored for file in self.files])
         indexes = super()._load_all()
-        if self._cache.save_added() > _MOST_KEPT:
+        if self._cache.save_added() > _MAX_KEPT:
             saved = [self.load_exact(file) for file in self.files]
             indexes = [old if new is None else FileIndex.of_blobs(new) for new, old in zip(saved, indexes, strict=True)]
         return indexes

@@ -20,7 +20,7 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.spliced_file import SplicedFile
 
 _PARSED_ROWS = 65_536  # parsed at once
-_MOST_RECORDS = 2**63 - 1
+_MAX_RECORDS = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class RowIndex:
         if not is_sequence(self.files.spec[field]):
             return max(self.n_whole, int(refs.first[number].max(initial=-1)) + 1)
         stop = np.where(refs.counts(number) > 0, refs.first[number] + refs.counts(number), 0)
-        return _MOST_RECORDS if refs.wrong.any() or (stop < 0).any() else int(stop.max(initial=0))
+        return _MAX_RECORDS if refs.wrong.any() or (stop < 0).any() else int(stop.max(initial=0))
 
     def records(self, field: str, rows: NDArray[np.int64]) -> RowRecords:
         """Return the records of one field for these rows, in this order."""

@@ -12,7 +12,7 @@ from dataformats.spec import NUMBER_TYPES, Spec, Type
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 _SCALARS = {"int64": "i64", "uint64": "u64"}
-_MOST_NAME_BYTES = 255 - len(".bag")  # the longest file name on every common file system
+_MAX_NAME_BYTES = 255 - len(".bag")  # the longest file name on every common file system
 _PLAIN = ("bytes", "utf8")  # blobs that a declared type may decode otherwise
 
 
@@ -131,7 +131,7 @@ def _stored(type_: Type) -> Type:
 
 def _misfits(name: str, type_: Type, generation: int | None) -> Iterator[tuple[str, str | None]]:
     """Yield (problem, remedy) for each property of a field that the format cannot hold."""
-    if len(name.encode("utf-8", "replace")) > _MOST_NAME_BYTES:
+    if len(name.encode("utf-8", "replace")) > _MAX_NAME_BYTES:
         remedy = Remedy("To convert, pass {rename} with a shorter name.", rename=...)
         yield f"{name[:20] + '...'!r} is too long for a file name", remedy
     elif name == "refs" or not _NAME.fullmatch(name):

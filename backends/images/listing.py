@@ -17,7 +17,7 @@ from dataformats.storage.threads import concurrent_map
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".ppm", ".bmp", ".pgm", ".tif", ".tiff")
 """The endings of image files, in small letters."""
 
-_MOST_DEPTH = 16  # links may lead in a circle
+_MAX_DEPTH = 16  # links may lead in a circle
 _PROBED_DEPTH, _PROBED_FOLDERS = 4, 3
 
 
@@ -76,7 +76,7 @@ def find_images(folder: Folder) -> list[StoredFile]:
         labels, inside = [], []
     pairs = list(zip(labels, inside, strict=True))  # a link has its own name, and not its folder's
     walked = concurrent_map(
-        lambda pair: sorted(_walk(pair[1], pair[0], _MOST_DEPTH)), pairs, local=is_local(folder.name)
+        lambda pair: sorted(_walk(pair[1], pair[0], _MAX_DEPTH)), pairs, local=is_local(folder.name)
     )
     if not any(walked):
         return [ImageNames(folder.name, beside), *folder.files(beside)] if beside else []

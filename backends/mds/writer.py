@@ -17,7 +17,7 @@ from dataformats.interfaces import FieldsWriter
 from dataformats.storage import atomic
 from dataformats.storage.compressed.zstd_frames import decode_zstd, encode_zstd
 
-_MOST = 2**32 - 1  # offsets are uint32
+_MAX_OFFSET = 2**32 - 1  # offsets are uint32
 
 
 class MdsWriter(FieldsWriter):
@@ -78,7 +78,7 @@ class MdsWriter(FieldsWriter):
             values.append(found[0])
         sizes = [len(value) for value, size in zip(values, self._columns.sizes, strict=True) if size is None]
         n_bytes = 4 * len(sizes) + sum(map(len, values))
-        if self._empty_bytes + n_bytes + 4 > _MOST:
+        if self._empty_bytes + n_bytes + 4 > _MAX_OFFSET:
             raise SpecError(f"expected a sample of less than 4 GiB, found {n_bytes} bytes", index=self.n_records)
         if self._samples and self._n_bytes + n_bytes + 4 > self._limit:
             self._complete_shard()
@@ -159,7 +159,7 @@ class MdsWriter(FieldsWriter):
             return None
         stored = path.read_bytes()
         try:
-            plain = decode_zstd(stored, _MOST) if self._ending else stored
+            plain = decode_zstd(stored, _MAX_OFFSET) if self._ending else stored
         except Exception:  # a crash of the machine may leave anything
             return None
         count = int.from_bytes(plain[:4], "little")

@@ -20,7 +20,7 @@ from dataformats.registry import codecs
 
 _ENTRY = 0x0A  # the first byte of a map's entry
 _HEAD_BYTES = 64 * 1024
-_MOST_BYTES = 2**31  # the longest protobuf message
+_MAX_BYTES = 2**31  # the longest protobuf message
 _LENGTH_BYTES = 4  # header bytes that hold the length of such a message; the others are 0
 _PIECE = 2**16
 
@@ -52,7 +52,7 @@ class _OFRecordEvidence(FrameEvidence):
         return any(behind[_LENGTH_BYTES : HEADER.size]) and begins_as_message(behind)
 
     def is_data(self, file: StoredFile, start: int, length: int) -> bool:
-        if self._is_message is None or not 0 < length < _MOST_BYTES:
+        if self._is_message is None or not 0 < length < _MAX_BYTES:
             return False
         if not begins_as_message(file.pread(start, min(length, _HEAD_BYTES))):
             return False

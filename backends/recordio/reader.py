@@ -18,8 +18,8 @@ from dataformats.spec import VALUE, Spec, Type
 from dataformats.storage.shared_memory_file import CachedFile
 from dataformats.storage.spliced_file import SplicedFile
 
-_MOST_PARTS = 2**12  # parts of records in several frames: the index of a file with more is not kept
-_MOST_MEMORY = 2**26  # bytes of the records in several frames of a file that are held in memory
+_MAX_PARTS = 2**12  # parts of records in several frames: the index of a file with more is not kept
+_MAX_MEMORY = 2**26  # bytes of the records in several frames of a file that are held in memory
 
 
 class RecordIOReader(FieldsReader):
@@ -43,12 +43,12 @@ class RecordIOReader(FieldsReader):
         return scan(file)
 
     def can_keep(self, file_index: FileIndex) -> bool:
-        return super().can_keep(file_index) and len(file_index.metadata["parts"]) <= _MOST_PARTS
+        return super().can_keep(file_index) and len(file_index.metadata["parts"]) <= _MAX_PARTS
 
     def derived_file(self, file: StoredFile, file_index: FileIndex) -> StoredFile | None:
         """Return the records that are in several frames, as a file: in memory, unless they are large."""
         spliced = SplicedFile(file, [range(*part) for part in file_index.metadata["parts"]])
-        return None if not spliced.size else CachedFile(spliced) if spliced.size <= _MOST_MEMORY else spliced
+        return None if not spliced.size else CachedFile(spliced) if spliced.size <= _MAX_MEMORY else spliced
 
     def locate(self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:
         record = super().locate(indices, {VALUE: True})[VALUE].extents

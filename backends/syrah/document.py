@@ -18,7 +18,7 @@ DOCUMENT = 0x03
 BINARY = 0x05
 _FIXED = {0x10: 4, 0x12: 8}  # int32 and int64: syrah 0.1.1 has them
 _OVERHEAD = {STRING: 4, DOCUMENT: 0, BINARY: 5}  # bytes of a value that its length does not include
-_LEAST = {STRING: 1, DOCUMENT: 5, BINARY: 0}
+_MIN_BYTES = {STRING: 1, DOCUMENT: 5, BINARY: 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def _extent(
     if offset + 4 > last:
         raise _error("the length of a value is cut off by the end of the BSON document", path, base + offset)
     (length,) = INT32.unpack_from(data, offset)
-    if length < _LEAST[kind]:
+    if length < _MIN_BYTES[kind]:
         raise _error(f"a value of the BSON document is {length} bytes long", path, base + offset)
     start = offset + _OVERHEAD[kind]
     end = start + length

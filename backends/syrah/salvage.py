@@ -24,7 +24,7 @@ from dataformats.reading.salvage_rows import salvage_rows
 from dataformats.storage.spliced_file import SplicedFile
 
 _STEP = 4 * 2**20
-_LEAST = 5  # bytes of a document
+_MIN_BYTES = 5  # bytes of a document
 
 Part = list[StoredRecord] | Loss
 
@@ -105,7 +105,7 @@ def _behind_metadata(file: StoredFile) -> Header | None:
     if len(head) < HEADER.size:
         return None
     *_, offset, length = HEADER.unpack(head)
-    fits = HEADER.size <= offset <= file.size - _LEAST and _LEAST <= length <= min(
+    fits = HEADER.size <= offset <= file.size - _MIN_BYTES and _MIN_BYTES <= length <= min(
         file.size - offset, MAX_METADATA_BYTES
     )
     return _checked(file, Header("", offset, length)) if fits else None
@@ -114,7 +114,7 @@ def _behind_metadata(file: StoredFile) -> Header | None:
 def _metadata_at_end(file: StoredFile) -> Header | None:
     """Return the header of metadata that end with the file, which show their own length."""
     least = max(HEADER.size, file.size - MAX_METADATA_BYTES)
-    for stop in range(file.size - _LEAST + 1, least, -_STEP):
+    for stop in range(file.size - _MIN_BYTES + 1, least, -_STEP):
         start = max(least, stop - _STEP)
         octets = np.frombuffer(file.pread(start, stop - start + INT32.size - 1), np.uint8)
         words = np.lib.stride_tricks.sliding_window_view(octets, INT32.size).copy().view("<i4").reshape(-1)

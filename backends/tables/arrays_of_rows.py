@@ -15,8 +15,8 @@ from dataformats.interfaces import StoredFile
 from dataformats.spec import Type
 
 _BLOCK_BYTES = 2**16  # smaller chunks are read together: a call costs as much as copying 64 KiB
-_MOST_BLOCKS = 2**20
-_SMALL_BYTES, _MOST_RATIO = 2**28, 100
+_MAX_BLOCKS = 2**20
+_SMALL_BYTES, _MAX_RATIO = 2**28, 100
 
 
 def names_of(fields: str | Sequence[str] | None) -> list[str] | None:
@@ -64,13 +64,13 @@ def same_length(lengths: Mapping[str, int], file: StoredFile) -> int:
 def rows_of_block(chunk_rows: int, n: int, row_bytes: int) -> int:
     """Return the rows of a block: a multiple of the longest chunk."""
     chunk = max(1, chunk_rows)
-    wanted = max(_BLOCK_BYTES // max(1, row_bytes), -(-n // _MOST_BLOCKS), 1)
+    wanted = max(_BLOCK_BYTES // max(1, row_bytes), -(-n // _MAX_BLOCKS), 1)
     return chunk * -(-wanted // chunk)
 
 
 def check_block(rows: int, row_bytes: int, n_stored: int, max_bytes: int, file: StoredFile) -> None:
     """Raise `FormatError` if a block needs much more memory than the file has bytes."""
-    most = min(max_bytes, max(_SMALL_BYTES, _MOST_RATIO * n_stored))
+    most = min(max_bytes, max(_SMALL_BYTES, _MAX_RATIO * n_stored))
     if rows * row_bytes > most:
         what = f"a block of {rows} records is too long"
         raise FormatError(what, path=file.name, expected=f"<= {most} bytes", found=rows * row_bytes)

@@ -13,8 +13,8 @@ from dataformats.storage.header_reader import HeaderReader
 
 BLOCK = 512
 _ZEROS = bytes(BLOCK)
-_MOST_NAME = 2**20  # bytes of a long name, or of a pax header
-_MOST_SIZE = 2**62
+_MAX_NAME = 2**20  # bytes of a long name, or of a pax header
+_MAX_SIZE = 2**62
 _PAX = re.compile(rb"(\d{1,7}) ([^=\n]+)=")
 _REGULAR, _NO_DATA, _EXTENDED, _GNU_SPARSE = b"\x0007S", b"123456", b"xXL", b"S"
 
@@ -75,11 +75,11 @@ def members(file: StoredFile) -> Generator[Member, None, tuple[int, bool]]:
             raise FormatError("wrong checksum of a header", path=file.name, offset_bytes=at, remedy=remedy)
         kind, data = head[156:157], at + BLOCK
         size = _size(head[124:136], extended.get(b"size", (b"", 0))[0] if kind not in _EXTENDED else b"")
-        if size is None or not 0 <= size < _MOST_SIZE:
+        if size is None or not 0 <= size < _MAX_SIZE:
             raise FormatError("wrong size in a header", path=file.name, offset_bytes=at, found=head[124:136])
         if kind in _EXTENDED:
-            if size > _MOST_NAME:
-                what, expected = "an extended header is too long", f"at most {_MOST_NAME} bytes"
+            if size > _MAX_NAME:
+                what, expected = "an extended header is too long", f"at most {_MAX_NAME} bytes"
                 raise FormatError(what, path=file.name, offset_bytes=at, expected=expected, found=size)
             extended |= _long_name(headers, data, size) if kind == b"L" else _pax(headers.read(data, size), data, file)
             at, end = data + padded(size), data + size

@@ -24,8 +24,8 @@ SPEC = b"__dataformats__"
 EMPTY = b"__empty__"
 """The extension of the one member of a record without values."""
 _META = re.compile(rb"__[^/]*__(/|\Z)")
-_MOST_SPEC = 2**20
-_FREE_CELLS, _MOST_CELLS = 2**20, 64  # cells of the table, and for each member: else its fields are names of files
+_MAX_SPEC = 2**20
+_FREE_CELLS, _MAX_CELLS = 2**20, 64  # cells of the table, and for each member: else its fields are names of files
 
 
 def split_name(name: bytes) -> tuple[bytes, bytes] | None:
@@ -79,7 +79,7 @@ class Samples:
         self._n_members = 0
         self._scan()
         n = len(self.starts) - 1
-        if n * len(self._columns) > _FREE_CELLS + _MOST_CELLS * self._n_members:
+        if n * len(self._columns) > _FREE_CELLS + _MAX_CELLS * self._n_members:
             what, found = "the extensions differ too much", f"{len(self._columns)} extensions in {n} samples"
             raise FormatError(what, path=file.name, expected="samples with the same extensions", found=found)
 
@@ -163,7 +163,7 @@ class Samples:
 
     def _set_spec(self, offset: int, size: int) -> None:
         try:
-            types: Mapping[str, str] = parse_checked(self._file.pread(offset, min(size, _MOST_SPEC)))
+            types: Mapping[str, str] = parse_checked(self._file.pread(offset, min(size, _MAX_SPEC)))
             self.spec = Spec(types)
         except (ValueError, TypeError, AttributeError) as error:
             what = f"the spec in the file is damaged: {error}"

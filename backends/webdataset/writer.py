@@ -20,7 +20,7 @@ from dataformats.storage.checked_json import pack_checked
 from dataformats.writing.appending_writer import AppendingWriter
 
 _HEAD = b"%b0000644\x000000000\x000000000\x00%b00000000000\x00%b%b" + bytes(100) + b"ustar\x0000" + bytes(247)
-_MOST_NAME, _MOST_SIZE = 100, 8**11
+_MAX_NAME, _MAX_SIZE = 100, 8**11
 
 
 class WebDatasetWriter(AppendingWriter, FieldsWriter):  # pyright: ignore[reportIncompatibleMethodOverride]  # a record has fields
@@ -84,11 +84,11 @@ class WebDatasetWriter(AppendingWriter, FieldsWriter):  # pyright: ignore[report
 
 def _member(name: bytes, data: bytes) -> bytes:
     """Return a member, with a pax header in front if the name or the size do not fit in the header."""
-    records = [(b"path", name)] if len(name) > _MOST_NAME or not name.isascii() else []
-    records += [(b"size", b"%d" % len(data))] if len(data) >= _MOST_SIZE else []
+    records = [(b"path", name)] if len(name) > _MAX_NAME or not name.isascii() else []
+    records += [(b"size", b"%d" % len(data))] if len(data) >= _MAX_SIZE else []
     pax = b"".join(_pax_record(*record) for record in records)
     front = _header(b"PaxHeader", len(pax), b"x") + pax + bytes(padded(len(pax)) - len(pax)) if pax else b""
-    head = _header(name[:_MOST_NAME], len(data) % _MOST_SIZE, b"0")
+    head = _header(name[:_MAX_NAME], len(data) % _MAX_SIZE, b"0")
     return b"".join((front, head, data, bytes(padded(len(data)) - len(data))))
 
 

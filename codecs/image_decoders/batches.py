@@ -15,7 +15,7 @@ from dataformats.storage.threads import for_each
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_MOST_STACKED = 2**30  # bytes: large images need no block together
+_MAX_STACKED = 2**30  # bytes: large images need no block together
 
 
 class Opened(NamedTuple):
@@ -64,4 +64,4 @@ def _block(opened: Sequence[Opened]) -> NDArray[np.uint8] | None:
     shape = opened[0].shape if opened else None
     if shape is None or any(image.shape != shape for image in opened):
         return None
-    return empty(len(opened), *shape) if len(opened) * math.prod(shape) <= _MOST_STACKED else None
+    return empty(len(opened), *shape) if len(opened) * math.prod(shape) <= _MAX_STACKED else None

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 DIVISORS = (8, 4, 2)
 """The scales of decoding that are faster than decoding the whole image. Pillow has the same."""
 
-_FEW_BYTES = 2**12  # `bytes.count` takes 4 us for them, two arrays 5 us for any less
+_MAX_COUNTED_BYTES = 2**12  # `bytes.count` takes 4 us for them, two arrays 5 us for any less
 _NEVER = 9.0  # above every scale of libjpeg-turbo: without it, an image of one pixel is decoded at an eighth
 _CHANNELS: dict[str, tuple[int, ...]] = {"Gray": (), "YCbCr": (3,), "RGB": (3,)}
 
 
 def count_marker(blob: bytes, marker: bytes) -> int:
     """Return how often two bytes occur: `blob.count(marker)`, which takes up to eight times as long in large blobs."""
-    if len(blob) < _FEW_BYTES:
+    if len(blob) < _MAX_COUNTED_BYTES:
         return blob.count(marker)
     number = int.from_bytes(marker, "little")
     shifted = (np.frombuffer(part, "<u2", len(part) // 2) for part in (blob, blob[1:]))

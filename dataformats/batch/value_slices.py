@@ -19,8 +19,8 @@ from dataformats.batch.blobs import Blobs
 
 __all__ = ["SplitBlobs", "ValueSlice"]
 
-_LEAST_BYTES = 4096  # copying less costs no more than finding it
-_LEAST_RECORDS = 8
+_MIN_BYTES = 4096  # copying less costs no more than finding it
+_MIN_RECORDS = 8
 _TRIES = 4
 
 
@@ -111,11 +111,11 @@ class SliceHints:
     def learn(self, key: Hashable, n_records: int, find: Callable[[], ValueSlice | None]) -> None:
         """Call `find` on a batch, unless the key is known or was tried often enough."""
         tries = self._tries.get(key, 0)
-        if key in self.known or n_records < _LEAST_RECORDS or tries >= _TRIES:
+        if key in self.known or n_records < _MIN_RECORDS or tries >= _TRIES:
             return
         self._tries[key] = tries + 1
         found = find()
-        if found is not None and found.n_bytes >= _LEAST_BYTES:
+        if found is not None and found.n_bytes >= _MIN_BYTES:
             self.known[key] = found
 
     def forget(self, key: Hashable) -> None:

@@ -38,7 +38,7 @@ EXTRAS = {
 }
 """Extra to the distribution that it installs."""
 
-_FEW_DESCRIPTORS = 1024  # a reader keeps at most a quarter of the limit open, and 256
+_MIN_DESCRIPTORS = 1024  # a reader keeps at most a quarter of the limit open, and 256
 _LITTLE_MEMORY = 2**30
 
 
@@ -107,7 +107,7 @@ def _machine() -> Iterator[Fact]:
     except ImportError:  # Windows
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    is_few = soft != resource.RLIM_INFINITY and soft < min(_FEW_DESCRIPTORS, hard % 2**63)
+    is_few = soft != resource.RLIM_INFINITY and soft < min(_MIN_DESCRIPTORS, hard % 2**63)
     yield Fact("descriptors", f"{soft}, at most {hard}", f"ulimit -n {hard}" if is_few else None)
     if os.path.isdir("/dev/shm"):
         usage = shutil.disk_usage("/dev/shm")

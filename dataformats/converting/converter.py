@@ -34,8 +34,8 @@ _LOG = logging.getLogger("dataformats")
 _RANGE_BYTES = 8 * 2**20
 _RANGE_RECORDS = 8192
 _CHECKPOINT_S = 10.0
-_MOST_NAMES = 20
-_MOST_ERRORS = 20
+_MAX_NAMES = 20
+_MAX_ERRORS = 20
 
 
 @dataclass
@@ -111,7 +111,7 @@ class Converter:
         metadata = (
             self._append_all(begun, check) if isinstance(begun, DatasetWriter) else self._add_all(begun, plan, check)
         )
-        errors = tuple(message for _, message in self.failures[:_MOST_ERRORS])
+        errors = tuple(message for _, message in self.failures[:_MAX_ERRORS])
         return replace(self._report(metadata), resumed=self.n_resumed, errors=errors)
 
     def preview(self) -> ConvertReport:
@@ -360,8 +360,8 @@ def _incomplete(area: StagingArea, entries: Mapping[int, ShardEntry], expected: 
 
 def _listed(names: Sequence[object]) -> str:
     """Return the first names, and how many more there are."""
-    more = len(names) - _MOST_NAMES
-    return ", ".join(map(str, names[:_MOST_NAMES])) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MAX_NAMES
+    return ", ".join(map(str, names[:_MAX_NAMES])) + (f" and {more} more" if more > 0 else "")
 
 
 def _file_states(source: RecordSource) -> dict[str, tuple[int, int]]:

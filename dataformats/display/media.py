@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from PIL import Image
     from PIL.ImageFile import ImageFile
 
-_LEAST_BYTES, _HEAD_BYTES = 16, 2048
+_MIN_BYTES, _HEAD_BYTES = 16, 2048
 _MEMORY = 2**27  # bytes for a thumbnail
 _PIXEL_BYTES = {"WebP": 12}  # WebP's decoder keeps three copies; others have the pixels, and perhaps converted ones
-_MOST_PIXEL_BYTES, _BUFFERED_BYTES = 5, 8  # a JPEG in several scans keeps the coefficients of all pixels
+_MAX_PIXEL_BYTES, _BUFFERED_BYTES = 5, 8  # a JPEG in several scans keeps the coefficients of all pixels
 _MAX_SCANS = 32  # each takes time for every pixel
 _DARK = 64  # arrays whose numbers are all below this, such as masks of classes, are brightened
 _LARGE = 64  # pixels on a side, from which on a thumbnail is a JPEG
@@ -104,7 +104,7 @@ def media_of(blob: bytes | bytearray | memoryview) -> Media | None:
         True
     """
     head = bytes(blob[:_HEAD_BYTES])
-    if len(head) < _LEAST_BYTES:
+    if len(head) < _MIN_BYTES:
         return None
     return next((media for media, start in _STARTS if start.match(head)), _MP3 if _is_mp3(head) else None)
 
@@ -242,7 +242,7 @@ def _limit(name: str, image: ImageFile, blob: bytes | bytearray | memoryview, si
         if scans > 1:
             _check_memory(image, _BUFFERED_BYTES)
         image.draft(None, (2 * size, 2 * size))
-    _check_memory(image, _PIXEL_BYTES.get(name, _MOST_PIXEL_BYTES))
+    _check_memory(image, _PIXEL_BYTES.get(name, _MAX_PIXEL_BYTES))
 
 
 def _scans(image: Any, blob: bytes | bytearray | memoryview) -> int:

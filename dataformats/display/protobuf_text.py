@@ -7,7 +7,7 @@ import struct
 from dataformats.display.text import quote_text, text_of
 from dataformats.protobuf_wire import FIXED32, FIXED64, fields
 
-_LEAST_BYTES, _MAX_FIELDS, _MAX_NUMBER = 4, 10_000, 2**14
+_MIN_BYTES, _MAX_FIELDS, _MAX_NUMBER = 4, 10_000, 2**14
 _SHOWN, _LEVELS, _CHARACTERS = 6, 5, 40
 _FLOATS = {FIXED64: struct.Struct("<d"), FIXED32: struct.Struct("<f")}
 
@@ -28,7 +28,7 @@ def protobuf_text(blob: bytes) -> str | None:
 
 
 def _message(blob: bytes, levels: int) -> str | None:
-    if len(blob) < _LEAST_BYTES or not levels:
+    if len(blob) < _MIN_BYTES or not levels:
         return None
     try:
         shown, n = [], 0

@@ -27,7 +27,7 @@ _TITLES = {"example": "a tf.train.Example", "sequence_example": "a SequenceExamp
 _CODECS = {"JPEG": "jpg", "PNG": "png", "WebP": "webp", "MP4": "mp4", "WebM": "webm"}
 _CODECS |= dict.fromkeys(("WAV", "FLAC", "MP3"), "audio")
 """Name of `Media` to the codec that decodes it."""
-_FEW, _MOST_BYTES = 4, 2**24  # records whose bytes are looked at, and bytes that this may read
+_MAX_RECORDS, _MAX_BYTES = 4, 2**24  # records whose bytes are looked at, and bytes that this may read
 _NO_LIMIT = 2**62  # to know the size of a file behind a URL may take a request
 
 
@@ -170,7 +170,7 @@ def _notes(
     facts = source.spec_facts
     if is_stored or facts.provenance == "inferred" or facts.payload == "bytes" != options.get("payload"):
         with suppress(DataFormatsError):  # damage is a problem, no note
-            yield from _notes_on_bytes(source, range(min(len(source), _FEW)))
+            yield from _notes_on_bytes(source, range(min(len(source), _MAX_RECORDS)))
     empty = [file.path for file in files if not file.records]
     if empty and len(files) > 1:
         yield f"{len(empty)} of {len(files)} files have no records, such as {empty[0]!r}"
@@ -183,7 +183,7 @@ def _notes_on_bytes(source: RecordSource, few: range) -> Iterator[str]:
     names = [name for name, kind in source.spec.items() if kind.required == Type("bytes")]
     starts = source.block_starts
     decoded = few if starts is None else range(len(source))[: starts[1] if len(starts) > 1 else None]
-    if not names or len(decoded) * source.record_bytes(decoded) > _MOST_BYTES:
+    if not names or len(decoded) * source.record_bytes(decoded) > _MAX_BYTES:
         return
     for name, column in source.read(few, names).columns.items():
         blobs = list(filter(None, column))  # a record may lack it

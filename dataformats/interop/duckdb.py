@@ -74,7 +74,7 @@ _COPIES = {  # their result is as large as all their arguments together, at most
     *("right", "reverse", "decode", "encode", "regexp_extract", "list_slice", "array_slice", "ARRAY_SLICE"),
 }
 _SEARCHES = {"regexp_matches", "regexp_full_match", "regexp_extract"}
-_MOST_STATES = 1000  # in a regular expression; each character of a value may cost as many steps, without interruption
+_MAX_STATES = 1000  # in a regular expression; each character of a value may cost as many steps, without interruption
 _FIXED_SIZE = """
     + - * / // % ** ^ & | ~ << >> xor abs sign ceil ceiling floor round trunc even sqrt cbrt exp ln log log2 log10
     pow power mod divide fdiv fmod gcd lcm sin cos tan asin acos atan atan2 pi degrees radians isnan isinf isfinite
@@ -210,7 +210,7 @@ class _BoundCondition:
             raise self._error(f"calls {name}, which conditions may not call: a function of Python can compute it")
         if name in _SEARCHES and not _is_small(node):
             raise self._error(
-                f"has a regular expression that is no text of at most {_MOST_STATES} characters, with its repetitions"
+                f"has a regular expression that is no text of at most {_MAX_STATES} characters, with its repetitions"
             )
         if kind in ("CAST", "TYPE") and name not in _TYPES:
             raise self._error(f"converts to {name}. Convert to a type of numbers, text or dates")
@@ -360,7 +360,7 @@ def _is_small(search: dict[str, Any]) -> bool:
         return False
     constant = children[1].get("literal") or children[1]["value"]
     text = str(constant.get("text", constant.get("value")))
-    return len(text) * math.prod(max(1, int(n)) for n in re.findall(r"(\d+)\}", text)) <= _MOST_STATES
+    return len(text) * math.prod(max(1, int(n)) for n in re.findall(r"(\d+)\}", text)) <= _MAX_STATES
 
 
 def _sizes(tree: list[_Node]) -> tuple[Counter[str], int]:

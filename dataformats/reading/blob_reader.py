@@ -46,7 +46,7 @@ _REMOTE_FILES = 32  # that samples are taken from
 _GROUP_CHUNKS = 64
 _GROUP_BYTES = 2**20
 _SAMPLE_BYTES = 64 * 2**20
-_MOST_RUN_BYTES = 2 * 2**20  # more is read in several threads
+_MAX_RUN_BYTES = 2 * 2**20  # more is read in several threads
 _GAP = 2**18  # bytes between blobs that are decompressed with them
 
 
@@ -208,7 +208,7 @@ class BlobReader:
                 return None
             number, offset, n_bytes = found
             file = self.files.local[number]
-            if file is None or offset + n_bytes > file.size or n_bytes > min(_MOST_RUN_BYTES, n * self._fast_max_bytes):
+            if file is None or offset + n_bytes > file.size or n_bytes > min(_MAX_RUN_BYTES, n * self._fast_max_bytes):
                 return None
             ranges.append((file, offset, n_bytes, dtype))
         columns: dict[str, Column] = {}

@@ -23,7 +23,7 @@ from dataformats.sidecars.sidecar import Sidecar, load_sidecar
 from dataformats.spec import Spec
 
 _NUMBER = re.compile(r"\d+")
-_MOST_NAMES = 100_000
+_MAX_NAMES = 100_000
 _PARTIAL = ".partial"
 
 
@@ -160,7 +160,7 @@ def _note_names(shards: Sequence[Sequence[StoredFile]], missing: list[str], note
 def _missing_names(names: Sequence[str]) -> Iterator[str]:
     """Yield the names of missing shards, and the gaps of names that differ by one number alone."""
     for shards in incomplete_sets(names):
-        yield from islice(shards.missing(), _MOST_NAMES)
+        yield from islice(shards.missing(), _MAX_NAMES)
     series: dict[tuple[str, str], dict[int, str]] = {}
     for name in names:
         numbered = [*_NUMBER.finditer(name)]

@@ -21,7 +21,7 @@ from dataformats.spec import VALUE, Spec, Type
 if TYPE_CHECKING:
     from dataformats.reading.opening import OpenArguments
 
-_FEW = 16  # samples that tell the payload of declared fields
+_MAX_PAYLOAD_SAMPLES = 16  # samples that tell the payload of declared fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,9 @@ class DatasetSchema:
             return None
         with self._lock:
             if self._payload is None and isinstance(self._backend, BlobBackend):
-                few = None if self._declared.spec is None else _FEW  # a payload without these fields is an error
+                few = (
+                    None if self._declared.spec is None else _MAX_PAYLOAD_SAMPLES
+                )  # a payload without these fields is an error
                 self._payload = self._backend.guess_payload(itertools.islice(self._samples(), few))
             return self._payload or "bytes"
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _DECODED_RECORDS = 8192
 _MAX_MASKS = 1024
-_SOME = 16  # compressed files that are measured for a mean
+_MAX_MEASURED = 16  # compressed files that are measured for a mean
 _WHOLE = tuple(WHOLE_RECORDS)
 
 
@@ -164,7 +164,7 @@ class FileSource(DecodingSource, FetchesRecords):
         filled = np.flatnonzero(self._reader.counts)
         if not self.facts.is_compressed or not len(filled):
             return super().record_bytes()
-        some = filled[np.unique(np.linspace(0, len(filled) - 1, _SOME).astype(np.int64))]  # decompressed
+        some = filled[np.unique(np.linspace(0, len(filled) - 1, _MAX_MEASURED).astype(np.int64))]  # decompressed
         return float(sum(self._reader.files[number].size for number in some) / self._reader.counts[some].sum())
 
     @property

@@ -17,7 +17,7 @@ MAX_DISTINCT = 10_000
 """With more distinct values than these, their frequencies are not counted."""
 
 _BINS = 128
-_LEAST_EXPONENT, _PRECISION = -1022, 53  # limits of float64
+_MIN_EXPONENT, _PRECISION = -1022, 53  # limits of float64
 _N_COMMON = 100
 _FROM_TINY, _FROM_HUGE = 2.0**600, 2.0**-600
 
@@ -171,8 +171,8 @@ def _least_exponent(minimum: float, maximum: float) -> int:
     if isinstance(minimum, int):
         return max(0, int(maximum - minimum).bit_length() - _BINS.bit_length())
     largest, half = max(abs(minimum), abs(maximum)), maximum / 2 - minimum / 2
-    fine = math.frexp(half)[1] + 1 - _BINS.bit_length() if half else _LEAST_EXPONENT
-    return max(_LEAST_EXPONENT, math.frexp(largest)[1] - _PRECISION, fine)
+    fine = math.frexp(half)[1] + 1 - _BINS.bit_length() if half else _MIN_EXPONENT
+    return max(_MIN_EXPONENT, math.frexp(largest)[1] - _PRECISION, fine)
 
 
 def _edge(number: int, exponent: int) -> float:

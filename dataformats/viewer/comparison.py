@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dataformats.inspecting.comparison import DatasetDiff
     from dataformats.inspecting.finding import Finding
 
-_MOST_ROWS = 5_000_000  # 8 bytes each
+_MAX_ROWS = 5_000_000  # 8 bytes each
 _TYPES, _DESCRIBED, _FIELDS = 500, 200, 30  # fields: that are listed, and those with values of a page, of a record
 
 
@@ -56,7 +56,7 @@ class ViewedComparison:
             self._state = "running"
             self._listed = dict.fromkeys([*new.spec, VALUE], LISTED)
             for done, compared in compare_all(self._diff, new, min(self._lengths), self._listed):
-                self._rows.extend(compared.rows[: _MOST_ROWS - len(self._rows)].tolist())
+                self._rows.extend(compared.rows[: _MAX_ROWS - len(self._rows)].tolist())
                 self._counts.update(compared.counts)
                 self._n_damaged += len(compared.findings)
                 self._done = done
@@ -80,7 +80,7 @@ class ViewedComparison:
             "done": self._done,
             "total": n,
             "found": found + len(alone),
-            "is_cut": found >= _MOST_ROWS,
+            "is_cut": found >= _MAX_ROWS,
             "damaged": self._n_damaged,
             "types": types,
             "n_types": len(self._types),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dataformats.display.cells import Cell
 
 _LISTED = 100  # damaged records that the page lists
-_MOST_IMAGES = 1_000_000  # a zip keeps the names of all until its end
+_MAX_IMAGES = 1_000_000  # a zip keeps the names of all until its end
 
 
 class Download:
@@ -159,8 +159,8 @@ def _write_images(download: Download, sink: _Sink) -> Iterator[int]:
     with zipfile.ZipFile(sink, "w") as archive:  # they are compressed already
         for batch in download.batches(download.source):
             for name, blob in _images_of(batch, download.fields):
-                if len(archive.filelist) == _MOST_IMAGES:
-                    raise ValueError(f"a zip has at most {_MOST_IMAGES:,} images: dataformats convert copies more")
+                if len(archive.filelist) == _MAX_IMAGES:
+                    raise ValueError(f"a zip has at most {_MAX_IMAGES:,} images: dataformats convert copies more")
                 archive.writestr(name, blob)
                 yield 1
         if download.damage["count"]:

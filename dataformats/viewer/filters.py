@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dataformats.display.cells import Cell
     from dataformats.interop.duckdb import Matches
 
-_MOST_MATCHES = 5_000_000  # 8 bytes each
+_MAX_MATCHES = 5_000_000  # 8 bytes each
 _TIMEOUT_S = 30  # for the condition on some thousand records
 
 
@@ -64,7 +64,7 @@ class Filter:
                     with self._lock:
                         self._parts.append(part)
                         self._found += len(part)
-                    if self._is_canceled or self._found >= _MOST_MATCHES:
+                    if self._is_canceled or self._found >= _MAX_MATCHES:
                         break
         except Exception as error:  # the page shows it
             self._error = in_words(error)
@@ -82,7 +82,7 @@ class Filter:
         with self._lock:
             numbers = self._matches()[first : first + count].tolist()
             facts = {"numbers": numbers, "found": self._found, "done": is_done, "left_out": self._n_failed}
-        facts["is_cut"] = self._found >= _MOST_MATCHES
+        facts["is_cut"] = self._found >= _MAX_MATCHES
         return facts | ({} if self._error is None else {"error": self._error})
 
     def all_matches(self, timeout_s: float) -> NDArray[np.int64] | None:

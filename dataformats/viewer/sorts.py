@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from dataformats.display.cells import Cell
     from dataformats.viewer.filters import Filter
 
-_MOST_RECORDS = 20_000_000  # a sort that is kept has 4 bytes for each and direction
-_MOST_BYTES = 2**30  # the values of a field while they are sorted
+_MAX_RECORDS = 20_000_000  # a sort that is kept has 4 bytes for each and direction
+_MAX_BYTES = 2**30  # the values of a field while they are sorted
 _WAIT = 0.1  # seconds between two looks at what cancels a sort
 _DIRECTIONS = ("ascending", "descending")
 _ONE_AT_A_TIME = threading.Lock()  # only one sort holds values
@@ -78,8 +78,8 @@ class Sort:
             return
         sort_indices = importlib.import_module("pyarrow.compute").sort_indices  # checkers do not know its names
         self._total = len(records)
-        if self._total > _MOST_RECORDS:
-            raise ValueError(f"expected at most {_MOST_RECORDS:,} records to sort, found {self._total:,}: filter first")
+        if self._total > _MAX_RECORDS:
+            raise ValueError(f"expected at most {_MAX_RECORDS:,} records to sort, found {self._total:,}: filter first")
         rows = ArrowRows(self._dataset.source, [self._name])
         values, indices, n_bytes = [], [np.zeros(0, np.int32)], 0
         parts = None if isinstance(records, range) else split_by_bytes(rows.source, records)
@@ -87,8 +87,8 @@ class Sort:
             values += rows.arrays(batch)
             indices.append(batch.indices.astype(np.int32))
             n_bytes += values[-1].nbytes
-            if n_bytes > _MOST_BYTES:
-                raise ValueError(f"the values of {self._name!r} have over {_MOST_BYTES:,} bytes to sort: filter first")
+            if n_bytes > _MAX_BYTES:
+                raise ValueError(f"the values of {self._name!r} have over {_MAX_BYTES:,} bytes to sort: filter first")
             self._done += len(batch)
             if self._is_canceled:
                 return

@@ -47,7 +47,7 @@ def test_image_records(monkeypatch: pytest.MonkeyPatch, io: str) -> None:
     check_images(source, [33, 3, 0, 33])
     assert [record["data"] for record in source] == [data(index) for index in range(40)]
     assert verify(GOLDEN / "images.rec").ok
-    monkeypatch.setattr(reader_module, "_MOST_MEMORY", 0)  # they are read from the file
+    monkeypatch.setattr(reader_module, "_MAX_MEMORY", 0)  # they are read from the file
     check_images(dataformats.open(GOLDEN / "images.rec", io=io), range(40))
 
 

@@ -32,7 +32,7 @@ def test_faults_have_remedies(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(module, "_version", lambda name: None if name in ("simplejpeg", "torch") else "1")
     usage = SimpleNamespace(total=64_000_000, used=0, free=64_000_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage)
-    monkeypatch.setattr(module, "_FEW_DESCRIPTORS", 2**62)
+    monkeypatch.setattr(module, "_MIN_DESCRIPTORS", 2**62)
     remedies = {fact["name"]: fact["remedy"] for fact in run("doctor", "--json").json["facts"]}
     assert remedies["libjpeg-turbo"] == "pip install simplejpeg"
     assert remedies["extras not installed"] == "pip install 'dataformats[torch]'"

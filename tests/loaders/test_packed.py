@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import dataformats
 from dataformats.indexing import array_file
 from dataformats.indexing.index_cache import cache_folder
-from dataformats.loaders.packed import PackedSource
+from dataformats.loaders.packed_source import PackedSource
 from dataformats.testing.loop_over import loop_over
 from tests.deep.processes.packed_trials import trial
 

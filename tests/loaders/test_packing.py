@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import dataformats
 from dataformats.batch import Ragged
-from dataformats.loaders.pack import Pack, pack
+from dataformats.loaders.pack_batch import Pack, pack
 from dataformats.testing.loop_over import loop_over
 
 

@@ -273,7 +273,7 @@ def test_counts_are_exact_if_there_are_too_many_losses_to_list(tmp_path: Path, m
     for record in (1, 3, 4, 6, 8):
         data[24 * record + 14] ^= 1
     (tmp_path / "damaged.tfrecord").write_bytes(data)
-    monkeypatch.setattr("dataformats.repairing._MOST_LOSSES", 2)
+    monkeypatch.setattr("dataformats.repairing._MAX_LOSSES", 2)
     done: list[tuple[int, int]] = []
     report = dataformats.repair(
         tmp_path / "damaged.tfrecord",

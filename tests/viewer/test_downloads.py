@@ -102,7 +102,7 @@ def test_damaged_records_are_reported(kind: str) -> None:
 
 
 def test_other_errors_end_the_response(photos: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(downloads, "_MOST_IMAGES", 3)
+    monkeypatch.setattr(downloads, "_MAX_IMAGES", 3)
     answer, report = downloaded(photos, "kind=zip&fields=1")
     assert (answer.complete, report["state"], report["written"]) == (False, "failed", 3)
     assert "at most 3 images" in report["error"]["text"]

@@ -123,9 +123,9 @@ def test_only_fields_with_an_order_are_offered(browser: Browser) -> None:
 
 
 def test_sorts_have_limits(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sorts, "_MOST_BYTES", 100)
+    monkeypatch.setattr(sorts, "_MAX_BYTES", 100)
     assert "over 100 bytes to sort: filter first" in answer_of(browser, started(browser, "x"))["error"]["text"]
-    monkeypatch.setattr(sorts, "_MOST_RECORDS", N - 1)
+    monkeypatch.setattr(sorts, "_MAX_RECORDS", N - 1)
     assert "found 300: filter first" in answer_of(browser, started(browser, "x"))["error"]["text"]
 
 

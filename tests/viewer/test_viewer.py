@@ -209,7 +209,7 @@ def test_newer_filters_cancel_older_ones(photos: Browser, monkeypatch: pytest.Mo
     pytest.importorskip("duckdb")
     canceled: list[str] = []
     monkeypatch.setattr("dataformats.interop.duckdb.Matches.cancel", lambda found: canceled.append(str(found)))
-    monkeypatch.setattr("dataformats.viewer.filters._MOST_MATCHES", 3)
+    monkeypatch.setattr("dataformats.viewer.filters._MAX_MATCHES", 3)
     filters = [photos("/secret/api/filter?condition=record>=0", "POST").json["filter"] for _ in range(5)]
     found = finished(lambda: photos(f"/secret/api/filter?filter={filters[4]}").json, lambda found: found["done"])
     assert found["is_cut"]
@@ -412,6 +412,6 @@ def test_comparison_of_equal_and_of_damaged_data() -> None:
 
 
 def test_comparison_keeps_a_limited_number_of_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dataformats.viewer.comparison._MOST_ROWS", 2)
+    monkeypatch.setattr("dataformats.viewer.comparison._MAX_ROWS", 2)
     found = compared(Browser(write_versions(tmp_path)[0], against=tmp_path / "b.ffr"))
     assert (found["is_cut"], [row["record"] for row in found["rows"]]) == (True, [0, 1, 7, 8])

@@ -29,7 +29,7 @@ from dataformats_compat.granular.utils import ArgumentError, RandomAccess, path_
 
 __all__ = ["DatasetReader", "DatasetWriter"]
 
-_MOST_MASKS = 256
+_MAX_MASKS = 256
 _THREADS = ThreadPool(16, "dataformats-granular")
 
 
@@ -169,7 +169,7 @@ class DatasetReader(RandomAccess):
             raise ArgumentError(f"expected a list or dict of {', '.join(self._spec)}, found {mask!r}")
         if not isinstance(mask, dict):
             found = dict.fromkeys(mask, True)
-            if isinstance(mask, tuple) and len(self._masks) < _MOST_MASKS:
+            if isinstance(mask, tuple) and len(self._masks) < _MAX_MASKS:
                 self._masks[mask] = found
             return found
         for name, part in mask.items():

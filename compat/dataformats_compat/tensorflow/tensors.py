@@ -128,13 +128,15 @@ def _values(message: Any, name: str) -> NDArray[Any]:
     return np.array(stored, np.int64 if dtype.kind in "iu" and dtype.itemsize < 4 else dtype).astype(dtype)
 
 
-_MOST = 2**28  # values that one may stand for
+_MAX_VALUES = 2**28  # values that one may stand for
 
 
 def _repeated(values: NDArray[Any], size: int) -> NDArray[Any]:
     """Return the values, filled up to `size` with the last one, or with zero if `values` is empty."""
-    if size > _MOST:
-        raise InvalidArgumentError(f"expected values, found {len(values)} that stand for {size}, more than {_MOST}")
+    if size > _MAX_VALUES:
+        raise InvalidArgumentError(
+            f"expected values, found {len(values)} that stand for {size}, more than {_MAX_VALUES}"
+        )
     fill = values[-1] if len(values) else (b"" if values.dtype == object else 0)
     return np.concatenate([values, np.full(size - len(values), fill, values.dtype)])
 

@@ -28,8 +28,8 @@ Files = Mapping[str, bytes]
 MOST_SECONDS = 1.0
 _TRACED = 24  # one execution in so many is traced: its lines are counted, and new ones make it a seed
 _HANG_S = 120
-_MOST_ADDRESSES = 3 * 2**29  # threads take some 70 MB of addresses each
-_MOST_MEMORY = 2**28
+_MAX_ADDRESSES = 3 * 2**29  # threads take some 70 MB of addresses each
+_MAX_MEMORY = 2**28
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Campaign:
             took = min(took, *(self._timed(files)[1] for _ in range(2)))  # the processor may be busy, or slow for once
         if finding is None and took > MOST_SECONDS:
             finding = Finding(f"took {took:.1f} s of processor time", "", files)
-        if finding is None and _most_memory() - before > _MOST_MEMORY:
+        if finding is None and _most_memory() - before > _MAX_MEMORY:
             finding = Finding(f"took {(_most_memory() - before) >> 20} MB of memory", "", files)
         return finding
 
@@ -226,7 +226,7 @@ def limited_memory() -> Iterator[None]:
     """Refuse more than 1.5 GB of memory above the current use of this process."""
     now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     before = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (now + _MOST_ADDRESSES, before[1]))
+    resource.setrlimit(resource.RLIMIT_AS, (now + _MAX_ADDRESSES, before[1]))
     try:
         yield
     finally:

@@ -38,18 +38,18 @@ from tests.fuzz.parsers.engine import Files, Target
 from tests.fuzz.parsers.memory_files import HeldFolder, held
 from tests.fuzz.parsers.mutation import change_bytes, change_json, change_msgpack
 
-_MOST = 16  # records that are read
+_MAX_RECORDS = 16  # records that are read
 
 
 def _read_source(source: FileSource, iterate: bool) -> None:
     """Read a few records, and iterate if wanted: that starts threads, and only some formats then parse another way."""
     n = len(source)
     _ = source.spec, source.spec_facts, source.fingerprint
-    indices = [*range(min(n, _MOST)), *range(max(n - 2, 0), n)]
+    indices = [*range(min(n, _MAX_RECORDS)), *range(max(n - 2, 0), n)]
     batch = source.read(indices, on_corrupt="omit")
     for error in batch.failed.values():
         str(error)
-    for _ in itertools.islice(iter(source), _MOST if iterate else 0):
+    for _ in itertools.islice(iter(source), _MAX_RECORDS if iterate else 0):
         pass
 
 
@@ -152,7 +152,7 @@ def _rows(files: Files) -> None:
     folder = HeldFolder(files)
     rows = row_index.RowIndex(dataset_files({name: folder.file(name) for name in folder.names()}))
     n = rows.n_rows
-    wanted = np.arange(min(n, _MOST))
+    wanted = np.arange(min(n, _MAX_RECORDS))
     for field in rows.files.spec:
         found = rows.records(field, wanted)
         for row in np.flatnonzero(found.wrong)[:2].tolist():
@@ -160,7 +160,7 @@ def _rows(files: Files) -> None:
         limits = rows.limits(field)
         if isinstance(limits, FormatError):
             continue
-        _, _, wrong = limits.extents(np.arange(min(len(limits), _MOST)))
+        _, _, wrong = limits.extents(np.arange(min(len(limits), _MAX_RECORDS)))
         for record in np.flatnonzero(wrong)[:2].tolist():
             str(limits.problem(record))
 
@@ -176,7 +176,7 @@ def _table(files: Files) -> None:
     for verify in (True, False):
         try:
             table = table_index.TableIndex(file, verify=verify)
-            part = table.part(0, min(len(table), _MOST))
+            part = table.part(0, min(len(table), _MAX_RECORDS))
             for position in itertools.islice(part.problems, 2):
                 str(part.problems[position])
         except FormatError:

@@ -13,7 +13,7 @@ from dataformats.batch import Ragged
 from dataformats.errors import SpecError
 from dataformats.integer_arguments import checked_int
 from dataformats.loaders.collate import row_name
-from dataformats.loaders.segments import Segments, place_documents
+from dataformats.loaders.document_placement import Segments, place_documents
 from dataformats.loaders.sequence_fields import Indices, SequenceFields, Split, check_text, field_names, fill_value
 
 __all__ = ["Pack", "pack"]

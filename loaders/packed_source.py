@@ -19,8 +19,8 @@ from dataformats.interfaces.declared_spec import declared_spec
 from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
 from dataformats.interfaces.source_facts import Origin, SourceFacts
 from dataformats.kernels import permute
-from dataformats.loaders.pack import Pack, pack
-from dataformats.loaders.segments import Segments, place_documents, stable_order
+from dataformats.loaders.document_placement import Segments, place_documents, stable_order
+from dataformats.loaders.pack_batch import Pack, pack
 from dataformats.loaders.sequence_fields import SequenceFields
 from dataformats.loaders.shuffle import key_of
 from dataformats.reading.derived_source import fetch
