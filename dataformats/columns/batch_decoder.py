@@ -12,7 +12,7 @@ import numpy as np
 
 from dataformats.batch import Blobs, Column, RecordBatch
 from dataformats.batch.value_slices import SliceHints, SplitBlobs, StoredBlobs, ValueSlice, join_blobs
-from dataformats.columns.column_cast import can_cast
+from dataformats.columns.column_cast import can_cast, cast_elements
 from dataformats.columns.field_decoder import FieldDecoder
 from dataformats.columns.masks import elements_of
 from dataformats.errors import CodecError, CorruptRecordError, SpecError
@@ -91,7 +91,7 @@ class BatchDecoder(ABC):
         """Return the stored fields of a mask."""
 
 
-def bind(reader: Reader, spec: Spec, codecs: FieldCodecs, coder: RecordCoder | None) -> BatchDecoder:
+def bind(reader: Reader, spec: Spec, codecs: FieldCodecs, coder: RecordCoder | None, written: Spec) -> BatchDecoder:
     """Return the decoder of a source.
 
     Args:
@@ -99,8 +99,9 @@ def bind(reader: Reader, spec: Spec, codecs: FieldCodecs, coder: RecordCoder | N
         spec: The fields.
         codecs: Resolves the types of fields, or of single values.
         coder: Decodes whole records; `None` if they are single values or have fields that are stored apart.
+        written: The types under which the coder decodes numbers, which are then cast.
     """
-    return _FieldwiseDecoder(reader, spec, codecs) if coder is None else _RecordDecoder(spec, coder)
+    return _FieldwiseDecoder(reader, spec, codecs) if coder is None else _RecordDecoder(spec, coder, written)
 
 
 def stored_type(reader: Reader, field: str, declared: Type) -> Type:
@@ -122,9 +123,10 @@ def stored_type(reader: Reader, field: str, declared: Type) -> Type:
 class _RecordDecoder(BatchDecoder):
     """Decodes blobs that are whole records."""
 
-    def __init__(self, spec: Spec, coder: RecordCoder) -> None:
+    def __init__(self, spec: Spec, coder: RecordCoder, written: Spec) -> None:
         super().__init__(spec, single=False)
         self._coder = coder
+        self._casts = {name: kind for name, kind in spec.items() if written[name] != kind}
 
     def slices(self, mask: Mask) -> Sequence[ValueSlice | None]:
         known = self.hints.known
@@ -135,15 +137,20 @@ class _RecordDecoder(BatchDecoder):
         if isinstance(read, SplitBlobs):
             columns = self._coder.decode_split(read, mask)
             if columns is not None:
-                return columns
+                return self._cast(columns)
             self.hints.forget(tuple(mask))
         blobs = join_blobs(read)
         columns = self._coder.decode_batch(blobs, mask)
         self.hints.learn(tuple(mask), len(blobs), lambda: self._coder.value_slice(blobs, mask))
+        return self._cast(columns)
+
+    def _cast(self, columns: dict[str, Column]) -> dict[str, Column]:
+        for name in self._casts.keys() & columns.keys():
+            columns[name] = cast_elements(columns[name], self._casts[name], name)
         return columns
 
     def decode_record(self, blobs: Sequence[bytearray], mask: Mask) -> Any:
-        record = self._coder.decode_record(blobs[0], mask)
+        record = None if self._casts else self._coder.decode_record(blobs[0], mask)
         return super().decode_record(blobs, mask) if record is None else record
 
     def _stored_fields(self, mask: Mask) -> Iterable[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from dataformats.batch import Column, Ragged
+from dataformats.batch import Column, Nullable, Ragged
 from dataformats.columns.exact_cast import cast_numbers, to_exact_array
 from dataformats.columns.numbers import offsets_of
 from dataformats.errors import SpecError
@@ -79,3 +80,14 @@ def cast_column(column: Column, type_: Type, field: str) -> Column:
         np.concatenate([np.empty((0, *inner), kind.dtype), *arrays]),
         offsets_of(np.array([*map(len, arrays)], np.int64)),
     )
+
+
+def cast_elements(column: Column, type_: Type, field: str) -> Column:
+    """Return a column of numbers with the numbers of another type, of the same shape; missing values stay missing.
+
+    Raises:
+        SpecError: A number does not fit the type.
+    """
+    if isinstance(column, Nullable | Ragged):
+        return replace(column, values=cast_numbers(type_, np.asarray(column.values), field=field))
+    return cast_numbers(type_, np.asarray(column), field=field)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dataformats.columns.batch_decoder import BatchDecoder, bind
 from dataformats.columns.codec_resolver import CodecResolver, as_bytes
+from dataformats.columns.column_cast import can_cast
 from dataformats.errors import CorruptRecordError, Remedy, SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.inferred_spec import load_inferred, save_inferred
@@ -36,6 +37,7 @@ class DeclaredSchema:
         is_saved: True if a sidecar declares the spec.
         is_whole: True if the spec has all fields. If it has some, the others have the types of the files, or inferred
             types.
+        saved: The types of a sidecar, with which the records were written; `None` without one.
     """
 
     payload: str | None
@@ -44,6 +46,7 @@ class DeclaredSchema:
     codecs: CodecResolver
     is_saved: bool = False
     is_whole: bool = False
+    saved: Spec | None = None
 
     def of(self, spec: Spec) -> DeclaredSchema:
         """Return the same with another spec, of all fields."""
@@ -71,12 +74,28 @@ class DeclaredSchema:
         untrusted = of_files.opaque(stored).keys() - self.codecs.opaque(stored).keys()
         return with_types(as_bytes(stored, untrusted), self.spec)
 
+    def written(self, spec: Spec) -> Spec:
+        """Return the types that decode the records under a spec: numbers as they were written, to be cast.
+
+        Raises:
+            SpecError: The sidecar's type of a field cannot be cast to the spec's type.
+        """
+        found = dict(spec)
+        for name, kind in spec.items():
+            stored = kind if self.saved is None else self.saved.get(name, kind)
+            if stored.dtype is None or kind.dtype is None or stored.codec == kind.codec:
+                continue
+            if not can_cast(stored.element, kind.element):
+                raise SpecError(f"stored as {stored}, which cannot be read as {kind}", field=name)
+            found[name] = replace(kind, codec=stored.codec)
+        return Spec(found)
+
     @property
     def metadata(self) -> dict[str, Any]:
         """The metadata of a sidecar that declare the same."""
         spec = self.spec if self.is_saved else None
-        types = None if spec is None else spec.to_json()
-        return {"payload": self.payload, "spec": types, "other_fields": not self.is_whole}
+        types, saved = (None if one is None else one.to_json() for one in (spec, self.saved))
+        return {"payload": self.payload, "spec": types, "other_fields": not self.is_whole, "saved": saved}
 
 
 def declared_schema(arguments: OpenArguments, format: str, metadata: Mapping[str, Any]) -> DeclaredSchema:
@@ -100,15 +119,18 @@ def declared_schema(arguments: OpenArguments, format: str, metadata: Mapping[str
 
     payload_codecs = resolver([] if payload is None else [Type.parse(payload)])
     codecs = payload_codecs if spec is None else resolver(spec.values())  # single values without a spec are payloads
-    saved = None
-    if spec_applies(payload, metadata):
-        saved = Spec({name: Type.named(text) for name, text in metadata["spec"].items()})
+    saved = _spec_of(metadata["spec"]) if spec_applies(payload, metadata) else None
+    written = saved if saved is not None else _spec_of(metadata.get("saved"))
     payload = payload if payload is not None else metadata.get("payload")
     is_whole = not metadata.get("other_fields", False)
     if spec is None and saved is not None:
-        return DeclaredSchema(payload, saved, payload_codecs, resolver([]), is_saved=True, is_whole=is_whole)
-    declared = DeclaredSchema(payload, spec, payload_codecs, codecs)
+        return DeclaredSchema(payload, saved, payload_codecs, resolver([]), True, is_whole, saved)
+    declared = DeclaredSchema(payload, spec, payload_codecs, codecs, saved=written)
     return declared if saved is None else replace(declared.of(declared.over(saved)), is_whole=is_whole)
+
+
+def _spec_of(types: Mapping[str, str] | None) -> Spec | None:
+    return None if types is None else Spec({name: Type.named(text) for name, text in types.items()})
 
 
 def spec_applies(payload: str | None, metadata: Mapping[str, Any]) -> bool:
@@ -252,7 +274,8 @@ class DatasetSchema:
             return None
         with self._lock:
             if self._coder is None:
-                self._coder = codec.bind(self.spec, self._declared.codecs, inferred=self.spec_is_inferred)
+                written = self._declared.written(self.spec)
+                self._coder = codec.bind(written, self._declared.codecs, inferred=self.spec_is_inferred)
             return self._coder
 
     @property
@@ -261,7 +284,9 @@ class DatasetSchema:
         decoder = self._decoder
         if decoder is None:
             with self._lock:  # or what was adopted meanwhile would be lost
-                decoder = self._decoder = bind(self._reader, self.spec, self._declared.codecs, self.coder)
+                decoder = self._decoder = bind(
+                    self._reader, self.spec, self._declared.codecs, self.coder, self._declared.written(self.spec)
+                )
         return decoder
 
     def adopt(self, payload: str | None, spec: Spec) -> None:

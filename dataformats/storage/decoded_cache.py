@@ -43,7 +43,7 @@ class DecodedCache:
     """
 
     def __init__(self, limit_bytes: int) -> None:
-        self.limit_bytes = limit_bytes
+        self.limit_bytes: int = limit_bytes
         self._gone: deque[Owner] = deque()  # owners whose values are to be dropped
         self._forget()
         after_fork(self, "_forget")

@@ -14,7 +14,7 @@ FILES = [path for path in GOLDEN.rglob("*") if path.is_file() and not {"frozen",
 DATASETS = sorted({*FILES, *(path.parent for path in (GOLDEN / "granular").rglob("*") if path.is_file())})
 
 
-@pytest.mark.filterwarnings("ignore:.*old version of FFRecord:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*old version of FFRecord:UserWarning", "ignore:.*is left out:UserWarning")
 def test_golden_files() -> None:
     n_opened = 0
     refused = []
