@@ -132,7 +132,7 @@ class RecordLookup:
         stored: NDArray[np.uint32] | None = None
         parts = self._parts(where, part_of)
         if parts:  # to write all of them at once is cheaper, and small integers are converted at once
-            rows = parts[0][0] if len(parts) == 1 else np.concatenate([rows for rows, _, _ in parts])
+            rows = parts[0][0] if len(parts) == 1 else np.concatenate([np.arange(n)[rows] for rows, _, _ in parts])
             offset[rows] = np.concatenate([part.offset[at] for _, at, part in parts])
             length[rows] = np.concatenate([part.length[at] for _, at, part in parts])
         for rows, at, part in parts:

@@ -78,7 +78,7 @@ class SpecFacts:
 
 def common_provenance(facts: Iterable[SpecFacts]) -> SpecProvenance:
     """Return where the spec of several sources comes from: it is inferred if one of them infers it."""
-    found = {one.provenance for one in facts}
+    found: set[SpecProvenance] = {one.provenance for one in facts}
     if "inferred" in found:
         return "inferred"
     return found.pop() if len(found) == 1 else "declared"

@@ -97,6 +97,7 @@ class FileSource(DecodingSource, FetchesRecords):
         self._schema = DatasetSchema(backend, reader, declared, arguments.index, self._blobs.samples)
         self._n: int | None = None
         self._fingerprint: str | None = None
+        self._facts: SourceFacts | None = None
         self._with_specs: dict[tuple[tuple[str, Type], ...], FileSource] = {}
         self._unlock()
         after_fork(self, "_unlock")
@@ -106,17 +107,19 @@ class FileSource(DecodingSource, FetchesRecords):
 
     # ---- description
 
-    @cached_property
+    @property
     def facts(self) -> SourceFacts:
-        files = self._reader.files
-        return SourceFacts(
-            format=self._backend.name,
-            paths=tuple(file.name for file in files),
-            nbytes=self._reader.nbytes,
-            files_per_record=len(self._blobs.fields) if isinstance(self._reader, FilesPerField) else 1,
-            is_compressed=any(file.is_compressed for file in files),  # whatever `cache` is: a state does not know it
-            decodes_blocks=bool(_in_chunks(files)),
-        )
+        if self._facts is None:
+            files = self._reader.files
+            self._facts = SourceFacts(
+                format=self._backend.name,
+                paths=tuple(file.name for file in files),
+                nbytes=self._reader.nbytes,
+                files_per_record=len(self._blobs.fields) if isinstance(self._reader, FilesPerField) else 1,
+                is_compressed=any(file.is_compressed for file in files),  # whatever `cache` is: no state has that
+                decodes_blocks=bool(_in_chunks(files)),
+            )
+        return self._facts
 
     @property
     def spec_facts(self) -> SpecFacts:

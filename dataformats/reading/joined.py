@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import RecordBatch, take_column
 from dataformats.errors import Remedy, SpecError, UnknownNameError
-from dataformats.fork_hooks import cached_property
 from dataformats.interfaces.declared_spec import declared_spec, is_single
 from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
 from dataformats.interfaces.source_facts import Origin, SourceFacts, SpecFacts, common_provenance
@@ -37,6 +36,7 @@ class _Joined(DerivedSource):
     def __init__(self, parts: Sequence[RecordSource], places: Mapping[str, _FieldPlace]) -> None:
         super().__init__(*parts)
         self._places = dict(places)
+        self._single: list[bool] | None = None
 
     def made_from(self, indices: ArrayLike, fields: Fields = None) -> Iterator[SourceRecords]:
         numbers = as_indices(indices, len(self))
@@ -114,9 +114,10 @@ class _Joined(DerivedSource):
 
     # ---- reading
 
-    @cached_property
-    def _is_single(self) -> list[bool]:
-        return [is_single(part) for part in self.sources]
+    def _is_single(self, number: int) -> bool:
+        if self._single is None:
+            self._single = [is_single(part) for part in self.sources]
+        return self._single[number]
 
     def _asked(self, mask: Mapping[str, bool | range]) -> dict[int, dict[str, bool | range]]:
         """Return the mask of each part that has one of these fields."""
@@ -154,7 +155,7 @@ class _Joined(DerivedSource):
         for number, part in self._asked(mask).items():
             names = part if any(isinstance(one, range) for one in part.values()) else tuple(part)
             record = self.sources[number]._read_record(index, names)
-            found[number] = {VALUE: record} if self._is_single[number] else record
+            found[number] = {VALUE: record} if self._is_single(number) else record
         places = {field: self._places[field] for field in mask}
         return {field: found[at.part][at.name] for field, at in places.items() if at.name in found[at.part]}
 

@@ -13,7 +13,6 @@ from dataformats.columns.column_cast import can_cast, can_read_bits, cast_column
 from dataformats.columns.field_decoder import decode_part
 from dataformats.columns.masks import check_part, elements_of, insert_missing
 from dataformats.errors import DataFormatsError, SpecError
-from dataformats.fork_hooks import cached_property
 from dataformats.interfaces import FetchesRecords, SequenceCodec
 from dataformats.interfaces.record_source import Fields, OnCorrupt
 from dataformats.interfaces.source_facts import Origin, SourceFacts, SpecFacts, SpecProvenance
@@ -65,6 +64,7 @@ class TableSource(DecodingSource, FetchesRecords):
         self._spec = _checked_spec(table, declared.spec)
         self._n = int(table.counts.sum())
         self._fingerprint: str | None = None
+        self._facts: SourceFacts | None = None
         open_files([], arguments.io, [])  # refuses an unknown `io`
         in_memory = fields_in_memory(arguments.cache, table.spec)
         if blocks is None and isinstance(table, BlockTable):
@@ -73,15 +73,17 @@ class TableSource(DecodingSource, FetchesRecords):
 
     # ---- description
 
-    @cached_property
+    @property
     def facts(self) -> SourceFacts:
-        files = self._table.files
-        return SourceFacts(
-            format=self._format,
-            paths=tuple(file.name for file in files),
-            nbytes=sum(file.size for file in files),
-            decodes_blocks=isinstance(self._table, BlockTable),
-        )
+        if self._facts is None:
+            files = self._table.files
+            self._facts = SourceFacts(
+                format=self._format,
+                paths=tuple(file.name for file in files),
+                nbytes=sum(file.size for file in files),
+                decodes_blocks=isinstance(self._table, BlockTable),
+            )
+        return self._facts
 
     @property
     def spec_facts(self) -> SpecFacts:
