@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import _bootstrap
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar, overload
 
 from dataformats.errors import MissingExtraError
 
@@ -56,16 +56,22 @@ def after_fork(thing: object, method: str) -> None:
 
 
 class cached_property(functools.cached_property[T]):  # noqa: N801, TID251  # the name it has in `functools`
-    """The same as in `functools`; a forked child gets a new lock. Python 3.11 has one lock for all instances."""
+    """The same as in `functools` from Python 3.12 on, without a lock; Python 3.11 has one lock for all instances.
 
-    def __init__(self, func: Callable[[Any], T]) -> None:
-        super().__init__(func)
-        self.lock: Any
-        self._unlock()
-        after_fork(self, "_unlock")
+    Threads that ask at once may each compute the value, and all of them get the value that is there first.
+    """
 
-    def _unlock(self) -> None:
-        self.lock = threading.RLock()
+    @overload
+    def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> T: ...
+
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> Self | T:
+        if instance is None:
+            return self
+        value: T = instance.__dict__.setdefault(str(self.attrname), self.func(instance))
+        return value
 
 
 _ENTRY = threading.RLock()  # held during a fork

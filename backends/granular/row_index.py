@@ -78,7 +78,7 @@ class RowIndex:
 
     @property
     def _whole_and_rest(self) -> tuple[int, FormatError | None]:
-        if self._rows is None:  # Python 3.11 would share the lock of a cached_property among all datasets
+        if self._rows is None:
             with self._refs_lock:
                 self._rows = self._count_rows()
         return self._rows

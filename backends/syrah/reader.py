@@ -121,7 +121,7 @@ def _read_tables(file: StoredFile) -> tuple[Header, dict[str, ArrayTable]]:
 
 
 def _extents(name: str, table: ArrayTable, file: StoredFile, end: int) -> ArrayIndex:
-    """Return the places of the arrays of one name, as stored, and the problems of those that cannot be read."""
+    """Return the stored places of the arrays of one name, and the problem of each array that cannot be read."""
     wrong = find_unsound(table, end)
     if not wrong.any():
         return ArrayIndex(table.offset, table.size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -61,11 +61,12 @@ def cast_column(column: Column, type_: Type, field: str) -> Column:
     """
     kind = type_.required
     if isinstance(column, np.ndarray):
-        return cast_numbers(kind, column, field=field)
+        return cast_elements(column, kind, field)
     if isinstance(column, Ragged):
-        values = cast_numbers(kind, np.asarray(column.values), field=field)
+        cast = cast_elements(column, kind, field)
         if kind.dims == (None,):
-            return Ragged(values, column.offsets)
+            return cast
+        values = np.asarray(cast.values)
         wrong = np.flatnonzero(column.lengths != kind.dims[0])
         if len(wrong):
             raise SpecError(f"expected {type_}, found {column.lengths[wrong[0]]} values", field=field)
@@ -80,6 +81,14 @@ def cast_column(column: Column, type_: Type, field: str) -> Column:
         np.concatenate([np.empty((0, *inner), kind.dtype), *arrays]),
         offsets_of(np.array([*map(len, arrays)], np.int64)),
     )
+
+
+@overload
+def cast_elements(column: Ragged, type_: Type, field: str) -> Ragged: ...
+
+
+@overload
+def cast_elements(column: Column, type_: Type, field: str) -> Column: ...
 
 
 def cast_elements(column: Column, type_: Type, field: str) -> Column:

@@ -76,7 +76,8 @@ class ArrayIndex:
     Attributes:
         offset: int64[n] or smaller integers, the first byte of each record's blob.
         length: int64[n] or smaller integers, the bytes of each blob; -1 if the record lacks the field.
-        stored: uint32[n] or smaller integers, the stored checksum of each, or another number of it; `None` without.
+        stored: uint32[n] or smaller integers, the stored checksum of each blob, or another number that the format keeps
+            for `Extents.stored`; `None` if it keeps none.
         problems: Records that cannot be read, row to error. If the rest of a file cannot be read, it is one more
             record, of length 0, with its problem.
     """

@@ -284,9 +284,9 @@ class DatasetSchema:
         decoder = self._decoder
         if decoder is None:
             with self._lock:  # or what was adopted meanwhile would be lost
-                decoder = self._decoder = bind(
-                    self._reader, self.spec, self._declared.codecs, self.coder, self._declared.written(self.spec)
-                )
+                coder = self.coder
+                written = self.spec if coder is None else self._declared.written(self.spec)
+                decoder = self._decoder = bind(self._reader, self.spec, self._declared.codecs, coder, written)
         return decoder
 
     def adopt(self, payload: str | None, spec: Spec) -> None:

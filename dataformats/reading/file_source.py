@@ -116,7 +116,7 @@ class FileSource(DecodingSource, FetchesRecords):
                 paths=tuple(file.name for file in files),
                 nbytes=self._reader.nbytes,
                 files_per_record=len(self._blobs.fields) if isinstance(self._reader, FilesPerField) else 1,
-                is_compressed=any(file.is_compressed for file in files),  # whatever `cache` is: no state has that
+                is_compressed=any(file.is_compressed for file in files),  # also with `cache="memory"`
                 decodes_blocks=bool(_in_chunks(files)),
             )
         return self._facts

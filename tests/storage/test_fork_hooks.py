@@ -151,7 +151,7 @@ def test_a_child_repeats_a_long_import(
     assert imported_value() == 41
 
 
-def test_a_child_computes_a_cached_property(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cached_property_waits_for_no_other_object(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another thread computes the same property of another object at the moment of the fork."""
     begun, ended = threading.Event(), threading.Event()
 
@@ -170,8 +170,30 @@ def test_a_child_computes_a_cached_property(monkeypatch: pytest.MonkeyPatch) -> 
     thread.start()
     begun.wait()
     assert exit_code_of_child(lambda: Slow(waits=False).value) == 41
+    here = threading.Thread(target=lambda: Slow(waits=False).value, daemon=True)
+    here.start()
+    here.join(LIMIT_S)
+    assert not here.is_alive()
     ended.set()
     thread.join()
+
+
+def test_all_threads_get_one_value_of_a_cached_property() -> None:
+    both = threading.Barrier(2)
+
+    class Shared:
+        @cached_property
+        def value(self) -> list[int]:
+            both.wait(LIMIT_S)
+            return []
+
+    shared, found = Shared(), list[list[int]]()
+    threads = [threading.Thread(target=lambda: found.append(shared.value)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found[0] is found[1] is shared.value
 
 
 def test_a_fork_waits_for_a_call_of_a_library(fork_waits: threading.Event) -> None:

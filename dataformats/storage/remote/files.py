@@ -222,7 +222,7 @@ class FsspecFolder(Folder):
     @property
     def listing(self) -> dict[str, Mapping[str, Any]]:
         """The name of each file and folder in it, with its description by the file system."""
-        if self._listing is None:  # Python 3.11 would share the lock of a cached_property among all folders
+        if self._listing is None:
             begin = time.monotonic()
             listing = self._list()
             self._versions = Versions(self._identities, time.monotonic() - begin)
