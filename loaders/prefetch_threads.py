@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
 from collections import deque
@@ -14,6 +15,7 @@ from dataformats.loaders.watchdog import Watchdog, WorkerProgress
 from dataformats.storage.threads import declare_readers
 
 _JOIN_TIMEOUT_S = 1.0
+_EXIT_TIMEOUT_S = 10.0  # a process that ends before its thread in a library's code is aborted
 
 
 class InlinePrefetcher:
@@ -127,9 +129,11 @@ class ThreadPrefetcher:
             self._caller_wakeups.put(None)
         if threading.current_thread() in self._threads:
             return  # called by the caller's function or by a garbage collection: other threads may need its locks
-        stop = time.monotonic() + _JOIN_TIMEOUT_S
+        stop = time.monotonic() + (_JOIN_TIMEOUT_S if threading.main_thread().is_alive() else _EXIT_TIMEOUT_S)
         for thread in self._threads:
             thread.join(max(0.0, stop - time.monotonic()))
+            if thread.is_alive():
+                atexit.register(thread.join, _EXIT_TIMEOUT_S)
 
     def _work(self, number: int) -> None:
         declare_readers(len(self._threads))

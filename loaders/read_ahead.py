@@ -111,7 +111,9 @@ class ReadAhead:
                     self._parts.clear()
                 started, self._running = self._threads - self._running, self._threads
                 for _ in range(started):
-                    threading.Thread(target=_run, args=(weakref.ref(self),), name="dataformats-ahead").start()
+                    # A daemon, as the loader's thread that calls this, would abort the process if it ends meanwhile.
+                    name, arguments = "dataformats-ahead", (weakref.ref(self),)
+                    threading.Thread(target=_run, args=arguments, name=name, daemon=False).start()
             if is_first and self._is_sooner_alone(len(positions), windows):
                 return None
             self._changed.wait_for(lambda: all(self._left.get(one, 0) <= 0 for one in windows), _PATIENCE_S)

@@ -8,6 +8,8 @@ import json
 import logging
 import os
 import pickle
+import subprocess
+import sys
 import threading
 import warnings
 import weakref
@@ -461,6 +463,37 @@ def test_a_prefetcher_closed_by_its_own_worker(source: Any) -> None:
     assert is_closed.wait(LIMIT_S)
     prefetcher.close()
     assert all_end(set(prefetcher._threads))
+
+
+EXIT = """
+import atexit, threading
+from dataformats import Loader, loaders
+
+loaders.prefetch_threads._JOIN_TIMEOUT_S = 0
+ends, begun = threading.Event(), threading.Event()
+
+def transform(record):
+    begun.set()
+    assert ends.wait(LIMIT)
+    print("transformed", flush=True)
+    return record
+
+loader = Loader([{"a": 1}], 1, workers=1, transform=transform)
+thread = threading.Thread(target=next, args=(iter(loader), None), daemon=True)
+thread.start()
+assert begun.wait(LIMIT)
+if CLOSE:
+    loader.close()
+atexit.register(ends.set)
+"""
+
+
+@loop_over("close", [False, True])
+def test_the_process_waits_for_its_threads(close: bool) -> None:
+    """Else it is aborted if they are in a library's code."""
+    code = EXIT.replace("LIMIT", str(LIMIT_S)).replace("CLOSE", str(close))
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "transformed\n"
 
 
 def test_batch_finished_during_close_raises(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,6 +151,18 @@ def test_a_window_begins_after_the_one_before(monkeypatch: pytest.MonkeyPatch) -
     assert len(source.parts) == 20
 
 
+def test_the_process_waits_for_fetches_begun_by_a_daemon() -> None:
+    source = Fetched()
+    thread = threading.Thread(target=ahead_of(source).reach, args=(np.array([0]),), daemon=True)
+    thread.start()
+    thread.join(LIMIT_S)
+    begun = [one for one in threading.enumerate() if one.name == "dataformats-ahead"]
+    source.proceed.release(100)
+    assert begun
+    assert not any(one.daemon for one in begun)
+    wait_until(lambda: threads() == 0)
+
+
 def test_a_move_ends_fetches_under_way() -> None:
     source = Fetched()
     ahead = ahead_of(source)
