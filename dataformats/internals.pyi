@@ -61,7 +61,7 @@ from dataformats.loaders.prefetcher import FixedTask as FixedTask
 from dataformats.loaders.prefetcher import Progress as Progress
 from dataformats.loaders.processes.prefetcher import ProcessPrefetcher as ProcessPrefetcher
 from dataformats.loaders.pytorch.map_dataset import dataloader_worker as dataloader_worker
-from dataformats.reading.file_source import FileSource as FileSource
+from dataformats.reading.blob_source import BlobSource as BlobSource
 from dataformats.reading.opening import arguments_of as arguments_of
 from dataformats.storage.one_ahead import prefetch as prefetch
 from dataformats.storage.path_objects import ObjectFile as ObjectFile

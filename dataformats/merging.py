@@ -14,12 +14,12 @@ from dataformats.batch import StoredRecords
 from dataformats.errors import DataFormatsError, FormatError, Remedy, SpecError
 from dataformats.interfaces.declared_spec import is_single
 from dataformats.interfaces.record_source import RecordSource
+from dataformats.reading.blob_source import BlobSource
 from dataformats.reading.conditions import Where
 from dataformats.reading.copied_records import refused_copy
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import open as open_source
 from dataformats.reading.opening import open_for_copying
-from dataformats.reading.table_source import TableSource
 from dataformats.reading.views import evaluate, random_parts
 from dataformats.registry import backends
 from dataformats.staging.paths import area_at
@@ -160,7 +160,7 @@ def split(
 
 
 def _copy(
-    sources: Sequence[FileSource],
+    sources: Sequence[BlobSource],
     path: Any,
     shards: int | None,
     shard_records: int | None,
@@ -194,8 +194,8 @@ def _copy(
 
 
 def _divide(
-    sources: Sequence[FileSource],
-    choose: Callable[[FileSource], NDArray[np.bool_]],
+    sources: Sequence[BlobSource],
+    choose: Callable[[BlobSource], NDArray[np.bool_]],
     path: Any,
     rest_path: Any,
     *,
@@ -226,7 +226,7 @@ def _divide(
     return {str(path): len(out), str(rest_path): len(others)}
 
 
-def _chosen(source: FileSource, where: Where | None, fraction: float | None, seed: int) -> NDArray[np.bool_]:
+def _chosen(source: BlobSource, where: Where | None, fraction: float | None, seed: int) -> NDArray[np.bool_]:
     """Return bool[n]: the records for which the condition is true, or a random share."""
     if where is not None:
         return evaluate(source, where)
@@ -235,7 +235,7 @@ def _chosen(source: FileSource, where: Where | None, fraction: float | None, see
     return mask
 
 
-def _stored(sources: Sequence[FileSource], progress: _Progress) -> Iterator[StoredRecords]:
+def _stored(sources: Sequence[BlobSource], progress: _Progress) -> Iterator[StoredRecords]:
     """Yield the records of all sources."""
     done, n = 0, 0 if progress is None else sum(map(len, sources))
     for source in sources:
@@ -247,7 +247,7 @@ def _stored(sources: Sequence[FileSource], progress: _Progress) -> Iterator[Stor
 
 
 @contextmanager
-def _opened(given: Any, options: Mapping[str, Any] | None, remedy: Remedy) -> Iterator[list[FileSource]]:
+def _opened(given: Any, options: Mapping[str, Any] | None, remedy: Remedy) -> Iterator[list[BlobSource]]:
     """Yield opened sources: the given ones, or one of all paths.
 
     Args:
@@ -263,7 +263,7 @@ def _opened(given: Any, options: Mapping[str, Any] | None, remedy: Remedy) -> It
     sources = list(given) if isinstance(given, (list, tuple)) else [given]
     if any(isinstance(source, RecordSource) for source in sources):
         for source in sources:
-            if not isinstance(source, FileSource | TableSource):
+            if not isinstance(source, FileSource):
                 kind = type(source).__name__.strip("_")
                 raise TypeError(f"expected paths, or datasets that open() returned, found {kind}: use convert()")
         yield [_copied(source, remedy) for source in sources]
@@ -279,9 +279,9 @@ def _opened(given: Any, options: Mapping[str, Any] | None, remedy: Remedy) -> It
         raise SpecError(what, remedy=_REMEDY) from error
 
 
-def _copied(source: FileSource | TableSource, remedy: Remedy) -> FileSource:
+def _copied(source: FileSource, remedy: Remedy) -> BlobSource:
     """Return the source if its records can be copied as they are stored."""
-    if isinstance(source, TableSource) or not backends.get(source.format).copies_records:
+    if not isinstance(source, BlobSource) or not backends.get(source.format).copies_records:
         raise refused_copy(source.format, remedy)
     return source
 
@@ -294,7 +294,7 @@ def _format_of(path: Any, options: Mapping[str, Any]) -> str | None:
         return None
 
 
-def _schema(sources: Sequence[FileSource], *, named: bool) -> OutputSchema:
+def _schema(sources: Sequence[BlobSource], *, named: bool) -> OutputSchema:
     """Return the schema that all sources have.
 
     Raises:
@@ -310,7 +310,7 @@ def _schema(sources: Sequence[FileSource], *, named: bool) -> OutputSchema:
     return OutputSchema(first.format, first.payload, facts["spec"], facts["options"], facts["stored types"])
 
 
-def _facts(source: FileSource, named: bool) -> dict[str, Any]:
+def _facts(source: BlobSource, named: bool) -> dict[str, Any]:
     _check_payloads(source)
     try:
         options = source.backend.options_like(source.reader, named=named)
@@ -326,7 +326,7 @@ def _facts(source: FileSource, named: bool) -> dict[str, Any]:
     }
 
 
-def _check_payloads(source: FileSource) -> None:
+def _check_payloads(source: BlobSource) -> None:
     """Raise an error if samples of the files have several payloads, and none is declared."""
     files = {payload: path for path, payload in source.guessed_payloads()}
     if len(files) > 1:

@@ -9,8 +9,8 @@ from dataformats.batch.arrow_types import MEDIA
 from dataformats.interfaces.declared_spec import declared_spec
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.loaders.adapters import Readable
+from dataformats.reading.blob_source import BlobSource
 from dataformats.reading.derived_source import joined_sources
-from dataformats.reading.file_source import FileSource
 from dataformats.storage import threads
 from dataformats.storage.remote.systems import is_url
 
@@ -91,9 +91,9 @@ class LoaderSetup:
         return IN_WINDOWS if self.order == "global" else None
 
     @property
-    def _files(self) -> list[FileSource]:
+    def _files(self) -> list[BlobSource]:
         parts = (part for one in self.sources if isinstance(one, RecordSource) for part in joined_sources(one))
-        return [part for part in parts if isinstance(part, FileSource)]
+        return [part for part in parts if isinstance(part, BlobSource)]
 
     @property
     def _media(self) -> Iterator[str]:

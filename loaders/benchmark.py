@@ -21,7 +21,7 @@ from dataformats.interfaces.record_source import RecordSource
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.loaders.advice import IN_MEMORY, IN_WINDOWS, LIMITS, fits_in_memory
 from dataformats.loaders.loader import Loader
-from dataformats.reading.file_source import FileSource
+from dataformats.reading.blob_source import BlobSource
 from dataformats.reading.opening import open as open_source
 from dataformats.storage.remote.systems import is_url
 
@@ -157,7 +157,7 @@ class _Timer:
 
     def storage(self) -> list[Rate]:
         """Read the files as bytes: from the disk if the system lets go of its copy, then from memory."""
-        files = self._source.reader.files if isinstance(self._source, FileSource) else []
+        files = self._source.reader.files if isinstance(self._source, BlobSource) else []
         stored = [file.stored for file in files]
         for file in stored:
             if file.local is not None and hasattr(os, "posix_fadvise"):

@@ -14,8 +14,8 @@ from dataformats.interfaces.reader import BlobStarts
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.loaders.adapters import Readable
 from dataformats.loaders.plan import Plan
+from dataformats.reading.blob_source import BlobSource
 from dataformats.reading.derived_source import stored_records
-from dataformats.reading.file_source import FileSource
 from dataformats.storage.remote.disk_blocks import FILE_BYTES, PAGE_BYTES, PageUses, digest_of_key
 from dataformats.storage.remote.files import FsspecFile
 
@@ -145,6 +145,6 @@ class PlannedUse:
 def blob_starts(source: RecordSource, indices: _Numbers) -> Iterator[BlobStarts]:
     """Yield where these records begin in each file that has some of them, or some of their fields; reads none."""
     for part in stored_records(source, indices):
-        if isinstance(part.source, FileSource):
+        if isinstance(part.source, BlobSource):
             for file, rows, offsets in part.source.blob_starts(part.indices):
                 yield BlobStarts(file, part.rows[rows], offsets)

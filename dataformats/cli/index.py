@@ -14,7 +14,6 @@ from dataformats.cli.progress import bar
 
 if TYPE_CHECKING:
     from dataformats.reading.file_source import FileSource
-    from dataformats.reading.table_source import TableSource
 
 
 @options.paths
@@ -45,7 +44,7 @@ def index(paths: tuple[str, ...], full: bool, beside: bool, text: bool, as_json:
         raise SystemExit(USAGE)  # a warning says why
 
 
-def _indexed(path: str | list[str], where: str, arguments: dict[str, Any]) -> FileSource | TableSource:
+def _indexed(path: str | list[str], where: str, arguments: dict[str, Any]) -> FileSource:
     from dataformats.reading.opening import arguments_of
 
     with bar("indexing", "bytes") as progress:
@@ -54,11 +53,7 @@ def _indexed(path: str | list[str], where: str, arguments: dict[str, Any]) -> Fi
     return source
 
 
-def _inferred(source: FileSource | TableSource) -> dict[str, str]:
-    from dataformats.reading.file_source import FileSource
-
-    if not isinstance(source, FileSource):
-        return source.spec.to_json()  # the files tell it
+def _inferred(source: FileSource) -> dict[str, str]:
     with bar("inferring") as progress:
         done = 0
 
@@ -71,7 +66,7 @@ def _inferred(source: FileSource | TableSource) -> dict[str, str]:
         return source.infer_fully(add).to_json()
 
 
-def _text_indexes(source: FileSource | TableSource) -> list[str]:
+def _text_indexes(source: FileSource) -> list[str]:
     if source.format != "tfrecord":
         raise click.BadParameter(f"the tfrecord package does not read {source.format}", param_hint="--text")
     from dataformats.backends.tfrecord.text_index import write_text_index
@@ -82,7 +77,7 @@ def _text_indexes(source: FileSource | TableSource) -> list[str]:
     return names
 
 
-def _print_summary(summary: dict[str, Any], source: FileSource | TableSource) -> None:
+def _print_summary(summary: dict[str, Any], source: FileSource) -> None:
     print_fact("format", summary["format"])
     print_fact("records", summary["records"])
     print_fact("files", len(summary["files"]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +11,13 @@ import numpy as np
 
 from dataformats.batch import Blobs, Column, RecordBatch
 from dataformats.batch.value_slices import SliceHints, SplitBlobs, StoredBlobs, ValueSlice, join_blobs
-from dataformats.columns.column_cast import can_cast, cast_elements
+from dataformats.columns.column_cast import cast_elements
 from dataformats.columns.field_decoder import FieldDecoder
 from dataformats.columns.masks import elements_of
-from dataformats.errors import CodecError, CorruptRecordError, SpecError
+from dataformats.columns.stored_type import stored_type
+from dataformats.errors import CodecError, FormatError, SpecError
 from dataformats.interfaces import FieldCodecs, Reader, RecordCoder
-from dataformats.spec import VALUE, Spec, Type
+from dataformats.spec import VALUE, Spec
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Mask = Mapping[str, "bool | range"]
 """The fields of a read: each whole (`True`), or a range of a sequence's elements."""
 
-DECODE_ERRORS = (CorruptRecordError, CodecError, SpecError)
+DECODE_ERRORS = (FormatError, CodecError, SpecError)
 """The errors of `BatchDecoder.decode` that a record causes."""
 
 _FIRST = np.zeros(1, np.int64)
@@ -102,22 +102,6 @@ def bind(reader: Reader, spec: Spec, codecs: FieldCodecs, coder: RecordCoder | N
         written: The types under which the coder decodes numbers, which are then cast.
     """
     return _FieldwiseDecoder(reader, spec, codecs) if coder is None else _RecordDecoder(spec, coder, written)
-
-
-def stored_type(reader: Reader, field: str, declared: Type) -> Type:
-    """Return the type that decodes the blobs of a field. Numbers of another type are then cast to the declared one.
-
-    Raises:
-        SpecError: The stored values cannot be that type.
-    """
-    stored = None if reader.spec is None else reader.spec[field]
-    if stored is None or stored.dtype is None or not can_cast(stored.element, declared.element):
-        return reader.stored_type_for(field, declared)
-    with suppress(SpecError):
-        kind = reader.stored_type_for(field, declared)
-        if kind.dtype is None:  # the format stores numbers as text, or as arrays that know their dtype
-            return kind
-    return reader.stored_type_for(field, replace(declared, codec=stored.codec))
 
 
 class _RecordDecoder(BatchDecoder):

@@ -19,7 +19,7 @@ from dataformats.errors import CodecError, DataFormatsError, SpecError
 from dataformats.fork_hooks import cached_property
 from dataformats.interfaces import FilePlace
 from dataformats.interfaces.record_source import OnCorrupt, RecordSource
-from dataformats.reading.file_source import FileSource
+from dataformats.reading.blob_source import BlobSource
 from dataformats.reading.scan import as_numbers, split_by_bytes
 from dataformats.spec import VALUE
 from dataformats.staging.area import StagingArea
@@ -120,7 +120,7 @@ class Conversion(SentOnce):
         if self.plan.checked is not None:
             self.plan.checked.read(part)
         source = self.plan.source
-        found = source.read_blobs(part) if isinstance(source, FileSource) else Blobs.join(source.read_bytes(part))
+        found = source.read_blobs(part) if isinstance(source, BlobSource) else Blobs.join(source.read_bytes(part))
         return StoredRecords(self.format, {VALUE: (found, None)})
 
     def _read(self, part: Records) -> RecordBatch:

@@ -70,7 +70,7 @@ class NotebookTable:
         >>> import dataformats
         >>> table = dataformats.open("tests/golden/real/photos.tfrecord").view(3)
         >>> table
-        <NotebookTable of FileSource: tfrecord, 12 records, from 1 file of 289,842 bytes; payload: example>
+        <NotebookTable of BlobSource: tfrecord, 12 records, from 1 file of 289,842 bytes; payload: example>
         >>> table.html.count("<img ")
         3
     """

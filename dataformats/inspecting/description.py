@@ -15,9 +15,9 @@ from dataformats.indexing.index_set import INDEX_SUFFIX
 from dataformats.interfaces import CachesIndexes, OutdatedIndexError, Reader, RecordCodec, Table
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.interfaces.stored_file import StoredFile
+from dataformats.reading.blob_source import BlobSource
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import WARNED, arguments_of
-from dataformats.reading.table_source import TableSource
 from dataformats.registry import codecs
 from dataformats.spec import VALUE, Type
 
@@ -126,7 +126,7 @@ def _info(path: Any, options: dict[str, Any]) -> Info:
         missing.append(str(error))
 
     source = path if isinstance(path, RecordSource) else arguments_of(path, **options).open(report)
-    reader = source.reader if isinstance(source, FileSource | TableSource) else None
+    reader = source.reader if isinstance(source, FileSource) else None
     files = () if reader is None else tuple(FileInfo(*part) for part in reader.file_summaries())
     facts = source.spec_facts
     return Info(
@@ -141,12 +141,12 @@ def _info(path: Any, options: dict[str, Any]) -> Info:
         metadata={} if reader is None else reader.metadata(),
         fingerprint=source.fingerprint,
         opaque=shown_types(facts.opaque_fields),
-        problems=_errors_of_last_records(source) if isinstance(source, FileSource) else (),
+        problems=_errors_of_last_records(source) if isinstance(source, BlobSource) else (),
         notes=() if reader is None else (*missing, *_notes(source, reader, files, options)),
     )
 
 
-def _errors_of_last_records(source: FileSource) -> tuple[str, ...]:
+def _errors_of_last_records(source: BlobSource) -> tuple[str, ...]:
     """Return the errors of the last records of the files, as far as indexes tell them: no sound record is read."""
     reader = source.reader
     last = (np.cumsum(reader.counts) - 1)[reader.counts > 0]

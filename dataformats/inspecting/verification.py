@@ -27,7 +27,6 @@ from dataformats.reading.conditions import Where
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import arguments_of
 from dataformats.reading.scan import as_numbers
-from dataformats.reading.table_source import TableSource
 from dataformats.registry import backends
 from dataformats.sidecars.sidecar import load_sidecar
 from dataformats.spec import Spec
@@ -209,9 +208,8 @@ class _Verification:
             source = _opened(self.path, self.options, before)
             infers = isinstance(source, FileSource) and source.spec_facts.provenance == "inferred"
             counter = _Counter(self.progress, len(source) * (2 if infers else 1))
-            if isinstance(source, FileSource | TableSource):
-                before += _count_findings(self.path, source, self.options.get("storage_options"), before)
             if isinstance(source, FileSource):
+                before += _count_findings(self.path, source, self.options.get("storage_options"), before)
                 sampled = source.spec
                 before += _late_types(source.paths, sampled, source.infer_fully(counter.add))
         except OutdatedIndexError:
@@ -320,7 +318,7 @@ def _late_types(paths: Sequence[str], sampled: Spec, found: Spec) -> Iterator[Fi
 
 
 def _count_findings(
-    path: Any, source: FileSource | TableSource, storage_options: dict[str, Any] | None, known: list[Finding]
+    path: Any, source: FileSource, storage_options: dict[str, Any] | None, known: list[Finding]
 ) -> list[Finding]:
     """Compare the numbers of records of the files without a finding with the sidecar's."""
     found = [] if isinstance(path, RecordSource) else resolve(path, storage_options)

@@ -132,25 +132,48 @@ class RecordChunk:
     base: int = 0
 
 
-class Reader(ABC):
-    """An opened dataset of one format: it locates blobs, and reads none.
-
-    Thread-safe. It is not pickled: a source opens it again.
+class OpenedFiles(ABC):  # a `Reader` or a `Table`
+    """The opened files of one dataset. Thread-safe. They are not pickled: a source opens them again.
 
     Attributes:
-        files: The files that extents number, in reading order.
-        spec: The fields, for formats that store them apart; `None` if a record is one blob.
+        files: The files, in reading order.
+        spec: Field to type, as the files store them; `None` if a record is one blob.
+        spec_is_inferred: True if the types of text were guessed: to read it as other types, the files are opened again.
         left_out: The fields of the files that cannot be read, not even as bytes, each with the reason.
     """
 
     files: Sequence[StoredFile]
     spec: Spec | None = None
+    spec_is_inferred: bool = False
     left_out: Mapping[str, DataFormatsError] = MappingProxyType({})
 
     @property
     @abstractmethod
     def counts(self) -> NDArray[np.int64]:
         """int64[n_files], the records of each file; builds missing indexes."""
+
+    @property
+    def default_spec(self) -> Spec | None:
+        """The types under which fields are read if nothing declares others."""
+        return self.spec
+
+    @property
+    def nbytes(self) -> int:
+        """Size of all files in bytes, of those without records, too; builds no index."""
+        return sum(file.stored_size for file in self.files)
+
+    def file_summaries(self) -> list[tuple[str, int, int]]:
+        """Return name, records and bytes of each shard: a file, or a folder of files."""
+        sizes = [file.stored_size for file in self.files]
+        return list(zip([file.name for file in self.files], self.counts.tolist(), sizes, strict=True))
+
+    def metadata(self) -> dict[str, str]:
+        """Return further facts of the files, for `info`: compression, a version, the program that wrote them."""
+        return {}
+
+
+class Reader(OpenedFiles):
+    """An opened dataset of one format: it locates blobs, and reads none. Extents number its files."""
 
     @abstractmethod
     def locate(self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:
@@ -199,16 +222,6 @@ class Reader(ABC):
         return open_files(self.files[:stop]) if starts[stop] == n else None
 
     @property
-    def nbytes(self) -> int:
-        """Size of all files in bytes, of those without records, too; builds no index."""
-        return sum(file.stored_size for file in self.files)
-
-    def file_summaries(self) -> list[tuple[str, int, int]]:
-        """Return name, records and bytes of each shard: a file, or a folder of files."""
-        sizes = [file.stored_size for file in self.files]
-        return list(zip([file.name for file in self.files], self.counts.tolist(), sizes, strict=True))
-
-    @property
     def stored_spec(self) -> Spec | None:
         """The types under which fields are stored, as `FieldsBackend.create` takes them."""
         return self.spec
@@ -222,10 +235,6 @@ class Reader(ABC):
             SpecError: The stored values cannot be that type.
         """
         raise SpecError("the format does not store fields apart", field=field)
-
-    def metadata(self) -> dict[str, str]:
-        """Return further facts of the files, for `info`: compression, a version."""
-        return {}
 
     def present_fields(self, index: int) -> dict[str, bool | range] | None:
         """Return the fields of a record: see `RecordSource.present_fields`; `None` if only its blob shows them."""

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Column
 from dataformats.errors import DataFormatsError
-from dataformats.interfaces.stored_file import StoredFile
+from dataformats.interfaces.reader import OpenedFiles
 from dataformats.spec import Spec
 
 
-class Table(ABC):  # a `RowTable` or a `BlockTable`
+class Table(OpenedFiles):  # a `RowTable` or a `BlockTable`
     """The records of the files of one dataset, decoded by a library. Thread-safe, usable after a fork.
 
     `Backend.open` returns a `RowTable` or a `BlockTable` instead of a `Reader` if records are not ranges of bytes. The
@@ -23,33 +23,23 @@ class Table(ABC):  # a `RowTable` or a `BlockTable`
     views, pickles.
 
     Attributes:
-        files: The files, in reading order.
         counts: int64[n_files], the records of each file.
         spec: Field to type, as the library gives the columns: numbers, `bytes`, `utf8`, sequences of them; an opaque
             type, if the column has the bytes of values that have no type here.
         decoded_bytes: The bytes of all columns in memory; an estimate.
         documents: The fields of `utf8` that the files mark as JSON. They are read as `json` if nothing declares types.
-        spec_is_inferred: True if the types of text were guessed: to read it as other types, the files are opened again.
         single: True if the files name no fields: a record is the value of the field `value`, and no dict.
-        left_out: The fields of the files that cannot be read, not even as bytes, each with the reason.
     """
 
-    files: Sequence[StoredFile]
-    counts: NDArray[np.int64]
+    counts: NDArray[np.int64] = np.zeros(0, np.int64)
     spec: Spec
     decoded_bytes: int
     documents: frozenset[str] = frozenset()
-    spec_is_inferred: bool = False
     single: bool = False
-    left_out: Mapping[str, DataFormatsError] = MappingProxyType({})
 
-    def file_summaries(self) -> list[tuple[str, int, int]]:
-        """Return (path, number of records, bytes) of each file."""
-        return [(file.name, n, file.size) for file, n in zip(self.files, self.counts.tolist(), strict=True)]
-
-    def metadata(self) -> dict[str, str]:
-        """Return what the files say besides their records, such as the program that wrote them."""
-        return {}
+    @property
+    def default_spec(self) -> Spec:
+        return Spec({n: replace(k, codec="json") if n in self.documents else k for n, k in self.spec.items()})
 
 
 class RowTable(Table):

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from dataformats.columns.batch_decoder import BatchDecoder, bind
 from dataformats.columns.codec_resolver import CodecResolver, as_bytes
 from dataformats.columns.column_cast import can_cast
+from dataformats.columns.stored_type import stored_type, unreadable_type
 from dataformats.errors import CorruptRecordError, Remedy, SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.inferred_spec import load_inferred, save_inferred
-from dataformats.interfaces import Backend, BlobBackend, Codec, Reader, RecordCodec, RecordCoder
+from dataformats.interfaces import Backend, BlobBackend, Codec, Reader, RecordCodec, RecordCoder, Table
 from dataformats.registry import codecs_beside
 from dataformats.spec import VALUE, Spec, Type
 
@@ -86,7 +87,7 @@ class DeclaredSchema:
             if stored.dtype is None or kind.dtype is None or stored.codec == kind.codec:
                 continue
             if not can_cast(stored.element, kind.element):
-                raise SpecError(f"stored as {stored}, which cannot be read as {kind}", field=name)
+                raise unreadable_type(stored, name, kind)
             found[name] = replace(kind, codec=stored.codec)
         return Spec(found)
 
@@ -146,16 +147,16 @@ class DatasetSchema:
         reader: The opened files.
         declared: The schema that the call or a sidecar declares.
         index: Where an inferred spec is kept: see `open`.
-        samples: Yields some sound records, spread over all files.
+        samples: Yields some sound records, spread over all files; a table needs none.
     """
 
     def __init__(
         self,
         backend: Backend,
-        reader: Reader,
+        reader: Reader | Table,
         declared: DeclaredSchema,
         index: str,
-        samples: Callable[[], Iterable[bytes]],
+        samples: Callable[[], Iterable[bytes]] = tuple,
     ) -> None:
         self._backend = backend
         self._reader = reader
@@ -167,12 +168,9 @@ class DatasetSchema:
         self._codec: Codec | None = None
         self._coder: RecordCoder | None = None
         self._decoder: BatchDecoder | None = None
-        for name in declared.spec or ():
-            if reader.spec is not None and name not in reader.spec:
-                raise SpecError(f"the files have no such field: {', '.join(reader.spec)}", field=name)
         self._unlock()
         after_fork(self, "_unlock")
-        if declared.spec is not None and not declared.is_saved:
+        if declared.spec is not None:
             self.check(declared.spec)
 
     def _unlock(self) -> None:
@@ -200,16 +198,26 @@ class DatasetSchema:
         return self._codec
 
     def check(self, spec: Spec) -> None:
-        """Raise `SpecError` if the payload, if it is known already, cannot hold a spec."""
-        if self._reader.spec is None and self._payload is not None:
-            codec = self.payload_codec
-            if isinstance(codec, RecordCodec):
-                codec.bind(spec, self._declared.codecs)
+        """Raise `SpecError` if the files, or the payload, if it is known already, cannot have these types.
+
+        The types of a sidecar are trusted: a type that this version does not know is opaque, or damage.
+        """
+        stored = self._reader.spec
+        if stored is not None:
+            for name, kind in spec.items():
+                if name not in stored:
+                    raise SpecError(f"the files have no such field: {', '.join(stored)}", field=name)
+                if self._declared.saved is None or self._declared.saved.get(name) != kind:
+                    with contextlib.suppress(CorruptRecordError):  # a read raises it
+                        stored_type(self._reader, name, kind)
+        elif self._payload is not None and isinstance(codec := self.payload_codec, RecordCodec):
+            codec.bind(spec, self._declared.codecs)
 
     @property
     def spec_is_inferred(self) -> bool:
         """True if the spec was inferred from records: neither the call nor a sidecar declares it."""
-        return self._declared.spec is None and isinstance(self.payload_codec, RecordCodec)
+        is_inferred = self._reader.spec_is_inferred or isinstance(self.payload_codec, RecordCodec)
+        return is_inferred and self._declared.spec is None
 
     @property
     def opaque_fields(self) -> Mapping[str, Type]:
@@ -224,7 +232,7 @@ class DatasetSchema:
         with contextlib.suppress(SpecError):
             try:
                 if self._reader.spec is not None:
-                    self._reader.stored_type_for(field, opaque)
+                    stored_type(self._reader, field, opaque)
             except CorruptRecordError:
                 return True
         return False
@@ -242,7 +250,7 @@ class DatasetSchema:
             return self._spec
 
     def _resolved(self) -> Spec:
-        declared, stored = self._declared.spec, self._reader.spec
+        declared, stored = self._declared.spec, self._reader.default_spec
         if stored is None and self.single and declared is not None and tuple(declared) != (VALUE,):
             raise SpecError(
                 f"records of the payload {self.payload!r} are single values without fields",
@@ -264,6 +272,8 @@ class DatasetSchema:
     @property
     def single(self) -> bool:
         """True if records are single values."""
+        if isinstance(self._reader, Table):
+            return self._reader.single
         return self._reader.spec is None and not isinstance(self.payload_codec, RecordCodec)
 
     @property
@@ -286,6 +296,7 @@ class DatasetSchema:
             with self._lock:  # or what was adopted meanwhile would be lost
                 coder = self.coder
                 written = self.spec if coder is None else self._declared.written(self.spec)
+                assert isinstance(self._reader, Reader)
                 decoder = self._decoder = bind(self._reader, self.spec, self._declared.codecs, coder, written)
         return decoder
 

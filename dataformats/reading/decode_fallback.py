@@ -1,15 +1,15 @@
-"""Decode record by record after the fast path failed, to find which record is at fault."""
+"""Read record by record after a batch failed, to find which record is at fault."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.batch import Blobs, RecordBatch
+from dataformats.batch import Blobs, Column, RecordBatch
 from dataformats.columns.batch_decoder import DECODE_ERRORS, BatchDecoder, Mask
 from dataformats.errors import CodecError, CorruptRecordError, FormatError, SpecError
 from dataformats.reading.blob_locations import BlobLocations, RecordRun, positions_except, subset
@@ -59,36 +59,66 @@ def decode(
     *,
     places: RecordRun | BlobLocations,
 ) -> RecordBatch:
-    """Return the batch of these blobs. If they do not decode together, decode the records one by one."""
-    try:
-        return RecordBatch(decoder.decode(stored, mask), indices, {}, decoder.single)
-    except DECODE_ERRORS as error:
-        if not len(indices) and on_failure != "collect":
-            raise
-        if len(indices) == 1 and on_failure == "raise":
-            raise _located(decoder, error, int(indices[0]), 0, places) from error.__cause__
+    """Return the batch of these blobs: see `read_records`."""
     n = len(indices)
+
+    def decoded(rows: NDArray[np.int64] | None) -> dict[str, Column]:
+        chosen = stored if rows is None else {name: subset(*part, rows, n) for name, part in stored.items()}
+        return decoder.decode(chosen, mask)
+
+    def located(error: Exception, row: int) -> Exception:
+        return _located(decoder, error, int(indices[row]), row, places)
+
+    return read_records(decoded, located, indices, on_failure, single=decoder.single)
+
+
+def read_records(
+    read: Callable[[NDArray[np.int64] | None], dict[str, Column]],
+    located: Callable[[Exception, int], Exception],
+    indices: NDArray[np.int64],
+    on_failure: OnFailure,
+    *,
+    single: bool,
+) -> RecordBatch:
+    """Return a batch of records. If they cannot be read together, read them one by one, to find which are at fault.
+
+    Args:
+        read: Returns the columns of these rows of the batch; `None`: of all.
+        located: Returns an error with the record, the file and the byte of this row.
+        indices: int64[n], of the records.
+        on_failure: How to treat records that cannot be read or decoded.
+        single: True if records are single values.
+
+    Raises:
+        FormatError: The error of the first such record, if `on_failure` is `"raise"`.
+        SpecError: A record does not fit the spec.
+    """
+    n = len(indices)
+    try:
+        return RecordBatch(read(None), indices, {}, single)
+    except DECODE_ERRORS as error:
+        if not n and on_failure != "collect":
+            raise
+        if n == 1 and on_failure == "raise":
+            raise located(error, 0) from error.__cause__
     failed: dict[int, Exception] = {}
 
     def check(row: int) -> None:
-        one = {name: subset(*part, np.array([row]), n) for name, part in stored.items()}
         try:
-            decoder.decode(one, mask)
+            read(np.array([row]))
         except DECODE_ERRORS as error:
-            located = _located(decoder, error, int(indices[row]), row, places)
             # A record that does not fit the spec is not corrupt: leaving it out would hide a wrong spec.
             if on_failure == "raise" or (on_failure == "omit" and isinstance(error, SpecError)):
-                raise located from error.__cause__
-            failed[row] = located
+                raise located(error, row) from error.__cause__
+            failed[row] = located(error, row)
 
     for_each(check, n)
     failed = dict(sorted(failed.items()))
     kept = positions_except(n, failed)
-    sound = {name: subset(*part, kept, n) for name, part in stored.items()}
     by_index = {int(indices[row]): error for row, error in failed.items()}
     # A field that does not decode at all gives no columns of no records either; a list of errors needs none.
-    columns = {} if on_failure == "collect" and not len(kept) else decoder.decode(sound, mask)
-    return RecordBatch(columns, indices[kept], by_index, decoder.single)
+    columns = {} if on_failure == "collect" and not len(kept) else read(kept)
+    return RecordBatch(columns, indices[kept], by_index, single)
 
 
 def _located(

@@ -54,37 +54,33 @@ class DecodedBlocks:
         """Return the number of the block of each record, int64[n]."""
         return np.searchsorted(self._ends, records, side="right")
 
-    def read(
-        self, records: NDArray[np.int64], fields: tuple[str, ...]
-    ) -> tuple[dict[str, Column], dict[int, DataFormatsError]]:
-        """Return the columns of records, and the errors of those that cannot be read.
+    def read(self, records: NDArray[np.int64], fields: tuple[str, ...]) -> dict[str, Column]:
+        """Return the columns of records.
 
         Args:
             records: int64[n] in `[0, len)`, in any order.
             fields: Names of the spec.
 
-        Returns:
-            The columns of the others, and the place in `records` of each of these to its error.
+        Raises:
+            DataFormatsError: A record cannot be read.
         """
         if not len(records):
-            return {name: _empty(self._table.spec[name], name) for name in fields}, {}
+            return {name: _empty(self._table.spec[name], name) for name in fields}
         block = self.blocks_of(records)
         chosen, owners = np.unique(block, return_inverse=True)
         rows = records - self._table.block_starts[block]
         kept = self._cache.get([(self._owner, one, fields) for one in chosen.tolist()])
-        parts, places, failed = [], [], dict[int, DataFormatsError]()
-        runs = [(0, kept)] if kept is not None else self._runs(chosen.tolist(), fields)
-        for first, blocks in runs:
+        parts, places = [], []
+        for first, blocks in [(0, kept)] if kept is not None else self._runs(chosen.tolist(), fields):
             here = np.flatnonzero((owners >= first) & (owners < first + len(blocks)))
             for number, block_of_run in enumerate(blocks, first):
                 if block_of_run.failed:
-                    found = _failed(here[owners[here] == number], rows, block_of_run.failed)
-                    failed |= found
-                    here = here[~np.isin(here, list(found))]
+                    mine = here[owners[here] == number]
+                    rows[mine] = _sound_rows(rows[mine], block_of_run.failed)
             columns = {name: [one.columns[name] for one in blocks] for name in fields}
             parts.append({name: take_rows(columns[name], owners[here] - first, rows[here]) for name in fields})
             places.append(here)
-        return parts[0] if len(parts) == 1 else interleave(parts, places)[0], failed
+        return parts[0] if len(parts) == 1 else interleave(parts, places)[0]
 
     def _runs(self, chosen: list[int], fields: tuple[str, ...]) -> Iterator[tuple[int, list[DecodedBlock]]]:
         """Yield runs of these blocks that are a share of the cache, each with the place of its first block."""
@@ -120,15 +116,13 @@ class DecodedBlocks:
             return [one for block in blocks for one in self._decoded([block], fields)]
 
 
-def _failed(
-    here: NDArray[np.int64], rows: NDArray[np.int64], failed: Mapping[int, DataFormatsError]
-) -> dict[int, DataFormatsError]:
-    """Return the places among `here` whose rows failed; `rows` of the others become rows of the columns."""
+def _sound_rows(rows: NDArray[np.int64], failed: Mapping[int, DataFormatsError]) -> NDArray[np.int64]:
+    """Return the rows of the columns, which lack those that failed; raise the error of the first such row."""
     bad = np.array([*failed])
-    is_bad = np.isin(rows[here], bad)
-    errors = {place: failed[row] for place, row in zip(here[is_bad].tolist(), rows[here[is_bad]].tolist(), strict=True)}
-    rows[here] -= np.searchsorted(bad, rows[here])
-    return errors
+    is_bad = np.isin(rows, bad)
+    if is_bad.any():
+        raise failed[int(rows[is_bad.argmax()])]
+    return rows - np.searchsorted(bad, rows)
 
 
 def _empty(type_: Type, name: str) -> Column:

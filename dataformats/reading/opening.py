@@ -19,6 +19,7 @@ from dataformats.interfaces import Backend, ReaderOptions, check_options
 from dataformats.interfaces.backend import MAX_RECORD_BYTES, FieldsBackend
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.interfaces.table import Table
+from dataformats.reading.blob_source import BlobSource
 from dataformats.reading.copied_records import refused_copy
 from dataformats.reading.dataset_schema import declared_schema, spec_applies
 from dataformats.reading.dataset_sidecars import DatasetSidecars
@@ -127,7 +128,7 @@ def open(  # the name that the contract gives it
     ).open()
 
 
-def open_for_copying(path: Any, options: Mapping[str, Any]) -> FileSource | TableSource:
+def open_for_copying(path: Any, options: Mapping[str, Any]) -> FileSource:
     """Open the source of a call that takes the arguments of `open` as `source_options`."""
     with remedies_of_source():
         return arguments_of(path, **options).open()
@@ -145,13 +146,13 @@ def remedies_of_source() -> Iterator[None]:
         raise
 
 
-def files_of(source: FileSource | TableSource) -> FileSource:
+def blobs_of(source: FileSource) -> BlobSource:
     """Return the source if its records are ranges of bytes.
 
     Raises:
         SpecError: A library decodes the format.
     """
-    if isinstance(source, TableSource):
+    if not isinstance(source, BlobSource):
         raise refused_copy(source.format, Remedy("Use convert."))
     return source
 
@@ -231,7 +232,7 @@ class OpenArguments(ReaderOptions):
     split: str | None = None
     backend_options: dict[str, Any] = field(default_factory=dict)
 
-    def open(self, report: Callable[[FormatError], None] = raise_error) -> FileSource | TableSource:
+    def open(self, report: Callable[[FormatError], None] = raise_error) -> FileSource:
         """Open the files.
 
         Args:
@@ -266,8 +267,8 @@ class OpenArguments(ReaderOptions):
             report(lacking)
         declared = declared_schema(arguments, backend.name, metadata)
         if isinstance(reader, Table):
-            return TableSource(arguments, backend.name, reader, declared)
-        return FileSource(arguments, backend, reader, declared)
+            return TableSource(arguments, backend, reader, declared)
+        return BlobSource(arguments, backend, reader, declared)
 
     def _is_folder(self, name: str) -> bool:
         """True if `format` stores datasets as folders and `name` is no name of one of its files."""
@@ -293,7 +294,7 @@ class OpenArguments(ReaderOptions):
             StateMismatchError: The data have another fingerprint.
         """
         known = self._open_known(pickled)
-        source = known or self.open_files(lambda _: None)  # that source accepted its sidecars
+        source = known or self.open(lambda _: None)  # that source accepted its sidecars
         if pickled.is_declared:
             source = source.with_whole_spec(pickled.spec)
         source.adopt_memory(pickled.memory)
@@ -302,23 +303,13 @@ class OpenArguments(ReaderOptions):
         _check_same(source, pickled.fingerprint)
         return source
 
-    def reopen_table(self, spec: Spec, fingerprint: str) -> DecodingSource:
-        """Open the files of a pickled `TableSource`.
-
-        Raises:
-            StateMismatchError: The data have another fingerprint.
-        """
-        source = self.open(lambda _: None)
-        _check_same(source, fingerprint)
-        return source.with_spec(spec)
-
-    def open_files(self, report: Callable[[FormatError], None] = raise_error) -> FileSource:
+    def open_blobs(self, report: Callable[[FormatError], None] = raise_error) -> BlobSource:
         """Open files whose records are ranges of bytes: see `open`.
 
         Raises:
             SpecError: A library decodes the format.
         """
-        return files_of(self.open(report))
+        return blobs_of(self.open(report))
 
     def _open_known(self, pickled: PickledSource) -> FileSource | None:
         """Open files as they were pickled; `None` if they must be listed, opened and compared."""
@@ -329,7 +320,7 @@ class OpenArguments(ReaderOptions):
         backend = backends.get(self.format)
         reader = backend.open(files, replace(self, counts=counts), **self.backend_options)
         assert not isinstance(reader, Table)  # it was packed by its source
-        return FileSource(self, backend, reader, declared_schema(self, self.format, pickled.declared))
+        return BlobSource(self, backend, reader, declared_schema(self, self.format, pickled.declared))
 
     def __reduce__(self) -> tuple[Any, ...]:
         defaults = OpenArguments(path=None)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.indexing.files_reader import FilesReader
-from dataformats.interfaces import Reader
+from dataformats.interfaces import Reader, Table
 from dataformats.spec import Spec
 from dataformats.storage.files import LocalFile
 from dataformats.storage.remote.files import FsspecFile
@@ -50,7 +50,7 @@ class PickledSource(NamedTuple):
     memory: Any
 
 
-def pack_files(reader: Reader) -> KnownFiles | None:
+def pack_files(reader: Reader | Table) -> KnownFiles | None:
     """Return the files of a reader; `None` if one is not a plain local file, or the format needs to open them."""
     files = [file for file in reader.files if type(file) is LocalFile]
     if not isinstance(reader, FilesReader) or reader.spec is not None or len(files) != len(reader.files):
@@ -60,7 +60,7 @@ def pack_files(reader: Reader) -> KnownFiles | None:
     return zlib.compress(names), _packed(facts)
 
 
-def versions_of(reader: Reader) -> bytes | None:
+def versions_of(reader: Reader | Table) -> bytes | None:
     """Return a digest of names and versions of the files; `None` if no server tells the version of one of them.
 
     Files of the same digest have the same fingerprint.

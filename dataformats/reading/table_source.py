@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dataformats.batch import Blobs, Column, Nullable, Ragged, RecordBatch, concat_columns, take_column
-from dataformats.columns.column_cast import can_cast, can_read_bits, cast_column
+from dataformats.batch import Blobs, Column, Nullable, Ragged, RecordBatch, take_column
+from dataformats.columns.column_cast import can_cast, cast_column
 from dataformats.columns.field_decoder import decode_part
 from dataformats.columns.masks import check_part, elements_of, insert_missing
-from dataformats.errors import DataFormatsError, SpecError
-from dataformats.interfaces import FetchesRecords, SequenceCodec
-from dataformats.interfaces.record_source import Fields, OnCorrupt
-from dataformats.interfaces.source_facts import Origin, SourceFacts, SpecFacts, SpecProvenance
+from dataformats.errors import SpecError
+from dataformats.interfaces import Backend, SequenceCodec
+from dataformats.interfaces.record_source import Fields
 from dataformats.interfaces.table import BlockTable, RowTable, Table
 from dataformats.reading.blob_reader import fields_in_memory
-from dataformats.reading.dataset_schema import DeclaredSchema, with_types
+from dataformats.reading.dataset_schema import DatasetSchema, DeclaredSchema
+from dataformats.reading.decode_fallback import OnFailure, read_records
 from dataformats.reading.decoded_blocks import DecodedBlocks
-from dataformats.reading.field_operations import DecodingSource
-from dataformats.reading.scan import as_indices, as_numbers, digest_of
+from dataformats.reading.file_source import FileSource
+from dataformats.reading.scan import as_indices, digest_of
 from dataformats.sidecars.file_digest import file_digest
-from dataformats.spec import Spec, SpecLike, Type
+from dataformats.spec import Spec, Type
 from dataformats.storage.decoded_cache import DECODED_CACHE, DecodedCache
 from dataformats.storage.native.file_set import open_files
 from dataformats.storage.threads import concurrent_map
@@ -31,19 +32,17 @@ from dataformats.storage.threads import concurrent_map
 if TYPE_CHECKING:
     from dataformats.reading.opening import OpenArguments
 
-_BLOBS = ("bytes", "utf8")
 _ALL_BYTES = 2**62  # all blocks fit
 
 _Mask = dict[str, bool | range]
-_Read = tuple[dict[str, Column], dict[int, DataFormatsError]]
 
 
-class TableSource(DecodingSource, FetchesRecords):
+class TableSource(FileSource):
     """The records of files that a library decodes. Values that the files hold as bytes or text may have a codec's type.
 
     Args:
         arguments: The arguments of `open`.
-        format: The name of the format.
+        backend: The format.
         table: The opened files.
         declared: The schema that the call or a sidecar declares.
         blocks: The decoded blocks of another source of this table, to share.
@@ -52,19 +51,13 @@ class TableSource(DecodingSource, FetchesRecords):
     def __init__(
         self,
         arguments: OpenArguments,
-        format: str,
+        backend: Backend,
         table: Table,
         declared: DeclaredSchema,
         blocks: DecodedBlocks | None = None,
     ) -> None:
-        self._arguments = arguments
-        self._format = format
         self._table = table
-        self._declared = declared
-        self._spec = _checked_spec(table, declared.spec)
-        self._n = int(table.counts.sum())
-        self._fingerprint: str | None = None
-        self._facts: SourceFacts | None = None
+        super().__init__(arguments, backend, declared, DatasetSchema(backend, table, declared, arguments.index))
         open_files([], arguments.io, [])  # refuses an unknown `io`
         in_memory = fields_in_memory(arguments.cache, table.spec)
         if blocks is None and isinstance(table, BlockTable):
@@ -74,53 +67,22 @@ class TableSource(DecodingSource, FetchesRecords):
     # ---- description
 
     @property
-    def facts(self) -> SourceFacts:
-        if self._facts is None:
-            files = self._table.files
-            self._facts = SourceFacts(
-                format=self._format,
-                paths=tuple(file.name for file in files),
-                nbytes=sum(file.size for file in files),
-                decodes_blocks=isinstance(self._table, BlockTable),
-            )
-        return self._facts
-
-    @property
-    def spec_facts(self) -> SpecFacts:
-        provenance: SpecProvenance = "inferred" if self._table.spec_is_inferred else "files"
-        if self._declared.spec is not None:
-            provenance = "saved" if self._declared.is_saved else "declared"
-        return SpecFacts(None, provenance, self._declared.codecs.opaque(self._spec))
-
-    @property
-    def spec(self) -> Spec:
-        return self._spec
-
-    @property
     def reader(self) -> Table:
-        """The opened files."""
         return self._table
+
+    @property
+    def _decodes_blocks(self) -> bool:
+        return isinstance(self._table, BlockTable)
 
     @property
     def block_starts(self) -> NDArray[np.int64] | None:
         return self._table.block_starts if isinstance(self._table, BlockTable) else None
 
     def record_bytes(self, indices: ArrayLike | None = None) -> float:
-        return self._table.decoded_bytes / max(1, self._n)
+        return self._table.decoded_bytes / max(1, len(self))
 
-    def origins(self, indices: ArrayLike, *, offsets: bool = False) -> list[Origin]:
-        records = as_numbers(indices)
-        files = np.searchsorted(np.cumsum(self._table.counts), records, side="right")
-        return [Origin(self.paths[file], index) for file, index in zip(files.tolist(), records.tolist(), strict=True)]
-
-    def __len__(self) -> int:
-        return self._n
-
-    @property
-    def fingerprint(self) -> str:
-        if self._fingerprint is None:
-            self._fingerprint = self._fingerprint_of(len(self._table.files))
-        return self._fingerprint
+    def _compute_fingerprint(self) -> str:
+        return self._fingerprint_of(len(self._table.files))
 
     def fingerprint_of_first(self, n: int, n_stored: int | None = None) -> str | None:
         ends = np.append(0, np.cumsum(self._table.counts))
@@ -133,73 +95,56 @@ class TableSource(DecodingSource, FetchesRecords):
         facts = [f"{file.size} {digest}" for file, digest in zip(files, digests, strict=True)]
         return digest_of([self.format, *facts], counts.astype("<i8").tobytes())
 
-    def with_spec(self, spec: SpecLike) -> TableSource:
-        spec = self._declared.with_named_types(self._spec, Spec(spec))
-        if self._table.spec_is_inferred and spec != self._spec:
-            return cast("TableSource", replace(self._arguments, spec=spec).open(lambda _: None))
-        return TableSource(self._arguments, self._format, self._table, self._declared.of(spec), self._blocks)
+    def with_whole_spec(self, spec: Spec) -> FileSource:
+        if self._table.spec_is_inferred and spec != self.spec:
+            return replace(self._arguments, spec=spec).open(lambda _: None)
+        return super().with_whole_spec(spec)
+
+    def _with(self, declared: DeclaredSchema) -> TableSource:
+        return TableSource(self._arguments, self._backend, self._table, declared, self._blocks)
 
     # ---- reading
 
-    def _read_stored(self, indices: ArrayLike, fields: Fields, on_corrupt: OnCorrupt) -> RecordBatch:
-        if on_corrupt not in ("raise", "omit"):
-            raise ValueError(f"expected on_corrupt 'raise' or 'omit', found {on_corrupt!r}")
-        records, mask = as_indices(indices, self._n), self.mask(fields)
-        try:
-            columns, failed = self._columns(records, mask)
-        except DataFormatsError:
-            columns, failed = self._one_by_one(records, mask, on_corrupt)
-        if failed and on_corrupt == "raise":
-            row = min(failed)
-            raise self._with_place(failed[row], int(records[row])).with_traceback(None)  # a block keeps it
-        kept = np.delete(records, [*failed]) if failed else records
-        errors = {int(records[row]): self._with_place(error, int(records[row])) for row, error in failed.items()}
-        return RecordBatch(columns, kept, errors, self._table.single)
+    def _read(self, indices: ArrayLike, fields: Fields, on_failure: OnFailure) -> RecordBatch:
+        records, mask = as_indices(indices, len(self)), self.mask(fields)
 
-    def _one_by_one(self, records: NDArray[np.int64], mask: _Mask, on_corrupt: OnCorrupt) -> _Read:
-        """Read each record alone, to find those that fail; only the first of them if they raise."""
-        found = [self._columns(records[:0], mask)[0]]
-        failed: dict[int, DataFormatsError] = {}
-        for row in range(len(records)):
-            try:
-                columns, bad = self._columns(records[row : row + 1], mask)
-                found.append(columns)
-                if bad:
-                    failed[row] = bad[0]
-            except DataFormatsError as error:
-                failed[row] = error
-            if failed and on_corrupt == "raise":
-                break
-        return {name: concat_columns([one[name] for one in found]) for name in mask}, failed
+        def columns(rows: NDArray[np.int64] | None) -> dict[str, Column]:
+            return self._columns(records if rows is None else records[rows], mask)
 
-    def _with_place(self, error: DataFormatsError, index: int) -> DataFormatsError:
+        def located(error: Exception, row: int) -> Exception:
+            return self._located(error, int(records[row]))
+
+        return read_records(columns, located, records, on_failure, single=self._table.single)
+
+    def _located(self, error: Exception, index: int) -> Exception:
+        """Return a copy of an error with the file and the record; a block keeps the given one."""
+        found = copy.copy(error)
         path, index, _ = self.origins([index])[0]
         for name, value in (("path", path), ("index", index)):
-            if hasattr(error, name):
-                setattr(error, name, value)
-        return error
+            if hasattr(found, name):
+                setattr(found, name, value)
+        return found
 
-    def _columns(self, records: NDArray[np.int64], mask: _Mask) -> _Read:
-        """Return the columns of the records, and the errors of the rows that the table cannot read."""
-        names, failed = tuple(mask), dict[int, DataFormatsError]()
+    def _columns(self, records: NDArray[np.int64], mask: _Mask) -> dict[str, Column]:
+        names = tuple(mask)
         if isinstance(self._table, RowTable):
             found = self._table.read(records, names)
         else:
             assert self._blocks is not None
-            found, failed = self._blocks.read(records, names)
-        return {name: self._column(found[name], name, part) for name, part in mask.items()}, failed
+            found = self._blocks.read(records, names)
+        return {name: self._column(found[name], name, part) for name, part in mask.items()}
 
     def _column(self, stored: Any, name: str, part: bool | range) -> Column:
         if not isinstance(part, range):
             return self._typed(stored, name)
-        kind = self._spec[name]
+        kind = self.spec[name]
         is_encoded = not kind.dims and kind.element != self._table.spec[name].element
         if is_encoded and isinstance(self._declared.codecs.codec(kind), SequenceCodec):
             return self._typed(stored, name, part)
         return _part(self._typed(stored, name), part, name)
 
     def _typed(self, column: Any, name: str, part: range | None = None) -> Column:
-        stored, kind = self._table.spec[name], self._spec[name]
+        stored, kind = self._table.spec[name], self.spec[name]
         if kind is stored or kind == stored:  # most are the same object: a comparison takes microseconds
             return column  # type: ignore[no-any-return]
         present = np.ones(len(column), np.bool_)
@@ -232,7 +177,7 @@ class TableSource(DecodingSource, FetchesRecords):
 
     def fetch(self, indices: ArrayLike, fields: Fields = None) -> None:
         if self._blocks is not None:
-            for block in np.unique(self._blocks.blocks_of(as_indices(indices, self._n))).tolist():
+            for block in np.unique(self._blocks.blocks_of(as_indices(indices, len(self)))).tolist():
                 self._blocks.get_many([block], tuple(self.mask(fields)))
 
     # ---- life
@@ -240,9 +185,6 @@ class TableSource(DecodingSource, FetchesRecords):
     def close(self) -> None:
         if self._blocks is not None:
             self._blocks.drop()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return self._arguments.reopen_table, (self.spec, self.fingerprint)
 
 
 def _part(column: Column, part: range, name: str) -> Column:
@@ -252,29 +194,3 @@ def _part(column: Column, part: range, name: str) -> Column:
     values = elements_of(column.values, part, name)
     assert isinstance(values, (np.ndarray, list))  # as the whole ones
     return Nullable(values, column.present)
-
-
-def _checked_spec(table: Table, declared: Spec | None) -> Spec:
-    """Return the declared types of fields, and the stored ones of the others.
-
-    Raises:
-        SpecError: The files have no such field, or its values cannot be read as the type.
-    """
-    stored = table.spec
-    for name, kind in (declared or {}).items():
-        if name not in stored:
-            raise SpecError(f"the files have no such field: {', '.join(stored)}", field=name)
-        if not _can_be(stored[name], kind):
-            raise SpecError(f"stored as {stored[name]}, which cannot be read as {kind}", field=name)
-    marked = Spec({n: replace(k, codec="json") if n in table.documents else k for n, k in stored.items()})
-    return with_types(marked, declared or Spec({}))
-
-
-def _can_be(stored: Type, type_: Type) -> bool:
-    """True if stored values can be read as a type: as the same one, cast, or if a codec decodes their bytes."""
-    decodes = type_.codec in ("bytes", "json") if stored.codec == "utf8" else stored.codec == "bytes"
-    is_list = stored.codec in _BLOBS and stored.dims == (None,) and len(type_.dims) == 1
-    has_dims = stored.dims == type_.dims or is_list
-    if can_cast(stored, type_) or can_read_bits(stored, type_):
-        return True
-    return has_dims and (stored.element == type_.element or (decodes and type_.dtype is None))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dataformats.interfaces import SequentialReader
-from dataformats.reading.file_source import FileSource
+from dataformats.reading.blob_source import BlobSource
 from dataformats.testing.dataset_fixture import DatasetFixture
 
 
@@ -31,7 +31,7 @@ class IndexConformance:
     def test_iteration_needs_none(self, data: DatasetFixture, tmp_path: Path) -> None:
         """`open`, `spec` and `for` make no sidecar."""
         src = data.open(data.write(20))
-        if not isinstance(src, FileSource) or not isinstance(src.reader, SequentialReader):
+        if not isinstance(src, BlobSource) or not isinstance(src.reader, SequentialReader):
             pytest.skip("the format is read in order by its index, too")
         data.check_spec(src)
         data.check((record for record in src), range(20))  # list(src) would ask for its length

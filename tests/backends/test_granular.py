@@ -29,7 +29,7 @@ from dataformats.backends.granular import BACKEND, bag_appender
 from dataformats.backends.granular.layout import indexed_layout, parse_limits
 from dataformats.backends.granular.refs import parse_refs
 from dataformats.errors import CodecError, FormatError, SpecError, TruncatedError, UnknownNameError
-from dataformats.reading.file_source import FileSource
+from dataformats.reading.blob_source import BlobSource
 from dataformats.storage import atomic
 from dataformats.storage.files import LocalFile
 from dataformats.storage.shared_memory_file import CachedFile
@@ -57,13 +57,13 @@ def raw_spec(source: Any) -> dict[str, str]:
     return {name: "bytes[]" if kind.dims else "bytes" for name, kind in source.spec.items()}
 
 
-def open_raw(path: Path, **options: Any) -> FileSource:
+def open_raw(path: Path, **options: Any) -> BlobSource:
     found = dataformats.open(path, format="granular", **options)
-    assert isinstance(found, FileSource)
+    assert isinstance(found, BlobSource)
     if found.reader.spec is None:
         return found
     again = dataformats.open(path, format="granular", spec=raw_spec(found), **options)
-    assert isinstance(again, FileSource)
+    assert isinstance(again, BlobSource)
     return again
 
 

@@ -262,7 +262,7 @@ def test_lists_of_text_are_copied(out: str, workers: int, tmp_path: Path) -> Non
 def test_nulls_in_lists(name: str, values: list[Any], tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
     TABLES[name](tmp_path / name, arrow.table({"list": values}))
-    with pytest.raises(SpecError, match=r"found null\. .* pass spec=.*'list': 'json\?'"):
+    with pytest.raises(CodecError, match=r"found null\. .* pass spec=.*'list': 'json\?'"):
         dataformats.open(tmp_path / name)[0]
     source = dataformats.open(tmp_path / name, spec={"list": "json?"})
     for one in (source, pickle.loads(pickle.dumps(source))):
@@ -377,12 +377,11 @@ def test_casts_are_exact(name: str, tmp_path: Path) -> None:
     for field, kind in spec.items():
         source = dataformats.open(tmp_path / name, spec={field: kind})
         assert source.spec[field] == dataformats.Type.parse(kind)
-        batch = source.read(range(3), on_corrupt="omit")
-        assert batch.indices.tolist() == ([0, 1, 2] if field == "image" else [0, 2])
+        batch = source.read(range(3) if field == "image" else [0, 2])
         assert batch[field].dtype == dataformats.Type.parse(kind).dtype
         if field != "image":
             with pytest.raises(SpecError, match=f"record 1 of .*, field '{field}': expected"):
-                source[1]
+                source.read(range(3), on_corrupt="omit")
     assert np.array_equal(dataformats.open(tmp_path / name, spec=spec).read([2, 0])["image"], images[[2, 0]])
     for wrong in ({"row": "int64[]"}, {"n": "bool"}, {"n": "int64[1]"}, {"image": "uint8"}):
         with pytest.raises(SpecError, match="cannot be read as"):
@@ -411,7 +410,7 @@ def test_a_bad_row_costs_one_row(name: str, tmp_path: Path) -> None:
         (60, "'l': expected int64 in a list, found null"),
     ):
         for read in (lambda index=index: source[index], lambda index=index: source.read([3, index])):
-            with pytest.raises(SpecError, match=rf"record {index} of .*{said}") as caught:
+            with pytest.raises(CodecError, match=rf"record {index} of .*{said}") as caught:
                 read()
             assert caught.value.index == index
     assert [finding.index for finding in dataformats.verify(tmp_path / name).findings] == [40, 60]

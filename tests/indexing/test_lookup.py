@@ -23,7 +23,7 @@ from dataformats.indexing.lookup import Part, RecordLookup, split_by_file
 from dataformats.indexing.memory_budget import MemoryBudget
 from dataformats.interfaces import Extents
 from dataformats.kernels import reads_batches
-from dataformats.reading.file_source import FileSource
+from dataformats.reading.blob_source import BlobSource
 from dataformats.spec import VALUE
 from tests.campaign import share
 
@@ -165,7 +165,7 @@ def test_packed_indexes(
     rng = np.random.default_rng(seed)
     lengths = [rng.integers(1 if longest else 0, longest + 1, n) if longest else np.full(n, 5) for n in counts]
     source = dataformats.open(write(tmp_path_factory.mktemp("data"), name, lengths), format=name, payload="bytes")
-    assert isinstance(source, FileSource)
+    assert isinstance(source, BlobSource)
     n = sum(counts)
     records = rng.integers(0, n, 100) if n else np.zeros(0, np.int64)
     extents = source.reader.locate(records, {VALUE: True})[VALUE].extents

@@ -17,7 +17,7 @@ from dataformats.loaders.adapters import as_readable
 from dataformats.loaders.advice import IN_MEMORY, IN_WINDOWS, ON_DISK, LoaderSetup
 from dataformats.loaders.prefetcher import BuiltBatch, Timings
 from dataformats.loaders.stats import LoaderStats, Totals
-from dataformats.reading.file_source import FileSource
+from dataformats.reading.blob_source import BlobSource
 from dataformats.storage import threads
 from dataformats.storage.read_context import READ_CONTEXT
 from dataformats.testing.loop_over import loop_over
@@ -165,14 +165,14 @@ def test_short_runs_get_no_hint(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_slow_images_get_smaller_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MIN_S", 0.0)
-    read = FileSource.read
+    read = BlobSource.read
 
     def decode_slowly(*arguments: Any, **named: Any) -> Any:
         READ_CONTEXT.waited_s += SLOW_S
         CLOCK.sleep(4 * SLOW_S)
         return read(*arguments, **named)
 
-    monkeypatch.setattr(FileSource, "read", decode_slowly)
+    monkeypatch.setattr(BlobSource, "read", decode_slowly)
     photos = dataformats.open(REAL / "photos.tfrecord", spec={"image": "jpg"})
     with dataformats.Loader(photos, 4, workers=0, collate=lambda records: {"n": len(records)}) as loader:
         list(loader)

@@ -26,7 +26,7 @@ def test_records_of_many_blocks(tmp_path: Path, limit_bytes: int) -> None:
     source: Any = dataformats.open(path)
     blocks: Any = DecodedBlocks(source.reader, DecodedCache(limit_bytes))
     for records in (np.random.default_rng(1).integers(99, size=200), np.arange(99), np.arange(0)):
-        found = blocks.read(records, ("text", "n"))[0]
+        found = blocks.read(records, ("text", "n"))
         assert found["n"].tolist() == records.tolist()
         assert list(found["text"]) == ["x" * (n % 7) for n in records.tolist()]
 
@@ -55,5 +55,5 @@ def test_few_blocks_are_in_memory_at_once() -> None:
     table = _LargeBlocks()
     blocks: Any = DecodedBlocks(table, DecodedCache(400_000))  # five blocks
     records = np.random.default_rng(1).permutation(400)
-    assert blocks.read(records, ("n",))[0]["n"][:, 0].tolist() == (records // 10).tolist()
+    assert blocks.read(records, ("n",))["n"][:, 0].tolist() == (records // 10).tolist()
     assert table.most_alive <= 8

@@ -153,7 +153,7 @@ def test_records_before_an_error_of_a_large_step_are_given(
     """A read that fails as a whole, for any reason, is repeated record by record."""
     path = write(tmp_path, format, [bytes([i]) for i in range(N)], payload="bytes")
     source = dataformats.open(path, payload="bytes")
-    decoder = type(source._schema.decoder)  # type: ignore[attr-defined]  # a FileSource
+    decoder = type(source._schema.decoder)  # type: ignore[attr-defined]  # a BlobSource
     decode = decoder.decode
 
     def short_of_memory(self: Any, stored: Any, mask: Any) -> Any:

@@ -21,7 +21,7 @@ from dataformats.codecs.example import EXAMPLE
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.interfaces import OutdatedIndexError
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.reading.file_source import FileSource
+from dataformats.reading.blob_source import BlobSource
 from dataformats.spec import Spec
 from dataformats.testing.loop_over import loop_over
 from tests.cases import frames
@@ -126,7 +126,7 @@ def test_a_spec_is_inferred_from_all_records(tmp_path: Path) -> None:
             assert dataformats.verify(path).ok
         else:
             source = dataformats.open(path)
-            assert isinstance(source, FileSource)
+            assert isinstance(source, BlobSource)
             assert source.infer_fully() == {"a": "bytes"}
 
 
@@ -198,7 +198,7 @@ def test_another_thread_compares_the_index_meanwhile(tmp_path: Path, monkeypatch
     """Blobs with outdated locations are located again: the record is neither damaged nor omitted."""
     after = SAME_NUMBER[1]
     source = dataformats.open(**outdated(tmp_path, "tfrecord", "cache", after))
-    assert isinstance(source, FileSource)
+    assert isinstance(source, BlobSource)
     locate, waiting = source.reader.locate, [True]
 
     def slow(*arguments: Any) -> Any:

@@ -8,7 +8,7 @@ import pytest
 
 import dataformats
 from dataformats.reading import blob_reader
-from dataformats.reading.file_source import FileSource
+from dataformats.reading.blob_source import BlobSource
 
 FORMATS = {"tfrecord": "tfrecord", "ffr": "ffrecord"}
 
@@ -24,7 +24,7 @@ def samples(folder: Path, suffix: str, files: int, records: int, n_bytes: int) -
         with dataformats.create(folder / f"{number:02}.{suffix}", FORMATS[suffix], payload="bytes") as writer:
             writer.extend([bytes([number]) * n_bytes] * records)
     source = dataformats.open(folder)
-    assert isinstance(source, FileSource)
+    assert isinstance(source, BlobSource)
     return list(source._blobs.samples())
 
 
@@ -53,6 +53,6 @@ def test_records_behind_urls_are_of_few_files() -> None:
     with dataformats.create("memory://samples", "tfrecord", payload="bytes", shard_records=2) as writer:
         writer.extend([bytes([number]) for number in range(200)])
     source = dataformats.open("memory://samples")
-    assert isinstance(source, FileSource)
+    assert isinstance(source, BlobSource)
     assert len({blob[0] // 2 for blob in source._blobs.samples()}) == 32
     assert len(dict(source._blobs.samples_of_files())) == 100  # `merge` compares the payloads of all

@@ -22,7 +22,7 @@ from dataformats.indexing import extent_table
 from dataformats.interfaces.declared_spec import is_single
 from dataformats.kernels import reads_batches
 from dataformats.reading import blob_reader
-from dataformats.reading.file_source import FileSource
+from dataformats.reading.blob_source import BlobSource
 from dataformats.testing.loop_over import loop_over
 from dataformats.testing.records import is_same_value
 from tests.cases import GOLDEN
@@ -295,7 +295,7 @@ def test_errors_of_memory_pass_through(many: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("name", ["ffrecord/base.ffr", "ffrecord/corrupt/data_bit.ffr", "tfrecord/many_1000.tfrecord"])
 def test_stored_records_are_the_stored_bytes_by_either_path(name: str) -> None:
     with dataformats.open(GOLDEN / name, payload="bytes") as source:
-        assert isinstance(source, FileSource)
+        assert isinstance(source, BlobSource)
         for number in range(min(len(source), MOST_RECORDS)):
             expected = outcome(lambda number=number: [source.read_bytes([number])[0]])  # type: ignore[misc]
             for _ in range(2):  # the second call has a table of extents
@@ -304,7 +304,7 @@ def test_stored_records_are_the_stored_bytes_by_either_path(name: str) -> None:
 
 def test_stored_records_have_the_blobs_of_fields() -> None:
     with dataformats.open(GOLDEN / "syrah" / "base.syr") as source:
-        assert isinstance(source, FileSource)
+        assert isinstance(source, BlobSource)
         for _ in range(2):
             text, number = source.stored_record(2, ("s", "id"))
             assert (bytes(text).decode(), int.from_bytes(bytes(number), "little")) == ("text 2 é", 2)

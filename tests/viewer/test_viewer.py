@@ -87,7 +87,7 @@ def test_facts_and_records(photos: Browser) -> None:
 
 def test_the_first_records_are_shown_before_the_index_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     index = threading.Event()
-    monkeypatch.setattr("dataformats.reading.file_source._DECODED_RECORDS", 1)
+    monkeypatch.setattr("dataformats.reading.blob_source._DECODED_RECORDS", 1)
     monkeypatch.setattr(FileSource, "__len__", lambda source: 12 if index.wait(LIMIT_S) else 0)
     browser = Browser(PHOTOS, ready=False)
     rows = browser("/secret/api/records?numbers=0,11&fields=3").json["rows"]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dataformats
-from dataformats.reading.file_source import FileSource
+from dataformats.reading.blob_source import BlobSource
 from dataformats.testing.loop_over import loop_over
 from dataformats.writing.dataset_writer import DatasetWriter
 from tests.cases import GOLDEN, frames
@@ -21,9 +21,9 @@ from tests.cases import GOLDEN, frames
 DIGITS = sorted((GOLDEN / "real").glob("digits-*.tfrecord"))
 
 
-def opened(path: Path) -> FileSource:
+def opened(path: Path) -> BlobSource:
     source = dataformats.open(path)
-    assert isinstance(source, FileSource)
+    assert isinstance(source, BlobSource)
     return source
 
 
@@ -121,7 +121,7 @@ def test_arrays_of_syrah(tmp_path: Path, name: str) -> None:
         assert stored(new) == 2 * stored(old)
 
 
-def stored(source: FileSource) -> list[dict[str, list[bytes]]]:
+def stored(source: BlobSource) -> list[dict[str, list[bytes]]]:
     return [{name: list(blobs) for name, blobs in record.items()} for part in source.scan_stored() for record in part]
 
 

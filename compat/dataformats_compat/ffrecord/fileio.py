@@ -71,7 +71,7 @@ class FileReader:
                 payload="bytes",
                 verify_checksums=bool(check_data),
                 max_record_bytes=_NO_LIMIT,
-            ).open_files()
+            ).open_blobs()
             self._n = len(self._source)
         except FormatError as error:
             raise _read_error(error) from error

@@ -13,7 +13,7 @@ import numpy as np
 from dataformats import RecordSource
 from dataformats.batch import Blobs
 from dataformats.errors import CorruptRecordError, SpecError, TruncatedError
-from dataformats.internals import KINDS, FileSource, Shape, arguments_of, feature_value, parse
+from dataformats.internals import KINDS, BlobSource, Shape, arguments_of, feature_value, parse
 from dataformats_compat.tfrecord import example_pb2
 from dataformats_compat.tfrecord._rows import Kinds, decode_rows, plain_value
 from dataformats_compat.tfrecord.iterator_utils import sample_iterators
@@ -82,7 +82,7 @@ def _runs(
     if compression_type not in (None, "gzip"):
         raise ValueError(f"compression_type should be either 'gzip' or None, found {compression_type!r}")
     compression = compression_type or "auto"
-    with arguments_of(data_path, format="tfrecord", payload="bytes", compression=compression).open_files() as source:
+    with arguments_of(data_path, format="tfrecord", payload="bytes", compression=compression).open_blobs() as source:
         try:
             for first, blobs in _parts(source, index_path, shard):
                 for start in range(0, len(blobs), _RECORDS):
@@ -92,7 +92,7 @@ def _runs(
             raise TruncatedFileError(**facts) from error
 
 
-def _parts(source: FileSource, index_path: str | None, shard: Shard) -> Iterator[tuple[int, Blobs]]:
+def _parts(source: BlobSource, index_path: str | None, shard: Shard) -> Iterator[tuple[int, Blobs]]:
     if index_path is not None:
         os.stat(index_path)
     if shard is not None and shard[1] > 1:

@@ -29,8 +29,8 @@ from dataformats.codecs.features import spec_columns
 from dataformats.errors import FormatError
 from dataformats.interfaces import Reader
 from dataformats.reading import detection
+from dataformats.reading.blob_source import BlobSource
 from dataformats.reading.dataset_schema import declared_schema
-from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import OpenArguments
 from dataformats.storage.compressed import decompressor, seekable_gzip
 from tests.cases import GOLDEN
@@ -41,7 +41,7 @@ from tests.fuzz.parsers.mutation import change_bytes, change_json, change_msgpac
 _MAX_RECORDS = 16  # records that are read
 
 
-def _read_source(source: FileSource, iterate: bool) -> None:
+def _read_source(source: BlobSource, iterate: bool) -> None:
     """Read a few records, and iterate if wanted: that starts threads, and only some formats then parse another way."""
     n = len(source)
     _ = source.spec, source.spec_facts, source.fingerprint
@@ -53,12 +53,12 @@ def _read_source(source: FileSource, iterate: bool) -> None:
         pass
 
 
-def _opened(format: str, files: Files, **options: Any) -> FileSource:
+def _opened(format: str, files: Files, **options: Any) -> BlobSource:
     arguments = OpenArguments(path=None, format=format, index="beside", **options)
     backend, (entries,) = detection.choose_files([HeldFolder(files)], format)
     reader = backend.open(entries, arguments)
     assert isinstance(reader, Reader)
-    return FileSource(arguments, backend, reader, declared_schema(arguments, format, {}))
+    return BlobSource(arguments, backend, reader, declared_schema(arguments, format, {}))
 
 
 def _reader(format: str, **options: Any) -> Callable[[Files], None]:

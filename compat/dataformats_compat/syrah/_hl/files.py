@@ -179,11 +179,11 @@ class _StoredItems:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.version = _version_of(path)
-        source = arguments_of([path], format="syrah", max_record_bytes=_NO_LIMIT).open_files()
-        stored = source.reader.stored_spec
+        self._blobs = arguments_of([path], format="syrah", max_record_bytes=_NO_LIMIT).open_blobs()
+        stored = self._blobs.reader.stored_spec
         self.dtypes: dict[str, str] = {name: kind.codec for name, kind in (stored or {}).items()}
         self.names = tuple(self.dtypes)
-        self._source = source.with_spec({name: _type_of(dtype) for name, dtype in self.dtypes.items()})
+        self._source = self._blobs.with_spec({name: _type_of(dtype) for name, dtype in self.dtypes.items()})
 
     def __len__(self) -> int:
         return len(self._source)
@@ -213,7 +213,7 @@ class _StoredItems:
         number = operator.index(index)
         if not 0 <= number < len(self._source):
             raise IndexError(f"item {number} is out of range for {len(self._source)} items of {self.version[0]!r}")
-        return self._source.stored_record(number, names)
+        return self._blobs.stored_record(number, names)
 
     def close(self) -> None:
         self._source.close()

@@ -11,7 +11,7 @@ from dataformats_compat.tensorflow.data.constants import parallelism
 from dataformats_compat.tensorflow.data.dataset import Dataset
 
 if TYPE_CHECKING:
-    from dataformats.internals import FileSource
+    from dataformats.internals import BlobSource
 
 __all__ = ["TFRecordDataset", "records_of"]
 
@@ -68,4 +68,4 @@ def records_of(path: Any, compression: str) -> Iterator[bytes]:
     """
     name = os.fsdecode(path) if isinstance(path, bytes) else path
     source = open([name], format="tfrecord", payload="bytes", compression=compression)
-    return (record for stored in cast("FileSource", source).scan_stored() for record in stored.blobs)
+    return (record for stored in cast("BlobSource", source).scan_stored() for record in stored.blobs)
