@@ -16,8 +16,8 @@ from dataformats.batch import Column
 from dataformats.batch.arrow_types import arrow_type
 from dataformats.batch.to_arrow import pyarrow
 from dataformats.columns.arrow_columns import columns_of_arrow
-from dataformats.errors import FormatError, Remedy
-from dataformats.interfaces import Backend, BlockTable, ReaderOptions, SniffResult, StoredFile
+from dataformats.errors import CorruptRecordError, DataFormatsError, FormatError, Remedy
+from dataformats.interfaces import Backend, BadRowsError, BlockTable, ReaderOptions, SniffResult, StoredFile
 from dataformats.interfaces.table import starts_of
 from dataformats.spec import Spec, Type
 from dataformats.storage.file_object import FileObject
@@ -49,9 +49,9 @@ class DelimitedTable(BlockTable):
         schemas: list[Any] = []
         self.decoded_bytes: int = 0
         for number in range(len(files)):
-            rows = self._rows(number)
+            rows, uneven = self._rows(number)
             schemas.append(rows.schema)
-            counts.append(rows.num_rows)
+            counts.append(rows.num_rows + len(uneven))
             columns = zip(rows.schema.names, rows.columns, strict=True)
             lacking |= {name for name, column in columns if column.null_count}
             self.decoded_bytes += rows.nbytes
@@ -61,29 +61,55 @@ class DelimitedTable(BlockTable):
         self.spec: Spec = common_spec(files, schemas, lacking, None)
 
     def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
-        rows = self._rows(self._filled[block])
-        return columns_of_arrow(rows, self.spec, fields)
-
-    def _rows(self, number: int) -> Any:
-        file, library = self.files[number], importlib.import_module("pyarrow.csv")
-        parse = library.ParseOptions(delimiter=self._delimiters[number], newlines_in_values=True)
-        convert = library.ConvertOptions(column_types=self._types)
+        rows, failed = self._rows(self._filled[block])
         try:
-            with damage_of(file):
-                rows = library.read_csv(_stream(file), parse_options=parse, convert_options=convert)
-                _ = rows.schema.names  # pyarrow decodes names when they are asked for
-                return rows
+            columns = columns_of_arrow(rows, self.spec, fields)
+        except BadRowsError as error:
+            even = np.delete(np.arange(rows.num_rows + len(failed)), [*failed]).tolist()
+            columns, failed = error.columns, {**failed, **{even[row]: one for row, one in error.failed.items()}}
+        if failed:
+            raise BadRowsError(columns, failed)
+        return columns
+
+    def _rows(self, number: int) -> tuple[Any, dict[int, DataFormatsError]]:
+        """Return the rows of a file that have as many cells as the line of names, and the errors of the others."""
+        uneven = dict[int, DataFormatsError]()
+
+        def skip(row: Any) -> str:
+            uneven[row.number - 2] = _uneven_row(row.text, row.expected_columns, row.actual_columns)
+            return "skip"
+
+        try:
+            return self._parsed(number), uneven
         except FormatError as error:
-            uneven = _UNEVEN.search(str(error))  # a handler of such rows fails if they are not UTF-8
-            if uneven is None:
+            found = _UNEVEN.search(str(error))
+            if found is None:
                 raise
-            raise FormatError(
-                f"the row {uneven[3][:80]!r} has another number of cells than the line of names",
-                path=file.name,
-                expected=int(uneven[1]),
-                found=int(uneven[2]),
-                remedy=_DELIMITER,
-            ) from error.__cause__
+            problem = _uneven_row(found[3], int(found[1]), int(found[2]))
+            problem.path, cause = self.files[number].name, error.__cause__
+            if "\ufffd" in found[3]:  # the handler of a row that is not UTF-8 is not called
+                raise problem from cause
+        rows = self._parsed(number, use_threads=False, invalid_row_handler=skip)  # threads do not count rows
+        if not rows.num_rows:
+            raise problem from cause
+        return rows, uneven
+
+    def _parsed(self, number: int, *, use_threads: bool = True, invalid_row_handler: Any = None) -> Any:
+        file, library = self.files[number], importlib.import_module("pyarrow.csv")
+        parse = library.ParseOptions(
+            delimiter=self._delimiters[number], newlines_in_values=True, invalid_row_handler=invalid_row_handler
+        )
+        convert = library.ConvertOptions(column_types=self._types)
+        read = library.ReadOptions(use_threads=use_threads)
+        with damage_of(file):
+            rows = library.read_csv(_stream(file), read_options=read, parse_options=parse, convert_options=convert)
+            _ = rows.schema.names  # pyarrow decodes names when they are asked for
+            return rows
+
+
+def _uneven_row(text: str, expected: int, found: int) -> CorruptRecordError:
+    what = f"the row {text[:80]!r} has another number of cells than the line of names"
+    return CorruptRecordError(what, expected=expected, found=found, remedy=_DELIMITER)
 
 
 def _stream(file: StoredFile) -> Any:

@@ -262,6 +262,8 @@ def _with_leaves(kind: Any, leaf: Callable[[Any], Any]) -> Any:
     types = arrow.types
     if types.is_struct(kind):
         return arrow.struct([field.with_type(_with_leaves(field.type, leaf)) for field in kind])
+    if types.is_map(kind):
+        return arrow.map_(_with_leaves(kind.key_type, leaf), _with_leaves(kind.item_type, leaf))
     if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
         return leaf(kind)
     item = kind.value_field.with_type(_with_leaves(kind.value_type, leaf))

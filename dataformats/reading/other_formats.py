@@ -91,7 +91,11 @@ def _kind_of_file(file: StoredFile) -> OtherFormat | None:
     if not any(head):
         return _zeros(stored)
     kind = _kind_of(head)
-    return _with_name(kind, kind.name) if kind is not None and kind.suffix else kind
+    if kind is None or not kind.suffix:
+        return kind
+    if stored.basename.lower().endswith(kind.suffix):  # the format refused it
+        return OtherFormat(f"{kind.name} with bytes that are no text", _COPY)
+    return _with_name(kind, kind.name)
 
 
 def _with_name(kind: OtherFormat, name: str, more: str = "") -> OtherFormat:

@@ -258,6 +258,17 @@ def test_lists_of_text_are_copied(out: str, workers: int, tmp_path: Path) -> Non
 
 
 @loop_over("name", ["x.parquet", "x.arrow"])
+def test_dates_within_maps_are_text(name: str, tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    when, kind = [("k", [0, None])], arrow.map_(arrow.string(), arrow.list_(arrow.timestamp("ns", "UTC")))
+    TABLES[name](tmp_path / name, arrow.table({"when": arrow.array([when, None], kind), "n": [1, 2]}))
+    source = dataformats.open(tmp_path / name)
+    assert list(source) == [{"when": [["k", ["1970-01-01 00:00:00.000000000Z", None]]], "n": 1}, {"n": 2}]
+    dataformats.convert(source, tmp_path / "y.jsonl")
+    assert dataformats.open(tmp_path / "y.jsonl")[0] == source[0]
+
+
+@loop_over("name", ["x.parquet", "x.arrow"])
 @loop_over("values", [[["a", None], [], None], [[1, None], [2], None]])
 def test_nulls_in_lists(name: str, values: list[Any], tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
@@ -416,6 +427,20 @@ def test_a_bad_row_costs_one_row(name: str, tmp_path: Path) -> None:
     assert [finding.index for finding in dataformats.verify(tmp_path / name).findings] == [40, 60]
     with dataformats.Loader(source, 10, shuffle=False, on_corrupt="omit") as loader:
         assert [number for step in loader for number in step["n"].tolist()] == sound
+
+
+def test_a_row_of_another_length_costs_one_row(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("n,text,x\n" + "".join(f'{n},"a\nb",{n}.5\n' if n != 7 else "7,8\n" for n in range(20)))
+    source = dataformats.open(path)
+    batch = source.read([8, 7, 6], on_corrupt="omit")
+    assert (batch["n"].tolist(), list(batch["text"]), [*batch.failed]) == ([8, 6], ["a\nb"] * 2, [7])
+    with pytest.raises(FormatError, match="record 7 of .*'7,8' has another number of cells.* expected 3, found 2"):
+        source[7]
+    assert [finding.index for finding in dataformats.verify(path).findings] == [7]
+    path.write_text("n,text,x\n" + "1;2;3\n" * 20)
+    with pytest.raises(FormatError, match=r"'1;2;3' has another number of cells.* pass delimiter="):
+        dataformats.open(path)
 
 
 @pytest.mark.parametrize("name", ["x.parquet", "x.arrow"])
