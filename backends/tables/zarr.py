@@ -84,6 +84,12 @@ class ZarrTable(BlockTable):
         if all(kind.dtype is not None for kind in self.spec.values()):  # text has an unknown number of bytes
             self.blocks_together = 1 + _TOGETHER_BYTES * len(self._blocks) // max(1, self.decoded_bytes)
 
+    def file_summaries(self) -> list[tuple[str, int, int]]:
+        """Return the metadata file and the records of each group, and the bytes of its files that are in `files`."""
+        firsts = [self.files.index(root) for root in self._roots]
+        sizes = np.add.reduceat([file.stored_size for file in self.files], firsts).tolist()
+        return list(zip([root.name for root in self._roots], self.counts[firsts].tolist(), sizes, strict=True))
+
     def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
         return self._rows(*self._blocks[block], fields)
 

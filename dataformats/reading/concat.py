@@ -94,7 +94,9 @@ class _Concatenated(DerivedSource):
         return int(self._starts[-1])
 
     def record_bytes(self, indices: ArrayLike | None = None) -> float:
-        return super().record_bytes(indices) if indices is not None else self.nbytes / max(1, len(self))
+        if indices is not None:
+            return super().record_bytes(indices)
+        return sum(len(part) * part.record_bytes() for part in self.sources) / max(1, len(self))
 
     def with_spec(self, spec: SpecLike) -> DecodingSource:
         return _Concatenated(*(part.with_spec(spec) for part in self.sources))

@@ -400,6 +400,7 @@ def test_types_of_zarr(version: int) -> None:
     path = GOLDEN / "zarr" / f"v{version}.zarr"
     source = dataformats.open(path)
     assert (source.format, len(source)) == ("zarr", 40)
+    assert ([file.records for file in dataformats.info(path).files], dataformats.info(path).notes) == ([40], ())
     group = zarr.open_group(path, mode="r")
     order = np.random.default_rng(0).permutation(40)
     columns = source.read(order)

@@ -435,7 +435,7 @@ def test_a_row_of_another_length_costs_one_row(tmp_path: Path) -> None:
     source = dataformats.open(path)
     batch = source.read([8, 7, 6], on_corrupt="omit")
     assert (batch["n"].tolist(), list(batch["text"]), [*batch.failed]) == ([8, 6], ["a\nb"] * 2, [7])
-    with pytest.raises(FormatError, match="record 7 of .*'7,8' has another number of cells.* expected 3, found 2"):
+    with pytest.raises(FormatError, match=r"record 7 of .*'7,8' has another number of cells.* expected 3, found 2"):
         source[7]
     assert [finding.index for finding in dataformats.verify(path).findings] == [7]
     path.write_text("n,text,x\n" + "1;2;3\n" * 20)

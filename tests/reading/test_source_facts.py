@@ -77,6 +77,14 @@ def test_record_bytes_are_an_average(tmp_path: Path) -> None:
     assert dataformats.zip([source, source]).record_bytes(range(3)) == 60
 
 
+def test_record_bytes_of_joined_compressed_files_are_decompressed(tmp_path: Path) -> None:
+    path = tmp_path / "data.tfrecord.gz"
+    with dataformats.create(path, payload="bytes", compression="gzip") as writer:
+        writer.extend([bytes(10_000)] * 20)
+    source = dataformats.open(path, payload="bytes")
+    assert dataformats.concat([source, source]).record_bytes() == source.record_bytes() > 10_000
+
+
 def test_origins_name_the_record_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "data.tfrecord"
     with dataformats.create(path, payload="bytes") as writer:
