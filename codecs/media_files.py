@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from io import BytesIO
 from typing import Any, NoReturn
 
-from dataformats.errors import MissingExtraError
+from dataformats.optional_imports import import_extra
 
 STRICT = {"err_detect": "explode"}
 """Options of decoders: damage is an error."""
@@ -28,11 +28,7 @@ def pyav(name: str) -> Any:
     Raises:
         MissingExtraError: It is not installed.
     """
-    try:
-        import av
-    except ImportError as error:
-        raise MissingExtraError(f"codec {name!r}", extra="video") from error
-    return av
+    return import_extra("av", f"codec {name!r}", "video")
 
 
 @contextmanager

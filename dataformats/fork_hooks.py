@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import os
 import sys
 import threading
@@ -15,7 +14,7 @@ from contextlib import contextmanager
 from importlib import _bootstrap
 from typing import Any, Self, TypeVar, overload
 
-from dataformats.errors import MissingExtraError
+from dataformats.optional_imports import import_extra
 
 T = TypeVar("T")
 
@@ -41,10 +40,7 @@ def import_unforked(module: str, name: str, extra: str) -> Any:
         MissingExtraError: It is not installed.
         RuntimeError: This process was forked after its parent called this function for the module.
     """
-    try:
-        library = importlib.import_module(module)
-    except ImportError as error:
-        raise MissingExtraError(name, extra=extra) from error
+    library = import_extra(module, name, extra)
     if _IMPORTED_IN.setdefault(module, os.getpid()) != os.getpid():
         raise RuntimeError(f"{name} cannot be used after a fork. Start processes by spawn: start_method='spawn'")
     return library

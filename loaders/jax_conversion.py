@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from dataformats.batch import Ragged
 from dataformats.batch.tensors import NUMBERS, apply_to_leaves
-from dataformats.errors import MissingExtraError
+from dataformats.optional_imports import import_extra
 
 
 def jax_conversion(device: Any) -> Callable[[Any], Any]:
@@ -19,10 +18,7 @@ def jax_conversion(device: Any) -> Callable[[Any], Any]:
     Raises:
         MissingExtraError: JAX is not installed.
     """
-    try:
-        jax: Any = importlib.import_module("jax")
-    except ImportError as error:
-        raise MissingExtraError("to='jax'", extra="jax") from error
+    jax = import_extra("jax", "to='jax'", "jax")
 
     def holds(array: Any) -> bool:
         """Return True if JAX can hold it: bfloat16, float8 and int4 are numbers for JAX, but void for NumPy."""

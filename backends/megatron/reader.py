@@ -27,13 +27,7 @@ class MegatronReader(FieldsReader):
         super().__init__(files)
 
     def type_of(self, field: str) -> Type:
-        dtypes = [index.metadata["dtype"] for index in self.file_indexes]
-        for file, dtype in zip(self.files, dtypes, strict=True):
-            if dtype != dtypes[0]:
-                raise FormatError(
-                    f"the dtype differs from {self.files[0].name!r}", path=file.name, found=np.dtype(dtype)
-                )
-        return Type(dtypes[0], dims=(None,))
+        return Type(self.common_metadata("dtype"), dims=(None,))
 
     def stored_type_for(self, field: str, declared: Type) -> Type:
         return number_type_for(field, self.type_of(field), declared)

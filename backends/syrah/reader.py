@@ -34,17 +34,9 @@ class SyrahReader(FieldsReader):
     @cached_property
     def _dtypes(self) -> Mapping[str, str]:
         """Array name to dtype, the same in all files."""
-        found = [index.metadata["dtypes"] for index in self.file_indexes]
-        for file, dtypes in zip(self.files, found, strict=True):
-            if dtypes != found[0]:
-                raise FormatError(
-                    f"the arrays differ from {self.files[0].name!r}",
-                    path=file.name,
-                    expected=found[0],
-                    found=dtypes,
-                    remedy="Open them apart, and join the common fields: concat([a.select(...), b.select(...)])",
-                )
-        return found[0] if found else {}
+        remedy = "Open them apart, and join the common fields: concat([a.select(...), b.select(...)])"
+        found: Mapping[str, str] = self.common_metadata("dtypes", remedy)
+        return found
 
     @property
     def stored_spec(self) -> Spec:

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from dataformats.batch.to_arrow import pyarrow
-from dataformats.errors import DataFormatsError, FormatError
-from dataformats.interfaces import StoredFile
+from dataformats.interfaces import StoredFile, damage_of
 
 
-@contextmanager
-def damage_of(file: StoredFile, part: str = "the file") -> Iterator[None]:
+def damage_of_arrow(file: StoredFile, part: str = "the file") -> AbstractContextManager[None]:
     """Raise the errors of pyarrow as a `FormatError` of this file.
 
     Args:
         file: The file that is read.
         part: The part of it, for the message, such as `"row group 3"`.
     """
-    try:
-        yield
-    except (pyarrow().ArrowException, OSError, ValueError, KeyError) as error:
-        if isinstance(error, DataFormatsError) or getattr(error, "errno", None) is not None:
-            raise
-        raise FormatError(f"{part} cannot be decoded: {error}", path=file.name) from error
+    return damage_of(file, (pyarrow().ArrowException, OSError, ValueError, KeyError), part)

@@ -7,26 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from dataformats.backends.tables.arrow_errors import damage_of
+from dataformats.backends.tables.arrow_errors import damage_of_arrow
 from dataformats.backends.tables.common_spec import common_spec, json_columns
-from dataformats.backends.tables.stored_types import stored_schema, stored_types
+from dataformats.backends.tables.stored_types import stored_schema, stored_type
 from dataformats.batch import Column
 from dataformats.batch.to_arrow import pyarrow, to_arrow
 from dataformats.columns.arrow_columns import columns_of_arrow
 from dataformats.errors import FormatError
-from dataformats.interfaces import (
-    BlockTable,
-    FieldsBackend,
-    Folder,
-    ReaderOptions,
-    SniffResult,
-    StoredFile,
-)
-from dataformats.interfaces.table import starts_of
-from dataformats.spec import Spec
+from dataformats.indexing.files_table import FileBlock, FilesTable
+from dataformats.interfaces import FieldsBackend, Folder, ReaderOptions, SniffResult, StoredFile
+from dataformats.spec import Spec, Type
 from dataformats.storage.file_object import FileObject
 from dataformats.writing.table_writer import TableWriter
 
@@ -38,7 +28,7 @@ _WHOLE = -1
 _MAX_SCHEMA_BYTES = 2**20
 
 
-class ArrowTable(BlockTable):
+class ArrowTable(FilesTable):
     """The rows of Arrow IPC files whose columns have the same names and types. A block is a record batch.
 
     A field is optional if a row lacks it. To know that, each batch is read once; without compression on the local disk,
@@ -49,34 +39,30 @@ class ArrowTable(BlockTable):
     """
 
     def __init__(self, files: Sequence[StoredFile], declared: Spec | None) -> None:
-        self.files: Sequence[StoredFile] = files
-        self._blocks: list[tuple[int, int]] = []  # number of the file, and where in it: see `_read`
+        self._places: list[list[int]] = []  # where the batches of each file lie: see `_read`
         self._schemas: list[Any] = []
-        sizes, lacking = list[int](), set[str]()
-        counts = list[int]()
-        self.decoded_bytes: int = 0
-        for number, file in enumerate(files):
-            with damage_of(file):
+        block_rows, lacking, n_bytes = list[list[int]](), set[str](), 0
+        for file in files:
+            self._places.append([])
+            block_rows.append([])
+            with damage_of_arrow(file):
                 schema, batches = _scanned(file)
                 self._schemas.append(schema)
-                counts.append(0)
                 for place, rows in batches:
+                    self._places[-1].append(place)
+                    block_rows[-1].append(rows.num_rows)
                     if rows.num_rows:
-                        self._blocks.append((number, place))
-                        sizes.append(rows.num_rows)
-                        counts[-1] += rows.num_rows
-                        self.decoded_bytes += rows.get_total_buffer_size()
+                        n_bytes += rows.get_total_buffer_size()
                         lacking |= _lacking(rows, file)
-        self.counts: NDArray[np.int64] = np.array(counts, np.int64)
-        self.block_starts: NDArray[np.int64] = starts_of(sizes)
-        with damage_of(files[0], "the schema"):
-            self.spec: Spec = common_spec(files, self._schemas, lacking, declared)
+        with damage_of_arrow(files[0], "the schema"):
+            spec = common_spec(files, self._schemas, lacking, declared)
+        super().__init__(files, [spec], block_rows, n_bytes)
         self.documents: frozenset[str] = json_columns(self._schemas)
 
-    def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
-        number, place = self._blocks[block]
-        with damage_of(self.files[number], f"record batch {block}"):
-            rows = _read(self.files[number], place, self._schemas[number])
+    def read_rows(self, block: FileBlock, fields: Sequence[str]) -> Mapping[str, Column]:
+        file = self.files[block.file]
+        with damage_of_arrow(file, f"record batch {block.number}"):
+            rows = _read(file, self._places[block.file][block.number], self._schemas[block.file])
             rows.validate(full=True)  # damaged offsets must not be followed
             return columns_of_arrow(rows, self.spec, fields)
 
@@ -219,8 +205,8 @@ class ArrowBackend(FieldsBackend):
     def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> ArrowTable:
         return ArrowTable(files, options.spec)
 
-    def stored_spec(self, spec: Spec, **_: Any) -> Spec:
-        return stored_types(spec)
+    def stored_type(self, type_: Type) -> Type:
+        return stored_type(type_)
 
     def create(
         self,

@@ -8,17 +8,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dataformats.backends.tables.arrow_errors import damage_of
+from dataformats.backends.tables.arrow_errors import damage_of_arrow
 from dataformats.backends.tables.common_spec import common_spec
 from dataformats.batch import Column
 from dataformats.batch.arrow_types import arrow_type
 from dataformats.batch.to_arrow import pyarrow
 from dataformats.columns.arrow_columns import columns_of_arrow
 from dataformats.errors import CorruptRecordError, DataFormatsError, FormatError, Remedy
-from dataformats.interfaces import Backend, BadRowsError, BlockTable, ReaderOptions, SniffResult, StoredFile
-from dataformats.interfaces.table import starts_of
+from dataformats.indexing.files_table import FileBlock, FilesTable
+from dataformats.interfaces import Backend, BadRowsError, ReaderOptions, SniffResult, StoredFile
 from dataformats.spec import Spec, Type
 from dataformats.storage.file_object import FileObject
 
@@ -28,7 +27,7 @@ _UNEVEN = re.compile(r"Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
 _DELIMITER = Remedy("If another character separates the cells, pass {delimiter}.", delimiter=...)
 
 
-class DelimitedTable(BlockTable):
+class DelimitedTable(FilesTable):
     """The rows of CSV files whose columns have the same names and types. A block is a file.
 
     pyarrow infers the types that are not declared: `int64`, `float64`, `bool`, `utf8`, and text for dates. An empty
@@ -42,26 +41,21 @@ class DelimitedTable(BlockTable):
     spec_is_inferred = True
 
     def __init__(self, files: Sequence[StoredFile], declared: Spec | None, delimiter: str | None) -> None:
-        self.files: Sequence[StoredFile] = files
-        self._delimiters = [delimiter or _delimiter_of(file) for file in files]
+        self._delimiter = delimiter
         self._types = _arrow_types(declared or {})
-        counts, lacking = list[int](), set[str]()
+        counts, lacking, n_bytes = list[int](), set[str](), 0
         schemas: list[Any] = []
-        self.decoded_bytes: int = 0
-        for number in range(len(files)):
-            rows, uneven = self._rows(number)
+        for file in files:
+            rows, uneven = self._rows(file)
             schemas.append(rows.schema)
             counts.append(rows.num_rows + len(uneven))
             columns = zip(rows.schema.names, rows.columns, strict=True)
             lacking |= {name for name, column in columns if column.null_count}
-            self.decoded_bytes += rows.nbytes
-        self.counts: NDArray[np.int64] = np.array(counts, np.int64)
-        self._filled = [number for number, n in enumerate(counts) if n]
-        self.block_starts: NDArray[np.int64] = starts_of([n for n in counts if n])
-        self.spec: Spec = common_spec(files, schemas, lacking, None)
+            n_bytes += rows.nbytes
+        super().__init__(files, [common_spec(files, schemas, lacking, None)], [[n] for n in counts], n_bytes)
 
-    def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
-        rows, failed = self._rows(self._filled[block])
+    def read_rows(self, block: FileBlock, fields: Sequence[str]) -> Mapping[str, Column]:
+        rows, failed = self._rows(self.files[block.file])
         try:
             columns = columns_of_arrow(rows, self.spec, fields)
         except BadRowsError as error:
@@ -71,7 +65,7 @@ class DelimitedTable(BlockTable):
             raise BadRowsError(columns, failed)
         return columns
 
-    def _rows(self, number: int) -> tuple[Any, dict[int, DataFormatsError]]:
+    def _rows(self, file: StoredFile) -> tuple[Any, dict[int, DataFormatsError]]:
         """Return the rows of a file that have as many cells as the line of names, and the errors of the others."""
         uneven = dict[int, DataFormatsError]()
 
@@ -80,28 +74,29 @@ class DelimitedTable(BlockTable):
             return "skip"
 
         try:
-            return self._parsed(number), uneven
+            return self._parsed(file), uneven
         except FormatError as error:
             found = _UNEVEN.search(str(error))
             if found is None:
                 raise
             problem = _uneven_row(found[3], int(found[1]), int(found[2]))
-            problem.path, cause = self.files[number].name, error.__cause__
+            problem.path, cause = file.name, error.__cause__
             if "\ufffd" in found[3]:  # the handler of a row that is not UTF-8 is not called
                 raise problem from cause
-        rows = self._parsed(number, use_threads=False, invalid_row_handler=skip)  # threads do not count rows
+        rows = self._parsed(file, use_threads=False, invalid_row_handler=skip)  # threads do not count rows
         if not rows.num_rows:
             raise problem from cause
         return rows, uneven
 
-    def _parsed(self, number: int, *, use_threads: bool = True, invalid_row_handler: Any = None) -> Any:
-        file, library = self.files[number], importlib.import_module("pyarrow.csv")
+    def _parsed(self, file: StoredFile, *, use_threads: bool = True, invalid_row_handler: Any = None) -> Any:
+        library = importlib.import_module("pyarrow.csv")
+        delimiter = self._delimiter or _delimiter_of(file)
         parse = library.ParseOptions(
-            delimiter=self._delimiters[number], newlines_in_values=True, invalid_row_handler=invalid_row_handler
+            delimiter=delimiter, newlines_in_values=True, invalid_row_handler=invalid_row_handler
         )
         convert = library.ConvertOptions(column_types=self._types)
         read = library.ReadOptions(use_threads=use_threads)
-        with damage_of(file):
+        with damage_of_arrow(file):
             rows = library.read_csv(_stream(file), read_options=read, parse_options=parse, convert_options=convert)
             _ = rows.schema.names  # pyarrow decodes names when they are asked for
             return rows
@@ -125,7 +120,7 @@ def _delimiter_of(file: StoredFile) -> str:
     """
     if file.basename.lower().endswith(_TABS):
         return "\t"
-    with damage_of(file):
+    with damage_of_arrow(file):
         names = _stream(file).read(_MAX_NAMES_BYTES).partition(b"\n")[0]
     return ";" if b";" in names and b"," not in names else ","
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,19 +13,22 @@ from dataformats.backends.tables.arrays_of_rows import check_block, names_of, ro
 from dataformats.backends.tables.hdf5_fields import Hdf5Field, fields_of
 from dataformats.backends.tables.hdf5_rows import Hdf5Rows, stored_rows
 from dataformats.batch import Column
-from dataformats.errors import DataFormatsError, FormatError, MissingExtraError, SpecError
+from dataformats.errors import DataFormatsError
 from dataformats.fork_hooks import after_fork
-from dataformats.interfaces import Backend, BlockTable, ReaderOptions, SniffResult, StoredFile
+from dataformats.indexing.files_table import FileBlock, FilesTable
+from dataformats.interfaces import Backend, ReaderOptions, SniffResult, StoredFile, damage_of
+from dataformats.optional_imports import import_extra
 from dataformats.spec import Spec
 from dataformats.storage.file_object import FileObject
 from dataformats.storage.threads import for_each
 
 _TOGETHER_BYTES = 32 * 2**20  # threads decompress blocks of so many bytes at once
+_DAMAGE = (OSError, RuntimeError, ValueError, TypeError, KeyError)  # errors of h5py
 _MAGIC = b"\x89HDF\r\n\x1a\n"
 _USER_BLOCKS = (0, *(512 << power for power in range(12)))  # places of the magic number: HDF5 File Format, II.A
 
 
-class Hdf5Table(BlockTable):
+class Hdf5Table(FilesTable):
     """The rows of the datasets of HDF5 files. Thread-safe; a forked child opens the files again.
 
     Args:
@@ -36,35 +38,24 @@ class Hdf5Table(BlockTable):
     """
 
     def __init__(self, files: Sequence[StoredFile], names: Sequence[str] | None, max_block_bytes: int) -> None:
-        self.files: Sequence[StoredFile] = files
-        self._names = names
+        self._given, self._names = files, names
         self._forget()
         after_fork(self, "_forget")
-        counts, self._block_rows = list[int](), list[int]()
-        self.decoded_bytes: int = 0
+        specs, block_rows, n_bytes = list[Spec](), list[NDArray[np.int64]](), 0
         for number, file in enumerate(files):
             fields = self._fields(number)
-            spec = Spec({name: field.type for name, field in fields.items()})
-            if number == 0:
-                self.spec: Spec = spec
-                self.left_out: Mapping[str, DataFormatsError] = self._opened[number][1]
-            elif spec != self.spec:
-                raise SpecError(f"the files {files[0].name!r} and {file.name!r} have different fields")
+            specs.append(Spec({name: field.type for name, field in fields.items()}))
             n = len(next(iter(fields.values())).dataset)
             row_bytes = sum(field.row_bytes for field in fields.values())
             chunk = max((field.dataset.chunks or (1,))[0] for field in fields.values())
             rows = rows_of_block(chunk, n, row_bytes)
             check_block(min(rows, n), row_bytes, file.size, max_block_bytes, file)
-            self._block_rows.append(rows)
+            block_rows.append(np.diff(np.append(np.arange(0, n, rows), n)))
             if any(field.deflated is not None for field in fields.values()):
                 self.blocks_together = max(1, _TOGETHER_BYTES // max(1, rows * row_bytes))
-            counts.append(n)
-            self.decoded_bytes += n * row_bytes
-        self.counts: NDArray[np.int64] = np.array(counts, np.int64)
-        ends = np.cumsum(self.counts)
-        parts = [np.arange(end - n, end, rows) for end, n, rows in zip(ends, counts, self._block_rows, strict=True)]
-        self.block_starts: NDArray[np.int64] = np.concatenate(parts)
-        self._ends: NDArray[np.int64] = ends
+            n_bytes += n * row_bytes
+        super().__init__(files, specs, block_rows, n_bytes)
+        self.left_out: Mapping[str, DataFormatsError] = self._opened[0][1]
 
     def _forget(self) -> None:
         self._lock = threading.RLock()
@@ -74,7 +65,7 @@ class Hdf5Table(BlockTable):
         """Return the fields of a file; opens it if it is not open."""
         with self._lock:
             if number not in self._opened:
-                self._opened[number] = _opened(self.files[number], self._names)
+                self._opened[number] = _opened(self._given[number], self._names)
             return self._opened[number][0]
 
     def in_place(self) -> Hdf5Rows | None:
@@ -84,7 +75,7 @@ class Hdf5Table(BlockTable):
                 {name: found for name, field in self._fields(number).items() if (found := stored_rows(field, file))}
                 for number, file in enumerate(self.files)
             ]
-        except (OSError, RuntimeError, ValueError, TypeError, KeyError):
+        except _DAMAGE:
             return None  # the file is damaged: blocks find the records
         if any(len(of_file) < len(self.spec) for of_file in rows):
             return None
@@ -97,42 +88,24 @@ class Hdf5Table(BlockTable):
         for_each(lambda number: found.update({number: self.read_block(blocks[number], fields)}), len(blocks))
         return [found[number] for number in range(len(blocks))]
 
-    def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
-        start = self.block_starts[block]
-        number = int(np.searchsorted(self._ends, start, side="right"))
-        first = int(start - self._ends[number] + self.counts[number])
-        end = min(first + self._block_rows[number], int(self.counts[number]))
-        known = self._fields(number)
+    def read_rows(self, block: FileBlock, fields: Sequence[str]) -> Mapping[str, Column]:
+        known = self._fields(block.file)
         columns: dict[str, Column] = {}
         stored: dict[str, Any] = {}  # the members of a compound are read at once
         for name in fields:
             path = known[name].dataset.name
-            try:
+            part = f"rows {block.first} to {block.end - 1} of {path!r}"
+            with damage_of(self.files[block.file], (*_DAMAGE, MemoryError), part):
                 if path not in stored:
-                    stored[path] = known[name].rows(first, end)
+                    stored[path] = known[name].rows(block.first, block.end)
                 columns[name] = known[name].column(stored[path])
-            except (OSError, RuntimeError, ValueError, TypeError, KeyError, MemoryError) as error:
-                what = f"rows {first} to {end - 1} of {path!r} cannot be read: {error}"
-                raise FormatError(what, path=self.files[number].name) from error
         return columns
 
 
 def _opened(file: StoredFile, names: Sequence[str] | None) -> tuple[dict[str, Hdf5Field], dict[str, DataFormatsError]]:
-    library = _library()
-    try:
-        source = FileObject(file) if file.local is None else file.local
-        return fields_of(library.File(source, "r"), file, names)
-    except (OSError, RuntimeError, ValueError, TypeError, KeyError) as error:
-        if isinstance(error, DataFormatsError) or getattr(error, "errno", None) is not None:
-            raise
-        raise FormatError(f"h5py cannot open it: {error}", path=file.name) from error
-
-
-def _library() -> Any:
-    try:
-        return importlib.import_module("h5py")
-    except ImportError as error:
-        raise MissingExtraError("HDF5", extra="hdf5") from error
+    library = import_extra("h5py", "HDF5", "hdf5")
+    with damage_of(file, _DAMAGE):
+        return fields_of(library.File(FileObject(file) if file.local is None else file.local, "r"), file, names)
 
 
 class Hdf5Backend(Backend):

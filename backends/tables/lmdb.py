@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import os
 import threading
@@ -16,9 +15,10 @@ from numpy.typing import NDArray
 
 from dataformats.batch import Column, Ragged, concat_columns, take_column
 from dataformats.columns.numbers import offsets_of
-from dataformats.errors import FormatError, MissingExtraError, SpecError
+from dataformats.errors import FormatError, SpecError
 from dataformats.fork_hooks import after_fork, cached_property
 from dataformats.interfaces import Backend, ReaderOptions, RowTable, SniffResult, StoredFile
+from dataformats.optional_imports import import_extra
 from dataformats.spec import Spec
 
 _MAGIC = b"\xde\xc0\xef\xbe"  # MDB_MAGIC in lmdb's mdb.c, behind the header of a page
@@ -55,10 +55,7 @@ class _Database:
     def __init__(self, file: StoredFile, path: str) -> None:
         self.file = file
         self.identity = file.identity
-        try:
-            library = importlib.import_module("lmdb")
-        except ImportError as error:
-            raise MissingExtraError("LMDB", extra="lmdb") from error
+        library = import_extra("lmdb", "LMDB", "lmdb")
         self.errors = library.Error
         with self.damage():
             self.env = library.open(path, subdir=False, readonly=True, lock=False, create=False, readahead=False)
@@ -166,8 +163,7 @@ class LmdbBackend(Backend):
         return name.endswith(self.suffixes) and name != "lock.mdb"
 
     def sniff(self, file: StoredFile) -> SniffResult:
-        is_lmdb = file.pread(_MAGIC_OFFSET, len(_MAGIC)) == _MAGIC
-        return SniffResult("yes") if is_lmdb else SniffResult("no", "it has no magic number of LMDB at byte 16")
+        return SniffResult.of_magic(file, _MAGIC, _MAGIC_OFFSET)
 
     def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> LmdbTable:
         return LmdbTable(files)

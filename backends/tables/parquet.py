@@ -7,25 +7,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from dataformats.backends.tables.arrow_errors import damage_of
+from dataformats.backends.tables.arrow_errors import damage_of_arrow
 from dataformats.backends.tables.common_spec import common_spec, json_columns
 from dataformats.backends.tables.parquet_footer import MAGIC, RowGroup, read_footer, row_groups
-from dataformats.backends.tables.stored_types import stored_schema, stored_types
+from dataformats.backends.tables.stored_types import stored_schema, stored_type
 from dataformats.batch import Column
 from dataformats.batch.to_arrow import pyarrow, to_arrow
 from dataformats.columns.arrow_columns import columns_of_arrow
-from dataformats.interfaces import BlockTable, FieldsBackend, ReaderOptions, SniffResult, StoredFile
-from dataformats.interfaces.table import starts_of
-from dataformats.spec import Spec
+from dataformats.indexing.files_table import FileBlock, FilesTable
+from dataformats.interfaces import FieldsBackend, ReaderOptions, SniffResult, StoredFile
+from dataformats.spec import Spec, Type
 from dataformats.storage.file_object import FileObject
 from dataformats.storage.threads import concurrent_map
 from dataformats.writing.table_writer import TableWriter
 
 
-class ParquetTable(BlockTable):
+class ParquetTable(FilesTable):
     """The rows of Parquet files whose columns have the same names and types. A field is optional if a row may lack it.
 
     Args:
@@ -34,40 +31,29 @@ class ParquetTable(BlockTable):
     """
 
     def __init__(self, files: Sequence[StoredFile], verify_checksums: bool, declared: Spec | None) -> None:
-        self.files: Sequence[StoredFile] = files
         self._verify = verify_checksums
         opened = concurrent_map(_opened, files, local=all(file.local is not None for file in files))
         self._footers = [footer.metadata for footer, _ in opened]
         schemas = [footer.schema_arrow for footer, _ in opened]
-        groups = [
-            (number, place, group)
-            for number, (_, found) in enumerate(opened)
-            for place, group in enumerate(found)
-            if group.n_records
-        ]
-        self._groups = [(number, place) for number, place, _ in groups]
-        self.block_starts: NDArray[np.int64] = starts_of([group.n_records for _, _, group in groups])
-        self.counts: NDArray[np.int64] = np.array(
-            [sum(group.n_records for group in found) for _, found in opened], np.int64
-        )
-        self.decoded_bytes: int = sum(group.n_bytes for _, _, group in groups)
+        groups = [group for _, found in opened for group in found if group.n_records]
         lacking = {field.name for schema in schemas for field in schema if field.nullable}
-        full = frozenset(lacking).intersection(*(group.full for _, _, group in groups))
-        with damage_of(files[0], "the schema"):
-            self.spec: Spec = common_spec(files, schemas, lacking - full, declared)
+        full = frozenset(lacking).intersection(*(group.full for group in groups))
+        with damage_of_arrow(files[0], "the schema"):
+            spec = common_spec(files, schemas, lacking - full, declared)
+        block_rows = [[group.n_records for group in found] for _, found in opened]
+        super().__init__(files, [spec], block_rows, sum(group.n_bytes for group in groups))
         self.documents: frozenset[str] = json_columns(schemas)
 
-    def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
-        number, place = self._groups[block]
-        stored = self.files[number]
-        with damage_of(stored, f"row group {place}"):
+    def read_rows(self, block: FileBlock, fields: Sequence[str]) -> Mapping[str, Column]:
+        stored = self.files[block.file]
+        with damage_of_arrow(stored, f"row group {block.number}"):
             file = _library().ParquetFile(
                 FileObject(stored),
-                metadata=self._footers[number],
+                metadata=self._footers[block.file],
                 pre_buffer=stored.local is None,  # joins requests; costs a fifth of the time of a local file
                 page_checksum_verification=self._verify,
             )
-            rows = file.read_row_group(place, list(fields))  # without those that the file lacks
+            rows = file.read_row_group(block.number, list(fields))  # without those that the file lacks
             rows.validate(full=True)  # damaged offsets must not be followed
             return columns_of_arrow(rows, self.spec, fields)
 
@@ -79,7 +65,7 @@ def _opened(file: StoredFile) -> tuple[Any, list[RowGroup]]:
     """Return the footer as pyarrow has it, and the row groups."""
     footer = read_footer(file)
     file_of_footer = MAGIC + footer + len(footer).to_bytes(4, "little") + MAGIC
-    with damage_of(file, "the footer"):
+    with damage_of_arrow(file, "the footer"):
         opened = _library().ParquetFile(pyarrow().BufferReader(file_of_footer), arrow_extensions_enabled=True)
         return opened, row_groups(file, footer)
 
@@ -127,8 +113,8 @@ class ParquetBackend(FieldsBackend):
     def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> ParquetTable:
         return ParquetTable(files, options.verify_checksums, options.spec)
 
-    def stored_spec(self, spec: Spec, **_: Any) -> Spec:
-        return stored_types(spec)
+    def stored_type(self, type_: Type) -> Type:
+        return stored_type(type_)
 
     def create(
         self,

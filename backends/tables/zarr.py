@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -24,9 +23,10 @@ from dataformats.backends.tables.arrays_of_rows import (
 )
 from dataformats.batch import Column, take_column
 from dataformats.columns.numbers import type_of_dtype
-from dataformats.errors import DataFormatsError, FormatError, MissingExtraError, SpecError
-from dataformats.interfaces import Backend, BlockTable, Folder, ReaderOptions, SniffResult, StoredFile
-from dataformats.interfaces.table import starts_of
+from dataformats.errors import DataFormatsError, FormatError, SpecError
+from dataformats.indexing.files_table import FileBlock, FilesTable
+from dataformats.interfaces import Backend, Folder, ReaderOptions, SniffResult, StoredFile, damage_of
+from dataformats.optional_imports import import_extra
 from dataformats.spec import VALUE, Spec, Type
 from dataformats.storage.remote.files import FsspecFile
 
@@ -37,7 +37,7 @@ _TOGETHER_BYTES = 2**26
 _SAMPLED = 8  # chunks of an array, for the fingerprint
 
 
-class ZarrTable(BlockTable):
+class ZarrTable(FilesTable):
     """The rows of the arrays of Zarr groups. Thread-safe, usable after a fork, as zarr is.
 
     Args:
@@ -47,12 +47,10 @@ class ZarrTable(BlockTable):
     """
 
     def __init__(self, roots: Sequence[StoredFile], names: Sequence[str] | None, max_block_bytes: int) -> None:
-        every: list[StoredFile] = []
+        every, counts = list[StoredFile](), list[int]()
         self._roots = roots
         self._arrays: list[dict[str, Any]] = []
-        self._blocks: list[tuple[int, int, int]] = []  # number of the group, first row, end
-        counts = list[int]()
-        self.decoded_bytes: int = 0
+        specs, block_rows, n_bytes = list[Spec](), list[NDArray[np.int64]](), 0
         for number, root in enumerate(roots):
             found, kinds, failed = _arrays_of(root, names), dict[str, Type](), dict[str, DataFormatsError]()
             for name, array in found.items():
@@ -60,29 +58,26 @@ class ZarrTable(BlockTable):
                     kinds[name] = _type_of(array, name)
                 except SpecError as error:
                     failed[name] = error
-            arrays, spec = {name: found[name] for name in kinds}, Spec(kinds)
+            arrays = {name: found[name] for name in kinds}
+            specs.append(Spec(kinds))
             why = left_out(failed, names, kinds)
             if number == 0:
-                self.spec: Spec = spec
                 self.left_out: Mapping[str, DataFormatsError] = why
                 self.single = any(not array.path for array in arrays.values())  # the root is an array
-            elif spec != self.spec:
-                raise SpecError(f"the groups {roots[0].name!r} and {root.name!r} have different arrays")
             n = same_length({name: array.shape[0] for name, array in arrays.items()}, root)
             row_bytes = sum(_row_bytes(array) for array in arrays.values())
             rows = rows_of_block(max((one.shards or one.chunks)[0] for one in arrays.values()), n, row_bytes)
             check_block(min(rows, n), row_bytes, 0, max_block_bytes, root)
             self._arrays.append(arrays)
-            self._blocks += [(number, first, min(first + rows, n)) for first in range(0, n, rows)]
+            block_rows.append(np.diff(np.append(np.arange(0, n, rows), n)))
             files = [root, *_sampled_files(root, arrays)]
             every += files
             counts += [n, *(0 for _ in files[1:])]
-            self.decoded_bytes += n * row_bytes
-        self.files: Sequence[StoredFile] = every
-        self.counts: NDArray[np.int64] = np.array(counts, np.int64)
-        self.block_starts: NDArray[np.int64] = starts_of([end - first for _, first, end in self._blocks])
+            n_bytes += n * row_bytes
+        super().__init__(roots, specs, block_rows, n_bytes)
+        self.files, self.counts = every, np.array(counts, np.int64)
         if all(kind.dtype is not None for kind in self.spec.values()):  # text has an unknown number of bytes
-            self.blocks_together = 1 + _TOGETHER_BYTES * len(self._blocks) // max(1, self.decoded_bytes)
+            self.blocks_together = 1 + _TOGETHER_BYTES * len(self.block_starts) // max(1, n_bytes)
 
     def file_summaries(self) -> list[tuple[str, int, int]]:
         """Return the metadata file and the records of each group, and the bytes of its files that are in `files`."""
@@ -90,33 +85,27 @@ class ZarrTable(BlockTable):
         sizes = np.add.reduceat([file.stored_size for file in self.files], firsts).tolist()
         return list(zip([root.name for root in self._roots], self.counts[firsts].tolist(), sizes, strict=True))
 
-    def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
-        return self._rows(*self._blocks[block], fields)
-
     def read_blocks(self, blocks: Sequence[int], fields: Sequence[str]) -> Sequence[Mapping[str, Column]]:
         """Read consecutive blocks by one call for each array: a call costs zarr more than a chunk."""
         found: list[Mapping[str, Column]] = []
-        for _, run in groupby(enumerate(blocks), lambda item: (item[1] - item[0], self._blocks[item[1]][0])):
-            parts = [self._blocks[block] for _, block in run]
-            number, begin, _ = parts[0]
+        places = map(self.place_of, blocks)
+        for _, run in groupby(enumerate(places), lambda item: (item[1].number - item[0], item[1].file)):
+            parts = [block for _, block in run]
+            begin = parts[0].first
             try:
-                columns = self._rows(number, begin, parts[-1][2], fields)
+                columns = self.read_rows(parts[0]._replace(end=parts[-1].end), fields)
             except FormatError:  # the block that is damaged raises again
                 return super().read_blocks(blocks, fields)
-            rows = [np.arange(first - begin, end - begin) for _, first, end in parts]
+            rows = [np.arange(block.first - begin, block.end - begin) for block in parts]
             found += [{name: take_column(column, one) for name, column in columns.items()} for one in rows]
         return found
 
-    def _rows(self, number: int, first: int, end: int, fields: Sequence[str]) -> dict[str, Column]:
+    def read_rows(self, block: FileBlock, fields: Sequence[str]) -> Mapping[str, Column]:
         columns: dict[str, Column] = {}
         for name in fields:
-            try:
-                rows = self._arrays[number][name][first:end]
-            except Exception as error:  # each codec of zarr raises other errors
-                if getattr(error, "errno", None) is not None:
-                    raise
-                what = f"rows {first} to {end - 1} of {name!r} cannot be decoded: {error}"
-                raise FormatError(what, path=self._roots[number].name) from error
+            part = f"rows {block.first} to {block.end - 1} of {name!r}"
+            with damage_of(self._roots[block.file], Exception, part):  # each codec of zarr raises other errors
+                rows = self._arrays[block.file][name][block.first : block.end]
             kind = self.spec[name]
             is_number = kind.dtype is not None
             columns[name] = np.ascontiguousarray(rows, kind.dtype) if is_number else blob_column(rows, kind)
@@ -124,21 +113,17 @@ class ZarrTable(BlockTable):
 
 
 def _arrays_of(root: StoredFile, names: Sequence[str] | None) -> dict[str, Any]:
-    library = _library()
+    library = import_extra("zarr", "Zarr", "zarr")
     if root.local is not None:
         store: Any = os.path.dirname(root.local) or "."
     elif isinstance(root, FsspecFile):
         store = root.fs.get_mapper(root.path.rpartition("/")[0])
     else:
         raise SpecError(f"zarr cannot read {root.name!r}", remedy="Copy the folder to the local disk.")
-    try:
+    with damage_of(root, Exception, "the group"):
         opened = library.open(store, mode="r")
         is_array = isinstance(opened, library.Array)
         found = {VALUE: opened} if is_array else dict(opened.members(max_depth=None))
-    except Exception as error:
-        if isinstance(error, DataFormatsError) or getattr(error, "errno", None) is not None:
-            raise
-        raise FormatError(f"zarr cannot open it: {error}", path=root.name) from error
     arrays = {name: one for name, one in sorted(found.items()) if isinstance(one, library.Array) and one.shape}
     check_names(names, arrays, root)
     return {name: one for name, one in arrays.items() if names is None or any(is_in(name, each) for each in names)}
@@ -185,13 +170,6 @@ def _file_at(folder: Folder, path: str) -> StoredFile:
     for part in folders:
         folder = folder.folder(part)
     return folder.file(name)
-
-
-def _library() -> Any:
-    try:
-        return importlib.import_module("zarr")
-    except ImportError as error:
-        raise MissingExtraError("Zarr", extra="zarr") from error
 
 
 class ZarrBackend(Backend):

@@ -28,6 +28,7 @@ from dataformats.interfaces.capabilities import (
 from dataformats.interfaces.codec import ArrayCodec, Codec, FieldCodecs, RecordCodec, RecordCoder, SequenceCodec
 from dataformats.interfaces.field_operation import Decode, FieldOperation
 from dataformats.interfaces.file_writer import BlobWriter, FieldsWriter, FilePlace, FileWriter
+from dataformats.interfaces.library_errors import damage_of
 from dataformats.interfaces.reader import (
     BlobStarts,
     Check,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from dataformats.indexing.fields_reader import FieldsReader
     from dataformats.indexing.file_index import ArrayIndex, FileIndex, LazyProblems
     from dataformats.indexing.files_reader import FilesReader
+    from dataformats.indexing.files_table import FileBlock, FilesTable
     from dataformats.indexing.lookup import RecordsByFile, split_by_file
     from dataformats.storage.files import LocalFile
     from dataformats.writing.appending_writer import AppendingWriter
@@ -84,11 +86,13 @@ __all__ = [
     "FieldsBackend",
     "FieldsReader",
     "FieldsWriter",
+    "FileBlock",
     "FileIndex",
     "FilePlace",
     "FileWriter",
     "FilesPerField",
     "FilesReader",
+    "FilesTable",
     "Folder",
     "HasSidecars",
     "KernelCheck",
@@ -127,6 +131,7 @@ __all__ = [
     "backends",
     "check_options",
     "codecs",
+    "damage_of",
     "natural_key",
     "split_by_file",
 ]
@@ -140,6 +145,8 @@ if not TYPE_CHECKING:  # type checkers read the imports above, and report unknow
             from dataformats.indexing import fields_reader as module
         elif name == "FilesReader":
             from dataformats.indexing import files_reader as module
+        elif name in ("FileBlock", "FilesTable"):
+            from dataformats.indexing import files_table as module
         elif name in ("RecordsByFile", "split_by_file"):
             from dataformats.indexing import lookup as module
         elif name == "LocalFile":

@@ -17,7 +17,7 @@ from dataformats.interfaces.file_writer import BlobWriter, FieldsWriter
 from dataformats.interfaces.reader import Reader
 from dataformats.interfaces.stored_file import Folder, StoredFile, natural_key
 from dataformats.interfaces.table import Table
-from dataformats.spec import Spec
+from dataformats.spec import Spec, Type
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,6 +38,21 @@ class SniffResult:
 
     match: Literal["yes", "damaged", "no"]
     reason: str = ""
+
+    @classmethod
+    def of_magic(cls, file: StoredFile, magic: bytes, offset: int = 0) -> SniffResult:
+        r"""Return the answer for a format whose files have a magic number: `"damaged"` if the file ends inside of it.
+
+        Example:
+            >>> from dataformats.interfaces import LocalFile, SniffResult
+            >>> SniffResult.of_magic(LocalFile("tests/golden/npy/labels.npy"), b"\x93NUMPY").match
+            'yes'
+        """
+        found = file.pread(offset, len(magic))
+        if found == magic:
+            return cls("yes")
+        is_cut = 0 < len(found) < len(magic) and magic.startswith(found)
+        return cls("damaged" if is_cut else "no", f"the magic number at byte {offset} is {found!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,13 +213,33 @@ class FieldsBackend(Backend):
     keeps_records: bool = True
     stores_optional_fields: bool = False
 
-    @abstractmethod
+    def stored_type(self, type_: Type) -> Type:
+        """Return the format's own type for values of a type: by default the same, if each value is one blob.
+
+        Raises:
+            SpecError: The format cannot hold such values.
+        """
+        if type_.is_blob_list:
+            raise SpecError(f"expected a type of one blob a record, found {type_}")
+        return type_
+
     def stored_spec(self, spec: Spec, **backend_options: Any) -> Spec:
-        """Return the format's own types for values of these types.
+        """Return the format's own types for values of these types: by default, the `stored_type` of each.
 
         Raises:
             SpecError: The format cannot hold the spec; names every offending field, with the reason.
         """
+        stored: dict[str, Type] = {}
+        problems: list[SpecError] = []
+        for name, kind in spec.items():
+            try:
+                stored[name] = self.stored_type(kind)
+            except SpecError as error:
+                error.field = name
+                problems.append(error)
+        if problems:
+            raise SpecError.of(problems)
+        return Spec(stored)
 
     @abstractmethod
     def create(self, path: Path, *, stored: Spec, resume: bool = False, **backend_options: Any) -> FieldsWriter:

@@ -101,6 +101,6 @@ class BlockTable(Table):
         return [self.read_block(block, fields) for block in blocks]
 
 
-def starts_of(sizes: Sequence[int]) -> NDArray[np.int64]:
+def starts_of(sizes: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the `block_starts` of blocks of these sizes."""
     return np.concatenate([[0], np.cumsum(sizes)])[:-1].astype(np.int64)

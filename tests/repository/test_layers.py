@@ -24,6 +24,7 @@ LEVELS = {
     "fork_hooks": 0,
     "integer_arguments": 0,
     "foreign_names": 0,
+    "optional_imports": 0,
     "protobuf_wire": 0,
     "kernels": 1,
     "registry": 3,
