@@ -109,12 +109,7 @@ class LengthPrefixed(BlobBackend):
     has_checked_header = True  # the magic number
 
     def sniff(self, file: StoredFile) -> SniffResult:
-        found = file.pread(0, len(MAGIC))
-        if found == MAGIC:
-            return SniffResult("yes")
-        if MAGIC.startswith(found):
-            return SniffResult("damaged", "the magic number is cut")
-        return SniffResult("no", f"the magic number is {found!r}")
+        return SniffResult.of_magic(file, MAGIC)
 
     def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> LengthPrefixedReader:
         return LengthPrefixedReader(files, options.max_record_bytes)

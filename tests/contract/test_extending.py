@@ -1,4 +1,4 @@
-"""The format and the codec of docs/extending.md keep the contracts of the conformance suites."""
+"""The formats and the codec of docs/extending.md keep the contracts of the conformance suites."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from itertools import accumulate
 import numpy as np
 import pytest
 
-from dataformats.testing import BackendConformance, CodecCase, CodecConformance, FormatCase
-from tests.examples import needs_examples, register_examples
+from dataformats.testing import BackendConformance, CodecCase, CodecConformance, FormatCase, TableConformance
+from tests.cases import SEQUENCES
+from tests.examples import install_examples, needs_examples, register_examples
 
 pytestmark = needs_examples
 registered = register_examples("length_prefixed", "bits_codec")
+installed = install_examples("dataformats_rows", "dataformats_sqlite")
 
 
 # ---- the format
@@ -56,3 +58,56 @@ class TestBits(CodecConformance):
             bad_args=["", "3,x", "-1", "3.5"],
             cuts=True,
         )
+
+
+# ---- the format of fields
+
+
+def ends_of_rows(lengths: Sequence[int]) -> list[int]:
+    header = len(b'{"i": "int64", "d": "bytes"}')  # the spec of the damaged files
+    return list(accumulate((8 + length for length in lengths), initial=12 + header))[1:]
+
+
+ROWS = FormatCase(
+    "rows",
+    "rows",
+    ".rows",
+    payload=None,
+    refuses=SEQUENCES,
+    verifies_records=False,
+    fingerprints_records=False,
+    indexed=True,
+    ends=ends_of_rows,
+    shard_names=tuple(f"train-{number:05d}-of-00003.rows" for number in range(3)),
+)
+
+
+class TestRows(BackendConformance):
+    @pytest.fixture
+    def case(self) -> FormatCase:
+        return ROWS
+
+
+# ---- the table
+
+SQLITE = FormatCase(
+    "sqlite",
+    "sqlite",
+    ".sqlite",
+    payload=None,
+    refuses=SEQUENCES,
+    survives_kill=False,
+    pending_may_be_lost=True,
+    verifies_records=False,
+    fingerprints_records=False,
+    shard_names=tuple(f"train-{number:05d}-of-00003.sqlite" for number in range(3)),
+    cut_refused=(".sqlite",),
+    read_once=(".sqlite",),
+    flip_every=101,
+)
+
+
+class TestSqlite(TableConformance):
+    @pytest.fixture
+    def case(self) -> FormatCase:
+        return SQLITE

@@ -13,7 +13,7 @@ import shutil
 import sqlite3
 import tarfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from dataformats import FormatError
 from dataformats.registry import backends
 from dataformats.testing.loop_over import loop_over
 from tests.cases import GOLDEN
-from tests.contract.rows_format import Rows
+from tests.examples import load_example, needs_examples
 
 PHOTOS = GOLDEN / "real" / "photos.tfrecord"
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
@@ -170,39 +170,42 @@ def test_a_pointer_with_a_named_format(tmp_path: Path) -> None:
     assert caught.value.remedy == "Run git lfs pull --include a.tfrecord"
 
 
-class _RowsByInfix(Rows):
-    """A format whose shards have the names of TFRecord shards."""
-
-    def matches_name(self, name: str) -> bool:
-        return ".rows" in name
-
-
-@pytest.mark.parametrize("backend", [Rows(), _RowsByInfix()], ids=["suffix", "infix"])
-def test_content_decides_if_names_are_of_two_formats(tmp_path: Path, backend: Rows) -> None:
+@pytest.fixture
+def rows() -> Iterator[Any]:
+    backend = load_example("dataformats_rows").RowsBackend()
     dataformats.register_backend(backend)
-    try:
-        (tmp_path / "new").mkdir()
-        for number in range(2):
-            path = tmp_path / "a.rows"
-            with dataformats.create(path, "rows", spec={"n": "int64"}, overwrite=True) as writer:
-                writer.append({"n": number})
-            path.rename(tmp_path / "new" / f"x.rows-{number:05d}-of-00002")
-        src = dataformats.open(tmp_path / "new")
-        assert (src.format, [record["n"] for record in src]) == ("rows", [0, 1])
-    finally:
-        del backends._objects["rows"]
+    yield backend
+    del backends._objects["rows"]
 
 
-def test_two_formats_stay_two(tmp_path: Path) -> None:
-    dataformats.register_backend(_RowsByInfix())
-    try:
-        with dataformats.create(tmp_path / "x.rows-00000-of-00001", "rows", spec={"n": "int64"}) as writer:
-            writer.append({"n": 1})
-        shutil.copy(PHOTOS, tmp_path / "y.tfrecord")
-        with pytest.raises(FormatError, match="files of several formats"):
-            dataformats.open(tmp_path)
-    finally:
-        del backends._objects["rows"]
+def _is_shard(name: str) -> bool:
+    """True for `x.rows-00000-of-00002`, which is a name of TFRecord shards as well."""
+    return ".rows" in name
+
+
+@needs_examples
+@loop_over("infix", [False, True])
+def test_content_decides_if_names_are_of_two_formats(tmp_path: Path, rows: Any, infix: bool) -> None:
+    if infix:
+        rows.matches_name = _is_shard
+    (tmp_path / "new").mkdir()
+    for number in range(2):
+        path = tmp_path / "a.rows"
+        with dataformats.create(path, "rows", spec={"n": "int64"}, overwrite=True) as writer:
+            writer.append({"n": number})
+        path.rename(tmp_path / "new" / f"x.rows-{number:05d}-of-00002")
+    src = dataformats.open(tmp_path / "new")
+    assert (src.format, [record["n"] for record in src]) == ("rows", [0, 1])
+
+
+@needs_examples
+def test_two_formats_stay_two(tmp_path: Path, rows: Any) -> None:
+    rows.matches_name = _is_shard
+    with dataformats.create(tmp_path / "x.rows-00000-of-00001", "rows", spec={"n": "int64"}) as writer:
+        writer.append({"n": 1})
+    shutil.copy(PHOTOS, tmp_path / "y.tfrecord")
+    with pytest.raises(FormatError, match="files of several formats"):
+        dataformats.open(tmp_path)
 
 
 def test_folders_of_hive(tmp_path: Path) -> None:

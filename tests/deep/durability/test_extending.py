@@ -1,4 +1,4 @@
-"""The format of docs/extending.md survives damage at every byte, other processes and killed writers."""
+"""The formats of docs/extending.md survive damage at every byte, other processes and killed writers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import pytest
 
 from dataformats.testing import BackendDurability, FormatCase
 from tests.campaign import chosen
-from tests.examples import needs_examples, register_examples
+from tests.contract.test_extending import ROWS, SQLITE
+from tests.examples import install_examples, needs_examples, register_examples
 
 pytestmark = needs_examples
 registered = register_examples("length_prefixed")
+installed = install_examples("dataformats_rows", "dataformats_sqlite")
 
 
 class TestLengthPrefixed(BackendDurability):
@@ -29,3 +31,12 @@ class TestLengthPrefixed(BackendDurability):
             ends=lambda lengths: list(accumulate((4 + length for length in lengths), initial=8))[1:],
             flip_every=3,
         )
+
+
+class TestInstalled(BackendDurability):
+    choose_damage = staticmethod(chosen)
+
+    @pytest.fixture(params=[ROWS, SQLITE], ids=str)
+    def case(self, request: pytest.FixtureRequest) -> FormatCase:
+        found: FormatCase = request.param
+        return found
