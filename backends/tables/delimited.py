@@ -56,6 +56,7 @@ class DelimitedTable(FilesTable):
 
     def read_rows(self, block: FileBlock, fields: Sequence[str]) -> Mapping[str, Column]:
         rows, failed = self._rows(self.files[block.file])
+        columns: Mapping[str, Column]
         try:
             columns = columns_of_arrow(rows, self.spec, fields)
         except BadRowsError as error:

@@ -16,7 +16,7 @@ from dataformats.batch.to_arrow import pyarrow
 from dataformats.columns.column_cast import can_cast, cast_column
 from dataformats.columns.masks import insert_missing
 from dataformats.columns.numbers import offsets_of
-from dataformats.errors import CodecError, DataFormatsError, Remedy, SpecError
+from dataformats.errors import DataFormatsError, Remedy, SpecError
 from dataformats.interfaces.table import BadRowsError
 from dataformats.spec import VALUE, Spec, Type
 
@@ -138,8 +138,7 @@ def _bad_rows(array: Any, type_: Type, field: str, first: int) -> dict[int, Data
     except SpecError as error:
         half = len(array) // 2
         if not half:
-            # A sound file may hold such a value, so no spec is wrong; the frames of the first error hold arrays.
-            return {first: CodecError(error.what, field=error.field, remedy=error.remedy)}
+            return {first: error.with_traceback(None)}  # its frames hold arrays
         return _bad_rows(array[:half], type_, field, first) | _bad_rows(array[half:], type_, field, first + half)
     return {}
 

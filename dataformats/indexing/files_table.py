@@ -110,22 +110,22 @@ class FilesTable(BlockTable):
 
         Raises:
             BadRowsError: Values of some rows do not fit the types of the spec.
-            DataFormatsError: The only row does not fit.
         """
         try:
-            columns = zip(*rows, strict=True) if rows else [()] * len(fields)
-            return {name: self._column(name, values) for name, values in zip(fields, columns, strict=True)}
+            return self._columns_of(rows, fields)
         except DataFormatsError:
-            if len(rows) == 1:
-                raise
-        failed: dict[int, DataFormatsError] = {}
+            failed: dict[int, DataFormatsError] = {}
         for number, row in enumerate(rows):
             try:
-                self.columns_of_rows([row], fields)
+                self._columns_of([row], fields)
             except DataFormatsError as error:
                 failed[number] = error
         others = [row for number, row in enumerate(rows) if number not in failed]
-        raise BadRowsError(self.columns_of_rows(others, fields), failed)
+        raise BadRowsError(self._columns_of(others, fields), failed)
+
+    def _columns_of(self, rows: Sequence[Sequence[Any]], fields: Sequence[str]) -> dict[str, Column]:
+        columns = zip(*rows, strict=True) if rows else [()] * len(fields)
+        return {name: self._column(name, values) for name, values in zip(fields, columns, strict=True)}
 
     def _column(self, name: str, values: Sequence[Any]) -> Column:
         kind, codecs = self.spec[name], CodecResolver(trusted=False)

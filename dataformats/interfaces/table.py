@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Column
-from dataformats.errors import DataFormatsError
+from dataformats.errors import CodecError, DataFormatsError, SpecError
 from dataformats.interfaces.reader import OpenedFiles
 from dataformats.spec import Spec
 
@@ -63,13 +63,17 @@ class BadRowsError(DataFormatsError):
 
     Args:
         columns: The columns of the other rows.
-        failed: Row in the block to its error.
+        failed: Row in the block to its error. A `SpecError` becomes a `CodecError`: the file holds a value that its own
+            types do not have, so no spec of a caller is wrong.
     """
 
     def __init__(self, columns: Mapping[str, Column], failed: Mapping[int, DataFormatsError]) -> None:
         super().__init__(str(failed[min(failed)]))
         self.columns = columns
-        self.failed = failed
+        self.failed: Mapping[int, DataFormatsError] = {
+            row: CodecError(one.what, field=one.field, remedy=one.remedy) if isinstance(one, SpecError) else one
+            for row, one in failed.items()
+        }
 
 
 class BlockTable(Table):

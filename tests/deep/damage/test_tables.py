@@ -10,6 +10,7 @@ import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,8 +24,8 @@ SPEC = {"a": "int64", "b": "float32[2,3]", "text": "utf8"}
 
 
 def write_records(path: Path) -> None:
-    option = "batch_records" if path.suffix == ".arrow" else "row_group_records"
-    with dataformats.create(path, spec=SPEC, **{option: 3}) as out:
+    options: dict[str, Any] = {"batch_records" if path.suffix == ".arrow" else "row_group_records": 3}
+    with dataformats.create(path, spec=SPEC, **options) as out:
         out.extend({"a": n, "b": np.full((2, 3), n), "text": f"s{n}"} for n in range(N))
 
 
