@@ -119,8 +119,8 @@ def convert(
     code is 1. DESTINATION appears when it is complete. After an interruption, the same command with --resume continues.
 
     Records whose payload stays the same are copied byte by byte, and so are images and other blobs whose codec stays
-    the same. --spec gives the types of the fields to take, by their new names: types that the files do not declare, or
-    new types. It is saved beside DESTINATION.
+    the same. --fields selects fields, by their old names. --spec changes the types of some fields, by their new names:
+    types that the files do not declare, or new types. They are saved beside DESTINATION.
 
     On a cluster with a shared file system, each of N jobs runs the command with --part I/N, I from 0 to N-1, and then
     one runs it with --publish-parts. --shard-records gives the size of the shards that they share.
@@ -175,14 +175,10 @@ def _content(
     mapped: str | None,
 ) -> dict[str, Any]:
     """Return the options that say what new records hold, parsed."""
-    new, names, chosen = options.parsed_spec(spec), options.parsed_rename(rename), options.split_names(fields)
-    if new is not None and fields is None and mapped is None:
-        old_names = {after: before for before, after in names.items()}
-        chosen = [old_names.get(name, name) for name in new]
     return {
-        "fields": chosen,
-        "rename": names,
-        "spec": new,
+        "fields": options.split_names(fields),
+        "rename": options.parsed_rename(rename),
+        "spec": options.parsed_spec(spec),
         "payload": options.checked_payload(payload),
         "where": condition(where),
         "map": named_function(mapped, "--map"),
