@@ -9,13 +9,22 @@ from typing import Any
 from dataformats.backends.granular.bag_limits import BAG, IDX
 from dataformats.backends.granular.bag_reader import BagReader
 from dataformats.backends.granular.bag_writer import BagWriter
-from dataformats.backends.granular.folder import REFS, SPEC, bags_of, dataset_files, find_files, group_files
+from dataformats.backends.granular.folder import (
+    REFS,
+    SPEC,
+    DatasetFiles,
+    bags_of,
+    dataset_files,
+    find_files,
+    group_files,
+)
 from dataformats.backends.granular.reader import GranularReader
 from dataformats.backends.granular.salvage import salvage
 from dataformats.backends.granular.sniff import sniff_file
 from dataformats.backends.granular.stored_types import check_generation, is_sequence, store_spec
 from dataformats.backends.granular.writer import GranularWriter
 from dataformats.errors import FormatError, SpecError
+from dataformats.indexing.union_reader import open_runs
 from dataformats.interfaces import (
     AppendsInPlace,
     FieldsBackend,
@@ -66,6 +75,7 @@ class GranularBackend(FieldsBackend, AppendsInPlace, SupportsRepair, WritesSingl
 
         Raises:
             FormatError: A file is missing, `spec.json` is not a spec, or a bag has no table.
+            SpecError: A field has several types, and no type has the values of all datasets.
         """
         if shard_start < 0 or shard_step < 1:
             raise ValueError(f"expected shard_start >= 0 and shard_step >= 1, found {shard_start} and {shard_step}")
@@ -82,7 +92,11 @@ class GranularBackend(FieldsBackend, AppendsInPlace, SupportsRepair, WritesSingl
             )
         local = all(files[SPEC].local is not None for files in sets)
         chosen = concurrent_map(dataset_files, sets[shard_start::shard_step], local=local)
-        return GranularReader(chosen, chosen[0].spec if chosen else dataset_files(sets[0]).spec)
+
+        def reader(run: Sequence[DatasetFiles]) -> GranularReader:
+            return GranularReader(run, run[0].spec if run else dataset_files(sets[0]).spec)
+
+        return open_runs(chosen, lambda one: one.spec, reader, options)
 
     def stored_spec(self, spec: Spec, *, generation: int | None = None, **_: Any) -> Spec:
         """Return `i64`, `u64` and `array` for numbers, `codec[]` for sequences, every other codec unchanged.

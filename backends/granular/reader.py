@@ -49,20 +49,9 @@ class GranularReader(Reader, FilesPerField):
     Args:
         sets: The files of each dataset.
         spec: The fields, also if there are no datasets.
-
-    Raises:
-        FormatError: Their fields differ.
     """
 
     def __init__(self, sets: Sequence[DatasetFiles], spec: Spec) -> None:
-        for other in sets:
-            if other.spec != spec:
-                raise FormatError(
-                    "the fields differ from the first dataset's",
-                    path=other.name,
-                    expected=str(spec),
-                    found=str(other.spec),
-                )
         self.spec: Spec | None = spec
         self.files: Sequence[StoredFile] = [file for one in sets for file in one.files()]
         self._sets = [RowIndex(one) for one in sets]

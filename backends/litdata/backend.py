@@ -6,11 +6,13 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from dataformats.backends.litdata.index_file import read_index
+from dataformats.backends.litdata.index_file import LitdataIndex, read_index
 from dataformats.backends.mds.files import INDEX, FoldersBelow, file_of_shard, plain_file, shard_files, sniff_listed
+from dataformats.backends.mds.index_file import Shard
 from dataformats.backends.mds.reader import MdsReader
 from dataformats.backends.tables.arrow_ipc import ArrowTable
 from dataformats.errors import FormatError
+from dataformats.indexing.union_reader import open_runs
 from dataformats.interfaces import Backend, Folder, Reader, ReaderOptions, SniffResult, StoredFile
 from dataformats.storage.spliced_file import SplicedFile
 
@@ -57,9 +59,6 @@ class LitdataBackend(Backend):
             indexes = [beside]
         found = [(file, read_index(file)) for file in indexes]
         chunks = [chunk for _, index in found for chunk in index.chunks]
-        for file, index in found[1:]:
-            if index.spec != found[0][1].spec:
-                raise FormatError("the fields differ from the first dataset's", path=file.name)
         stored = [one for file, index in found for one in shard_files(file, index.chunks, given)]
         plain = [plain_file(file, chunk) for file, chunk in zip(stored, chunks, strict=True)]
         first = plain[0] if plain else None
@@ -70,7 +69,15 @@ class LitdataBackend(Backend):
                     what = "the chunk does not have as many rows as the index says"
                     raise FormatError(what, path=file.name, expected=chunk.samples, found=n)
             return table
-        return MdsReader(plain, chunks, found[0][1].spec, is_headless=found[0][1].is_tokens)
+
+        def reader(shards: Sequence[tuple[StoredFile, Shard, LitdataIndex]]) -> MdsReader:
+            one = shards[0][2] if shards else found[0][1]
+            these = [file for file, _, _ in shards], [chunk for _, chunk, _ in shards]
+            return MdsReader(*these, one.spec, is_headless=one.is_tokens)
+
+        of_chunks = [index for _, index in found for _ in index.chunks]
+        shards = list(zip(plain, chunks, of_chunks, strict=True))
+        return open_runs(shards, lambda one: (one[2].spec, one[2].is_tokens), reader, options)
 
 
 def _rows_of(chunk: StoredFile) -> StoredFile:

@@ -27,6 +27,7 @@ from dataformats.backends.mds.index_file import (
 from dataformats.backends.mds.reader import MdsReader
 from dataformats.backends.mds.writer import MdsWriter
 from dataformats.errors import FormatError, SpecError
+from dataformats.indexing.union_reader import open_runs
 from dataformats.interfaces import FieldsBackend, Folder, Reader, ReaderOptions, SniffResult, StoredFile, natural_key
 from dataformats.spec import NUMBER_TYPES, Spec, Type
 
@@ -65,11 +66,12 @@ class MdsBackend(FieldsBackend):
         """Recognize an index by its first key and the format of its shards; a shard by the index beside it."""
         return sniff_listed(self, file, _BEGIN, read_index)
 
-    def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> MdsReader:
+    def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> Reader:
         """Return a reader.
 
         Raises:
-            FormatError: An index is missing or damaged, the columns of datasets differ, or a shard is missing.
+            FormatError: An index is missing or damaged, or a shard is missing.
+            SpecError: A column has several types, and no type has the values of all.
         """
         chosen: list[tuple[StoredFile, Shard]] = []
         given = {file.name: file for file in files}
@@ -84,14 +86,7 @@ class MdsBackend(FieldsBackend):
         for file in files:
             if file.basename != INDEX and file.name not in covered:
                 chosen.append((file, _listed(file, beside)))
-        first = chosen[0][1].columns if chosen else None
-        for file, shard in chosen:
-            if shard.columns != first:
-                raise FormatError("the columns differ from the first shard's", path=file.name)
-        pairs = zip(first.names, first.encodings, strict=True) if first is not None else ()
-        spec = Spec({name: type_of_encoding(encoding) for name, encoding in pairs})
-        plain = [plain_file(file, shard) for file, shard in chosen]
-        return MdsReader(plain, [shard for _, shard in chosen], spec)
+        return open_runs(chosen, lambda one: one[1].columns, _reader, options)
 
     def stored_spec(self, spec: Spec, **_: Any) -> Spec:
         """Return the types of the values, and `mds(ndarray:DTYPE)` for numbers of any length.
@@ -134,6 +129,14 @@ class MdsBackend(FieldsBackend):
     def options_like(self, reader: Reader, *, named: bool) -> dict[str, Any]:
         """Return the compression."""
         return {"compression": "zstd" if reader.metadata().get("compression") == "zstd" else None}
+
+
+def _reader(chosen: Sequence[tuple[StoredFile, Shard]]) -> MdsReader:
+    """Return a reader of shards with the same columns."""
+    columns = chosen[0][1].columns if chosen else Columns((), (), ())
+    pairs = zip(columns.names, columns.encodings, strict=True)
+    spec = Spec({name: type_of_encoding(encoding) for name, encoding in pairs})
+    return MdsReader([plain_file(*one) for one in chosen], [shard for _, shard in chosen], spec)
 
 
 def _misfit(kind: Type) -> str:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dataformats.backends.megatron.layout import BIN, CODES, IDX, MAGIC, files_of_pair, read_tables
 from dataformats.backends.megatron.reader import MegatronReader, token_stream
 from dataformats.backends.megatron.writer import MegatronWriter
-from dataformats.backends.rows.windows import TOKENS, WindowReader, check_windows
+from dataformats.backends.rows.windows import TOKENS, check_windows, open_windows
 from dataformats.errors import FormatError, SpecError
+from dataformats.indexing.union_reader import open_alike
 from dataformats.interfaces import (
     FieldsBackend,
     FilePlace,
@@ -72,16 +74,17 @@ class MegatronBackend(FieldsBackend):
             sequences: True if a record is a sequence, as in Megatron's `IndexedDataset`: a part of a document.
 
         Raises:
-            FormatError: A pair is damaged or incomplete, the files differ in dtype, or there is no one token stream.
-            SpecError: `stride` without `window`, or `window` with `sequences`.
+            FormatError: A pair is damaged or incomplete, or there is no one token stream.
+            SpecError: `stride` without `window`, or `window` with `sequences`; or no dtype has the tokens of all files.
         """
         check_windows(window, stride)
         data = [_data_of(file) for file in files]
         if window is None:
-            return MegatronReader(data, sequences=sequences)
+            reader = partial(MegatronReader, sequences=sequences)
+            return open_alike(reader(data), "dtype", reader, options)
         if sequences:
             raise SpecError("windows are cut from the token stream, not from sequences", remedy="Leave out sequences=")
-        return WindowReader(data, [token_stream(file) for file in data], window, stride)
+        return open_windows(data, [token_stream(file) for file in data], window, stride, options)
 
     def stored_spec(self, spec: Spec, **_: Any) -> Spec:
         """Return the one field, `tokens`, of any length."""

@@ -16,10 +16,10 @@ from dataformats.spec import Type
 
 
 class MegatronReader(FieldsReader):
-    """Documents, or with `sequences` the sequences of `.bin` files, as records of one field.
+    """Documents, or with `sequences` the sequences of `.bin` files of one dtype, as records of one field.
 
     Raises:
-        FormatError: A pair is damaged, or the files differ in dtype.
+        FormatError: A pair is damaged.
     """
 
     def __init__(self, files: Sequence[StoredFile], *, sequences: bool) -> None:
@@ -27,7 +27,7 @@ class MegatronReader(FieldsReader):
         super().__init__(files)
 
     def type_of(self, field: str) -> Type:
-        return Type(self.common_metadata("dtype"), dims=(None,))
+        return Type(self.file_indexes[0].metadata["dtype"], dims=(None,))
 
     def stored_type_for(self, field: str, declared: Type) -> Type:
         return number_type_for(field, self.type_of(field), declared)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from dataformats.backends.npy.header import MAGIC, ArrayHeader, read_header
-from dataformats.backends.rows.reader import FixedRows, RowsReader
-from dataformats.backends.rows.windows import TokenStream, WindowReader, check_windows
+from dataformats.backends.rows.reader import FixedRows, RowsReader, types_of
+from dataformats.backends.rows.windows import TokenStream, check_windows, open_windows
 from dataformats.errors import FormatError
+from dataformats.indexing.union_reader import open_runs
 from dataformats.interfaces import Backend, Reader, ReaderOptions, SniffResult, StoredFile
 from dataformats.spec import VALUE
 
@@ -46,23 +47,28 @@ class NpyBackend(Backend):
             stride: Tokens from the beginning of a window to the beginning of the next one; `None` is `window`.
 
         Raises:
-            FormatError: A header is damaged, an array has no rows or no numbers, or the files differ.
-            SpecError: `stride` without `window`.
+            FormatError: A header is damaged, or an array has no rows or no numbers.
+            SpecError: `stride` without `window`; or no type has the values of all files.
         """
         check_windows(window, stride)
         headers = [_checked(file, read_header(file), window) for file in files]
         if window is None:
-            fields = [
-                {VALUE: FixedRows.of(file, header.dtype, header.shape, header.first)}
+            shards = [
+                (file, {VALUE: FixedRows.of(file, header.dtype, header.shape, header.first)})
                 for file, header in zip(files, headers, strict=True)
             ]
-            return RowsReader(files, fields)
+            return open_runs(shards, lambda one: types_of(one[1]), _reader, options)
         for file, header in zip(files, headers, strict=True):
             if len(header.shape) > 1:
                 what, remedy = "windows are cut from arrays of one dimension", "Leave out window="
                 raise FormatError(what, path=file.name, found=f"the shape {header.shape}", remedy=remedy)
         streams = [TokenStream(header.dtype, header.first, header.shape[0]) for header in headers]
-        return WindowReader(files, streams, window, stride)
+        return open_windows(files, streams, window, stride, options)
+
+
+def _reader(shards: Sequence[tuple[StoredFile, dict[str, FixedRows]]]) -> RowsReader:
+    """Return a reader of arrays whose rows have the same type."""
+    return RowsReader([file for file, _ in shards], [rows for _, rows in shards])
 
 
 def _checked(file: StoredFile, header: ArrayHeader, window: int | None) -> ArrayHeader:

@@ -77,24 +77,13 @@ class RowsReader(Reader):
     """Files whose records are rows of a fixed size.
 
     Args:
-        fields: For each file, field to rows; all fields of a file have as many rows.
-
-    Raises:
-        FormatError: The files differ in fields or types.
+        fields: For each file, field to rows; all files have the same fields and types, and all fields of a file have as
+            many rows.
     """
 
     def __init__(self, files: Sequence[StoredFile], fields: Sequence[Mapping[str, FixedRows]]) -> None:
         self.files: Sequence[StoredFile] = list(files)
-        types = [{name: rows.type for name, rows in of_file.items()} for of_file in fields]
-        for file, found in zip(files, types, strict=True):
-            if found != types[0]:
-                raise FormatError(
-                    f"the fields differ from {files[0].name!r}",
-                    path=file.name,
-                    expected=str(Spec(types[0])),
-                    found=str(Spec(found)),
-                )
-        self._types = types[0] if types else {}
+        self._types = types_of(fields[0]) if fields else {}
         self.spec: Spec | None = Spec(self._types)
         counts = [
             min((rows.count_in(file) for rows in of_file.values()), default=0)
@@ -138,6 +127,11 @@ class RowsReader(Reader):
         places = self._places[name][file]
         offset = places[:, 0] + local * places[:, 1]
         return Extents(file, offset, np.full(len(local), self._row_bytes[name], np.int64))
+
+
+def types_of(fields: Mapping[str, FixedRows]) -> dict[str, Type]:
+    """Return the types of the fields of a file."""
+    return {name: rows.type for name, rows in fields.items()}
 
 
 def number_type_for(field: str, stored: Type, declared: Type) -> Type:

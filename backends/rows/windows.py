@@ -9,8 +9,9 @@ import numpy as np
 
 from dataformats.backends.rows.reader import FixedRows, RowsReader
 from dataformats.errors import Remedy, SpecError
+from dataformats.indexing.union_reader import open_runs
 from dataformats.integer_arguments import checked_int
-from dataformats.interfaces import StoredFile
+from dataformats.interfaces import Reader, ReaderOptions, StoredFile
 from dataformats.spec import Type
 
 TOKENS = "tokens"
@@ -38,12 +39,11 @@ class WindowReader(RowsReader):
     No window reaches into the next file, and the tokens behind the last whole window are left out.
 
     Args:
-        streams: The tokens of each file.
+        streams: The tokens of each file, all of one dtype.
         window: Tokens of a record.
         stride: Tokens from the beginning of a record to the beginning of the next one; `None` is `window`.
 
     Raises:
-        FormatError: The files differ in dtype.
         SpecError: `window` is no size of a type.
     """
 
@@ -64,6 +64,25 @@ class WindowReader(RowsReader):
             for stream in streams
         ]
         super().__init__(files, fields)
+
+
+def open_windows(
+    files: Sequence[StoredFile],
+    streams: Sequence[TokenStream],
+    window: int,
+    stride: int | None,
+    options: ReaderOptions,
+) -> Reader:
+    """Return a reader of windows over the tokens of files that may differ in dtype: see `WindowReader`.
+
+    Raises:
+        SpecError: `window` is no size of a type, or no dtype has the tokens of all files.
+    """
+
+    def reader(run: Sequence[tuple[StoredFile, TokenStream]]) -> WindowReader:
+        return WindowReader([file for file, _ in run], [stream for _, stream in run], window, stride)
+
+    return open_runs(list(zip(files, streams, strict=True)), lambda one: one[1].dtype, reader, options)
 
 
 def check_windows(window: int | None, stride: int | None) -> None:

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from dataformats.backends.rows.reader import FixedRows, RowsReader
+from dataformats.backends.rows.reader import FixedRows, RowsReader, types_of
 from dataformats.backends.safetensors.header import StoredTensor, read_header
 from dataformats.errors import DataFormatsError, FormatError
-from dataformats.interfaces import Backend, ReaderOptions, SniffResult, StoredFile
+from dataformats.indexing.union_reader import open_runs
+from dataformats.interfaces import Backend, Reader, ReaderOptions, SniffResult, StoredFile
 from dataformats.spec import Type
 
 _NUMBERS = {"BOOL": "bool"} | {
@@ -19,6 +20,7 @@ _NUMBERS = {"BOOL": "bool"} | {
     for letter, kind in (("I", "int"), ("U", "uint"), ("F", "float"))
     for bits in (8, 16, 32, 64)
 }
+_Shard = tuple[StoredFile, dict[str, FixedRows], dict[str, DataFormatsError]]
 _BEGIN = re.compile(rb'\{\s*("(?:[^"\\]|\\.)*"\s*:\s*\{|\})')
 
 
@@ -38,16 +40,22 @@ class SafetensorsBackend(Backend):
         is_inside = 8 + length <= file.size
         return SniffResult("yes") if is_inside else SniffResult("damaged", f"a header of {length} bytes does not fit")
 
-    def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> RowsReader:
+    def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> Reader:
         """Return a reader of rows.
 
         Raises:
-            FormatError: A header is damaged, tensors have different first dimensions, or files differ in tensors.
+            FormatError: A header is damaged, or tensors have different first dimensions.
+            SpecError: The rows of a tensor have several types, and no type has the values of all files.
         """
-        found = [_rows(file) for file in files]
-        reader = RowsReader(files, [rows for rows, _ in found])
-        reader.left_out = found[0][1] if found else {}
-        return reader
+        shards = [(file, *_rows(file)) for file in files]
+        return open_runs(shards, lambda one: (types_of(one[1]), one[2].keys()), _reader, options)
+
+
+def _reader(shards: Sequence[_Shard]) -> RowsReader:
+    """Return a reader of files with the same tensors."""
+    reader = RowsReader([file for file, _, _ in shards], [rows for _, rows, _ in shards])
+    reader.left_out = shards[0][2] if shards else {}
+    return reader
 
 
 def _rows(file: StoredFile) -> tuple[dict[str, FixedRows], dict[str, DataFormatsError]]:

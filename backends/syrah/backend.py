@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from dataformats.backends.syrah.reader import SyrahReader
 from dataformats.backends.syrah.salvage import salvage
 from dataformats.backends.syrah.sniff import sniff_header
 from dataformats.backends.syrah.writer import SyrahWriter
-from dataformats.interfaces import FieldsBackend, ReaderOptions, ShardSalvage, SniffResult, SupportsRepair
+from dataformats.indexing.union_reader import open_alike
+from dataformats.interfaces import FieldsBackend, Reader, ReaderOptions, ShardSalvage, SniffResult, SupportsRepair
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import Spec
 
@@ -28,9 +30,15 @@ class SyrahBackend(FieldsBackend, SupportsRepair):
         """Recognize a file by its header; a header of zeros is an unfinished file, if the name is one of Syrah."""
         return sniff_header(file, has_name=self.matches_name(file.basename))
 
-    def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> SyrahReader:
-        """Return a reader; reads and checks all headers and metadata. The format has no checksums."""
-        return SyrahReader(files)
+    def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> Reader:
+        """Return a reader; reads and checks all headers and metadata. The format has no checksums.
+
+        Raises:
+            FormatError: A header or metadata are broken.
+            SpecError: An array has several dtypes, and no type has the values of all files.
+        """
+        some_lengths = partial(SyrahReader, fixed_lengths=False)
+        return open_alike(SyrahReader(files), "dtypes", some_lengths, options)
 
     def stored_spec(self, spec: Spec, **_: Any) -> Spec:
         """Return numbers unchanged, text as `str`, and everything else as bytes in an array of uint8."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -21,9 +21,17 @@ _MAX_SIZE = 2**31  # the largest dimension in the grammar of types
 class SyrahReader(FieldsReader):
     """The items of files with the same arrays, in any order. The constructor reads all metadata.
 
+    Args:
+        files: The files.
+        fixed_lengths: False: types have no length, because other files may have other lengths.
+
     Raises:
-        FormatError: A header or metadata are broken, or the files differ in arrays or dtypes.
+        FormatError: A header or metadata are broken.
     """
+
+    def __init__(self, files: Sequence[StoredFile], *, fixed_lengths: bool = True) -> None:
+        self._fixed_lengths = fixed_lengths
+        super().__init__(files)
 
     def index_of(self, file: StoredFile) -> FileIndex:
         header, tables = _read_tables(file)
@@ -34,9 +42,7 @@ class SyrahReader(FieldsReader):
     @cached_property
     def _dtypes(self) -> Mapping[str, str]:
         """Array name to dtype, the same in all files."""
-        remedy = "Open them apart, and join the common fields: concat([a.select(...), b.select(...)])"
-        found: Mapping[str, str] = self.common_metadata("dtypes", remedy)
-        return found
+        return self.file_indexes[0].metadata["dtypes"] if self.file_indexes else {}
 
     @property
     def stored_spec(self) -> Spec:
@@ -44,7 +50,7 @@ class SyrahReader(FieldsReader):
 
     def type_of(self, field: str) -> Type:
         """Return the type of an array without a declared one: one-dimensional."""
-        dtype = self._dtypes[field]
+        dtype = self._dtypes.get(field, "bytes")  # `open_alike` reads files that differ apart
         if dtype == "str":
             return Type("utf8")
         if dtype not in ITEM_BYTES:
@@ -53,7 +59,8 @@ class SyrahReader(FieldsReader):
         sizes = np.delete(column.length, list(column.problems))
         least, most = (int(sizes.min()), int(sizes.max())) if len(sizes) else (0, 0)
         length = least // ITEM_BYTES[dtype]
-        return Type(dtype, dims=(length if least == most and 0 < length < _MAX_SIZE else None,))
+        is_fixed = self._fixed_lengths and least == most and 0 < length < _MAX_SIZE
+        return Type(dtype, dims=(length if is_fixed else None,))
 
     def digest(self, update: Callable[[bytes], None]) -> None:
         for index in self.file_indexes:

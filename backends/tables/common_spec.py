@@ -9,13 +9,11 @@ from typing import Any
 
 from dataformats.batch.to_arrow import pyarrow
 from dataformats.columns.arrow_columns import spec_of_arrow
-from dataformats.columns.column_cast import can_cast
-from dataformats.errors import Remedy, SpecError
+from dataformats.columns.common_type import common_type
 from dataformats.interfaces import StoredFile
 from dataformats.spec import Spec, Type
 
 _DOCUMENT = Type("json")
-_ONE_TYPE = Remedy("Pass {spec} with a type that all of them can be cast to, or open the files one by one.", spec=...)
 
 
 def common_spec(
@@ -38,7 +36,7 @@ def common_spec(
             several types are cast.
 
     Raises:
-        SpecError: A column has several types, and none is declared that all can be cast to.
+        SpecError: A column has several types, and no type has the values of all files: see `common_type`.
     """
     declared = declared or {}
     kinds = dict(spec_of_arrow(schemas[0], optional))
@@ -52,11 +50,8 @@ def common_spec(
             if name not in typed:  # no earlier file has values
                 kinds[name] = found[name]
             elif name in here and kinds[name].required != found[name].required:
-                kind, stored = declared.get(name), (kinds[name], found[name])
-                if kind is None or not all(can_cast(one, kind) or one.required == kind.required for one in stored):
-                    what = f"expected {kinds[name]} as in {typed[name]!r}, found {found[name]} in {file.name!r}"
-                    raise SpecError(what, field=name, remedy=_ONE_TYPE)
-                kinds[name] = kind
+                one, other = (kinds[name], typed[name]), (found[name], file.name)
+                kinds[name] = common_type(name, one, other, declared.get(name))
         typed |= {name: file.name for name in here if name not in typed}
     everywhere = set(kinds).intersection(*(schema.names for schema in _different(schemas)))
     kinds = {n: replace(kind, optional=n in optional or n not in everywhere) for n, kind in kinds.items()}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from dataformats.backends.rows.windows import TokenStream, WindowReader, check_windows
+from dataformats.backends.rows.windows import TokenStream, check_windows, open_windows
 from dataformats.errors import FormatError, Remedy, SpecError, TruncatedError
 from dataformats.interfaces import Backend, Folder, Reader, ReaderOptions, SniffResult, StoredFile
 
@@ -69,7 +69,7 @@ class TokensBackend(Backend):
             stride: Tokens from the beginning of a window to the beginning of the next one; `None` is `window`.
 
         Raises:
-            FormatError: A header is damaged, a file is not as long as its header says, or the files differ in dtype.
+            FormatError: A header is damaged, a file is not as long as its header says.
             SpecError: `window` is missing; or `dtype` is, or it is not the header's.
         """
         check_windows(window, stride)
@@ -78,7 +78,7 @@ class TokensBackend(Backend):
         if window is None:
             what = "the files have tokens one behind another, and no documents"
             raise SpecError(what, remedy=Remedy("Pass {window}, or another number of tokens of a record.", window=1024))
-        return WindowReader(files, streams, window, stride)
+        return open_windows(files, streams, window, stride, options)
 
 
 def _head(file: StoredFile) -> tuple[int, int, int]:

@@ -10,7 +10,7 @@ import numpy as np
 from dataformats.backends.webdataset.extensions import KEY, declared_type, stored_type_for, type_of_extension
 from dataformats.backends.webdataset.members import BLOCK, joined_name
 from dataformats.backends.webdataset.samples import Samples
-from dataformats.errors import FormatError
+from dataformats.columns.common_type import common_type
 from dataformats.fork_hooks import cached_property
 from dataformats.indexing.fields_reader import DERIVED, FieldsReader
 from dataformats.indexing.file_index import FileIndex
@@ -66,14 +66,17 @@ class WebDatasetReader(FieldsReader):
 
     @cached_property
     def _saved(self) -> Mapping[str, Type]:
-        """The stored types in files of this package."""
-        found: dict[str, Type] = {}
+        """The stored types in files of this package; of numbers in digits the type that holds all of them."""
+        found: dict[str, tuple[Type, str]] = {}
         for file, index in zip(self.files, self.file_indexes, strict=False):
             for name, text in (index.metadata["spec"] or {}).items():
-                if found.setdefault(name, kind := Type.named(text)) != kind:
-                    what = f"the type of the field {name!r} differs from other files"
-                    raise FormatError(what, path=file.name, expected=found[name], found=kind)
-        return found
+                kind = Type.named(text)
+                first, path = found.setdefault(name, (kind, file.name))
+                if first.required != kind.required:
+                    types = (declared_type(first), path), (declared_type(kind), file.name)
+                    first = replace(first, args=(common_type(name, *types, None).codec,))
+                found[name] = replace(first, optional=first.optional or kind.optional), path
+        return {name: kind for name, (kind, _) in found.items()}
 
 
 class _JoinedNames(StoredFile):

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from dataformats.indexing.files_reader import FilesReader
     from dataformats.indexing.files_table import FileBlock, FilesTable
     from dataformats.indexing.lookup import RecordsByFile, split_by_file
+    from dataformats.indexing.union_reader import open_runs
     from dataformats.storage.files import LocalFile
     from dataformats.writing.appending_writer import AppendingWriter
     from dataformats.writing.table_writer import TableWriter
@@ -133,6 +134,7 @@ __all__ = [
     "codecs",
     "damage_of",
     "natural_key",
+    "open_runs",
     "split_by_file",
 ]
 
@@ -149,6 +151,8 @@ if not TYPE_CHECKING:  # type checkers read the imports above, and report unknow
             from dataformats.indexing import files_table as module
         elif name in ("RecordsByFile", "split_by_file"):
             from dataformats.indexing import lookup as module
+        elif name == "open_runs":
+            from dataformats.indexing import union_reader as module
         elif name == "LocalFile":
             from dataformats.storage import files as module
         elif name == "AppendingWriter":

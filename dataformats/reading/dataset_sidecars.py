@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from dataformats.columns.common_type import wider_type
 from dataformats.errors import FormatError, Remedy, TruncatedError
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.other_formats import other_format
@@ -18,6 +19,7 @@ from dataformats.sidecars.file_comparison import (
     fitting_metadata,
 )
 from dataformats.sidecars.sidecar import Sidecar, load_sidecar, remedy_instead_of
+from dataformats.spec import Type
 from dataformats.storage.selected_files import ListedFolder
 
 _MAX_SIDECARS = 64
@@ -92,20 +94,25 @@ class DatasetSidecars:
         files: Sequence[Sequence[StoredFile]],
         used: Callable[[Mapping[str, Any]], set[str]],
         report: Callable[[FormatError], None],
+        typed: Collection[str] | None = None,
     ) -> dict[str, Any]:
-        """Return the metadata that hold for all files.
+        """Return the metadata that hold for all files. A field that the spec of one of them lacks is optional.
 
         Args:
             files: The data files of each entry.
             used: Returns the keys that the caller uses. If there are any, the files must be those it lists;
                 else only none may be missing from a whole folder.
             report: Called with the error of each file that is not as its sidecar says; may raise it.
+            typed: The fields that the call types, if the format stores fields apart: its files tell how numbers are
+                stored, and which more fields they have. `None`: it does not.
 
         Raises:
             FormatError: A sidecar is damaged, or two disagree about metadata that are used.
         """
         first: tuple[_SidecarPart, dict[str, Any]] | None = None
-        for part in self._parts(files):
+        spec: Mapping[str, str] | None = None
+        parts = list(self._parts(files))
+        for part in parts:
             metadata: dict[str, Any] = {}
             if part.sidecar is not None:
                 metadata, found = fitting_metadata(part.sidecar, part.compare)
@@ -114,11 +121,18 @@ class DatasetSidecars:
                 for error in found.errors(known) if names else found.missing_errors():
                     report(_with_kind(error, part.files))
             first = first or (part, metadata)
+            both = metadata.get("spec") if first[1] is metadata else _common(spec, metadata.get("spec"), typed)
             names = used(first[1]) | used(metadata)
             for name in names:
-                if metadata.get(name) != first[1].get(name):
+                is_same = both is not None if name == "spec" else metadata.get(name) == first[1].get(name)
+                if not is_same and metadata is not first[1]:
                     raise _disagreement(name, first, (part, metadata), names)
-        return first[1] if first is not None else {}
+            spec = both
+        if first is None:
+            return {}
+        if len(parts) > 1 and typed is not None and spec is not None:
+            return first[1] | {"spec": spec or None, "other_fields": True}
+        return first[1] | {"spec": spec} if spec is not None else first[1]
 
     def _parts(self, files: Sequence[Sequence[StoredFile]]) -> Iterator[_SidecarPart]:
         """Yield the parts of the dataset; at most 64 files outside of folders with a sidecar are looked at."""
@@ -170,6 +184,30 @@ class DatasetSidecars:
             )
         sidecar, shards = self._listing[name]
         return sidecar if file.basename in shards else None
+
+
+def _common(
+    one: Mapping[str, str] | None, other: Mapping[str, str] | None, typed: Collection[str] | None
+) -> Mapping[str, str] | None:
+    """Return the fields of two specs; `None` if a type differs.
+
+    Args:
+        one: A spec.
+        other: Another one.
+        typed: See `DatasetSidecars.metadata`.
+    """
+    if one is None or other is None or one == other:
+        return None if other is None else one
+    found: dict[str, str] = {}
+    for name in dict.fromkeys([*one, *other]):
+        first, last = (Type.named({**a, **b}[name]) for a, b in ((other, one), (one, other)))
+        is_missing = (name not in one or name not in other) and not first.is_blob_list
+        kind = wider_type(first, last) if typed is not None or first.required == last.required else None
+        if kind is not None:
+            found[name] = str(replace(kind, optional=is_missing or first.optional or last.optional))
+        elif typed is None or name not in typed:
+            return None
+    return found
 
 
 def _with_kind(error: FormatError, files: Iterable[StoredFile]) -> FormatError:

@@ -248,7 +248,8 @@ class OpenArguments(ReaderOptions):
         backend, files = choose_files(sidecars.current_entries(), format)
         if self.format is None:
             check_one_format(backend, list(chain.from_iterable(files)))
-        metadata = known | sidecars.metadata(files, self._used, report)
+        typed = tuple(self.spec or ()) if isinstance(backend, FieldsBackend) else None
+        metadata = known | sidecars.metadata(files, self._used, report, typed)
         for error in missing_shards(entries, files):
             report(error)
         arguments = replace(self, format=backend.name)  # nothing is detected when they are opened again

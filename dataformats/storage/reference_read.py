@@ -44,10 +44,11 @@ def read_blobs(files: Sequence[StoredFile], requests: Sequence[Extents], *, max_
         requests: Extents, such as one for each field.
         max_bytes: A longer blob is a problem, not an allocation.
     """
+    if any(request.fetch is not None for request in requests):
+        read = iter(read_blobs(files, [one for one in requests if one.fetch is None], max_bytes=max_bytes))
+        return [next(read) if one.fetch is None else _fetched(one, files, max_bytes) for one in requests]
     if not requests:
         return []
-    if requests[0].fetch is not None:  # then all have one: they are of one reader
-        return [_fetched(request, files, max_bytes) for request in requests]
     sizes = _sizes(files, requests)
     problems = [_problems(request, files, sizes, max_bytes) for request in requests]
     gap = _GAP

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,30 @@ class ColumnConformance:
         with data.create(data.path("table"), spec=spec) as writer:
             writer.extend(table)
         assert all(is_same_value(*pair) for pair in zip(data.open(data.path("table")), records, strict=True))
+
+    def test_fields_missing_in_some_files(self, data: DatasetFixture) -> None:
+        """A field that only some files have is optional: in batches, records, masks, pickles and under a spec."""
+        data.need_fields()
+        data.need_shards()
+        spec = {"id": "int64", "pair": "int32[2]", "text": "utf8"}
+        records: list[dict[str, Any]] = [{"id": row} for row in range(3)]
+        records += [{"id": row, "pair": np.array([row, -row], np.int32), "text": f"{row}"} for row in range(3, 7)]
+        paths = [data.write_records(records[:3], {"id": "int64"}, "a"), data.write_records(records[3:], spec, "b")]
+        optional = {"id": "int64", "pair": "int32[2]?", "text": "utf8?"}
+        src = data.open(paths)
+        assert src.spec == optional
+        for path in paths:
+            path.with_name(f"{path.name}.dataformats.json").unlink(missing_ok=True)
+        declared = data.open(paths, **data.declared(optional))
+        for source in (src, pickle.loads(pickle.dumps(src)), declared):
+            for found in (list(source), [source[row] for row in range(7)], list(source.read(range(7)))):
+                assert all(is_same_value(*pair) for pair in zip(found, records, strict=True))
+        assert [{**one} for one in src.read([6, 0, 3], ["text"])] == [{"text": "6"}, {}, {"text": "3"}]
+        assert [one["pair"].tolist() for one in src.read([5, 3], {"pair": range(1, 2)})] == [[-5], [-3]]
+        assert ({*src.present_fields(0)}, {*src.present_fields(6)}) == ({"id"}, {*spec})
+        other = data.open(paths[::-1], **data.declared(optional))
+        assert is_same_value(other[0], records[3])
+        assert {**other[4]} == {"id": 0}
 
     def test_declared_numbers_are_cast(self, data: DatasetFixture) -> None:
         """Stored numbers are read as other numbers if each of them fits, and by no reading of their bits."""

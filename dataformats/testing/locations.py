@@ -97,7 +97,7 @@ class LocationConformance:
         if not data.case.folder:
             assert src.paths == (str(b), str(a), str(b))
         if data.case.plain:
-            data.write_records([{"id": 1}], {"id": "int64"}, "c")
+            data.write_records([{"id": "x"}], {"id": "utf8"}, "c")
             with pytest.raises(DataFormatsError, match=r"spec|fields"):
                 data.open([a, data.path("c")])
         with pytest.raises(FileNotFoundError):

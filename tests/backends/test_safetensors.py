@@ -33,8 +33,11 @@ def test_rows() -> None:
 def test_several_files() -> None:
     source = dataformats.open([GOLDEN / "small.safetensors"] * 2)
     np.testing.assert_array_equal(source.read(range(12))["ids"], np.tile(np.arange(6), 2))
-    with pytest.raises(FormatError, match="the fields differ from"):
-        dataformats.open([GOLDEN / "small.safetensors", GOLDEN / "rows.safetensors"])
+    rows = dataformats.open(GOLDEN / "rows.safetensors")
+    both = dataformats.open([GOLDEN / "small.safetensors", GOLDEN / "rows.safetensors"])
+    assert both.spec == {name: f"{kind}?" for name, kind in {**source.spec, **rows.spec}.items()}
+    assert both[5].keys() == source.spec.keys()
+    np.testing.assert_array_equal(both[7]["images"], rows[1]["images"])
 
 
 def test_dtype_unknown_to_numpy() -> None:

@@ -1,0 +1,50 @@
+"""One type for a field whose type differs between the files of a dataset."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from dataformats.columns.column_cast import can_cast
+from dataformats.errors import Remedy, SpecError
+from dataformats.spec import NUMBER_TYPES, Type
+
+_ONE_TYPE = Remedy("Pass {spec} with a type that all of them can be cast to, or open the files one by one.", spec=...)
+
+
+def common_type(field: str, first: tuple[Type, str], other: tuple[Type, str], declared: Type | None) -> Type:
+    """Return the type under which the values of two files are read: the declared one, or a wider type of numbers.
+
+    Args:
+        field: The field's name.
+        first: Its type in a file, and the name of that file.
+        other: Its type in another file, and the name of that file.
+        declared: The type that the call declares.
+
+    Raises:
+        SpecError: No type has the values of both.
+
+    Example:
+        >>> from dataformats import Type
+        >>> from dataformats.columns.common_type import common_type
+        >>> str(common_type("id", (Type("int32"), "a.syr"), (Type("int64"), "b.syr"), None))
+        'int64'
+    """
+    (kind, path), (found, other_path) = first, other
+    for wide in (declared, wider_type(kind, found)):
+        if wide is not None and all(one.required == wide.required or can_cast(one, wide) for one in (kind, found)):
+            return wide
+    what = f"expected {kind.required} as in {path!r}, found {found.required} in {other_path!r}"
+    raise SpecError(what, field=field, remedy=_ONE_TYPE)
+
+
+def wider_type(one: Type, other: Type) -> Type | None:
+    """Return the smallest type that has the numbers of two types, of one shape; `None` without one."""
+    if one.required == other.required:
+        return one
+    if one.dtype is None or other.dtype is None or one.dims != other.dims:
+        return None
+    wide, kinds = np.promote_types(one.dtype, other.dtype), {one.dtype.kind, other.dtype.kind}
+    is_exact = kinds <= {*"iu"} if wide.kind in "iu" else kinds <= {*"iuf"} and "f" in kinds
+    return replace(one, codec=wide.name) if is_exact and wide.name in NUMBER_TYPES else None
