@@ -10,12 +10,8 @@ from dataformats.batch.to_arrow import pyarrow
 from dataformats.spec import Spec, Type
 
 
-def stored_type(type_: Type) -> Type:
-    """Return the type that Arrow has: `json` is one; the blobs of other codecs, such as images, are stored as `bytes`.
-
-    A list of blobs is not optional: a missing one would be stored as an empty one.
-    """
-    kind = type_.required if type_.is_blob_list else type_
+def stored_type(kind: Type) -> Type:
+    """Return the type that Arrow has: `json` is one; blobs of other codecs, such as images, are stored as `bytes`."""
     if kind.dtype is None:
         return kind if kind.codec in ("bytes", "utf8", "json") else replace(kind, codec="bytes", args=())
     is_known = kind.dtype.kind in "biuf" and kind.dtype.itemsize <= 8 and 0 not in kind.dims

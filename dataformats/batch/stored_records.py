@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+class _MissingList(tuple[bytes, ...]):
+    """The type of `MISSING_LIST`."""
+
+
+MISSING_LIST: Sequence[bytes] = _MissingList()
+"""The blobs of a list that a record lacks, which is no empty list."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredRecords:
     """Several records as they are stored: read and verified, not decoded.
@@ -23,7 +31,7 @@ class StoredRecords:
     Attributes:
         format: The file format that they are from.
         fields: Stored field to its blobs, record after record, and int64[n], how many of them each record has (`None`:
-            one each). A record that is one blob has the one field `"value"`.
+            one each; -1: it lacks a list). A record that is one blob has the one field `"value"`.
         checksums: uint32[n], the checksum that the index of the file holds of each record; `None` if it holds none.
         framed: True if the buffer of the blobs is a part of the file: the frame of each blob lies around it.
     """
@@ -68,8 +76,9 @@ class StoredRecords:
 
 
 def join_values(values: Sequence[Sequence[bytes]]) -> tuple[Blobs, NDArray[np.int64] | None]:
-    """Return the blobs of a field's values, and how many each value has (`None`: one)."""
-    counts = np.fromiter(map(len, values), np.int64, len(values))
+    """Return the blobs of a field's values, and how many each value has (`None`: one; -1: `MISSING_LIST`)."""
+    lengths = (-1 if value is MISSING_LIST else len(value) for value in values)
+    counts = np.fromiter(lengths, np.int64, len(values))
     blobs = Blobs.join(list(chain.from_iterable(values)))
     return blobs, None if (counts == 1).all() else counts
 
@@ -81,7 +90,7 @@ def _chosen(
         return Blobs(blobs.buffer, blobs.starts[chosen], blobs.lengths[chosen]), None
     kept = np.zeros(len(counts), bool)
     kept[chosen] = True
-    return blobs.take(np.flatnonzero(np.repeat(kept, counts))), counts[chosen]
+    return blobs.take(np.flatnonzero(np.repeat(kept, np.maximum(counts, 0)))), counts[chosen]
 
 
 def _rows(blobs: Blobs, counts: NDArray[np.int64] | None) -> Iterator[Sequence[bytes]]:
@@ -89,4 +98,4 @@ def _rows(blobs: Blobs, counts: NDArray[np.int64] | None) -> Iterator[Sequence[b
     if counts is None:
         return ((blob,) for blob in blobs)
     every = iter(blobs)
-    return ([next(every) for _ in range(count)] for count in counts.tolist())
+    return ([next(every) for _ in range(count)] if count >= 0 else MISSING_LIST for count in counts.tolist())

@@ -86,6 +86,7 @@ class FieldDecoder:
         codec = codecs.codec(type_.element)
         self._declared = None if type_ == declared else declared
         self._casts = can_cast(type_, declared)
+        self._is_list = type_.is_blob_list
         if isinstance(codec, ArrayCodec) and not type_.dims and self._declared is not None:
             codec = codec.specialized_for(declared)
         self.kind: Type = type_
@@ -102,16 +103,16 @@ class FieldDecoder:
 
         Args:
             blobs: The blobs.
-            counts: The number of blobs of each record; 1 or 0 for an optional type.
+            counts: The number of blobs of each record; 1 or 0 for an optional type, -1 for a list that is missing.
             part: The elements to take of each record.
         """
         if not self.kind.optional:
             return self._part(blobs, counts, part)
-        present = np.ones(len(blobs), np.bool_) if counts is None else counts > 0
+        present = np.ones(len(blobs), np.bool_) if counts is None else counts >= 0 if self._is_list else counts > 0
         if isinstance(part, range):
             check_part(part, np.where(present, np.iinfo(np.int64).max, 0), str(self._name))
         with renumber_errors(np.flatnonzero(present)):
-            column = self._part(blobs, None, part)
+            column = self._part(blobs, counts[present] if self._is_list and counts is not None else None, part)
         return insert_missing(column, present, optional=True)
 
     def _part(self, blobs: Blobs, counts: NDArray[np.int64] | None, part: bool | range) -> Column:

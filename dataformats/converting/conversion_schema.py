@@ -116,8 +116,8 @@ def portable_spec(spec: Mapping[str, Type], backend: Backend) -> Spec:
 
 
 def _may_lack(type_: Type) -> bool:
-    """True if records may lack a field of an inferred type: numbers that some records lack are inferred as `[]`."""
-    return type_.optional or (type_.dtype is not None and type_.dims[:1] == (None,))
+    """True if records may lack a field of an inferred type: lists that some records lack are inferred as `[]`."""
+    return type_.optional or type_.dims[:1] == (None,)
 
 
 def _portable(type_: Type) -> Type:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dataformats.batch import Blobs, Column, StoredRecords
 from dataformats.batch.column_types import items_of
-from dataformats.batch.stored_records import join_values
+from dataformats.batch.stored_records import MISSING_LIST, join_values
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.columns.exact_cast import to_exact_array
 from dataformats.columns.numbers import NumberColumn
@@ -31,12 +31,6 @@ _CHUNK_RECORDS = 64  # encoded together: more would not stay in the processor's 
 _FIELDS_RECORDS, _FIELDS_BYTES = 256, 2**21  # the same if fields are encoded one after the other
 NEEDS_SPEC = Remedy("For records with fields, pass {spec} with a type for each field.", spec=...)
 
-_NO_LIST = Remedy(
-    "Give it an empty list; or convert with {from_spec}, where its type has no '?': a missing list is then read as an "
-    "empty one.",
-    from_spec=...,
-)
-
 
 class FieldsEncoder:
     """Encodes a record into the blobs of its fields.
@@ -51,12 +45,10 @@ class FieldsEncoder:
         for kind in spec.values():
             codecs.codec(kind)  # raises for an unknown one before anything is written
         self._encoders = {name: _field_encoder(name, kind, stored[name], codecs) for name, kind in spec.items()}
-        self._optional = {
-            name for name, kind in spec.items() if kind.optional and (kind.is_blob_list or stored[name].optional)
-        }
+        self._optional = {name for name, kind in spec.items() if kind.optional and stored[name].optional}
         self._batch = {name: _batch_encoder(kind, stored[name], codecs) for name, kind in spec.items()}
 
-    def __call__(self, record: Any) -> dict[str, list[bytes]]:
+    def __call__(self, record: Any) -> dict[str, Sequence[bytes]]:
         """Return field to blobs.
 
         Raises:
@@ -80,7 +72,7 @@ class FieldsEncoder:
         rest = {name: encode for name, encode in self._encoders.items() if name not in found}
         if not rest:
             return StoredRecords(format, {name: (blobs, None) for name, blobs in found.items()}), None
-        rows: list[dict[str, list[bytes]]] = []
+        rows: list[dict[str, Sequence[bytes]]] = []
         failure: BaseException | None = None
         try:
             for record in records:
@@ -128,26 +120,15 @@ class FieldsEncoder:
                 raise SpecError(what, field=name, remedy="Give it a value, or declare its type with '?'")
 
 
-def _field_encoder(name: str, type_: Type, stored: Type, codecs: CodecResolver) -> Callable[[Any], list[bytes]]:
+def _field_encoder(name: str, type_: Type, stored: Type, codecs: CodecResolver) -> Callable[[Any], Sequence[bytes]]:
     """Return the function from a value to its blobs."""
-    if type_.is_blob_list and type_.optional and not stored.optional:
-        return _present_encoder(name, codecs.encoder(type_, name))
+    if type_.is_blob_list and type_.optional:
+        encode_list = codecs.encoder(type_, name)
+        return lambda value: MISSING_LIST if value is None else encode_list(value)
     if type_ == stored or type_.dtype is None:
         return codecs.encoder(type_, name)
     encode = codecs.encoder(stored, name)
     return lambda value: encode(None if value is None and type_.optional else to_exact_array(type_, value, field=name))
-
-
-def _present_encoder(name: str, encode: Callable[[Any], list[bytes]]) -> Callable[[Any], list[bytes]]:
-    """Return the function from a list to its blobs, if a missing list would be stored as an empty one."""
-
-    def encode_present(value: Any) -> list[bytes]:
-        if value is None:
-            what = "the record lacks this field, and the format cannot tell a missing list of blobs from an empty one"
-            raise SpecError(what, field=name, remedy=_NO_LIST)
-        return encode(value)
-
-    return encode_present
 
 
 def _batch_encoder(type_: Type, stored: Type, codecs: CodecResolver) -> Callable[[Column], Blobs | None]:

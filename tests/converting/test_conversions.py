@@ -149,6 +149,18 @@ def test_absent_lists_become_missing_values(suffix: str, tmp_path: Path) -> None
     assert "box" not in copy[1]
 
 
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_absent_lists_of_bytes_become_nulls(suffix: str, workers: int, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    records: list[dict[str, Any]] = [{"text": [b"a", b""]}, {}, {"text": []}, {"text": [b"c"]}] * 300
+    with dataformats.create(tmp_path / "x.tfrecord", spec={"text": "bytes[]?"}) as writer:
+        writer.extend(records)
+    (tmp_path / "x.tfrecord.dataformats.json").unlink()
+    dataformats.convert(tmp_path / "x.tfrecord", tmp_path / f"y{suffix}", workers=workers)
+    assert list(dataformats.open(tmp_path / f"y{suffix}")) == records
+
+
 def test_no_records(source: dataformats.RecordSource, tmp_path: Path) -> None:
     for name, options in TWO_WAYS:
         assert dataformats.convert(source, tmp_path / name, limit=0, shuffle_seed=1, **options).records == 0
