@@ -8,12 +8,12 @@ from itertools import groupby
 from typing import Any
 
 from dataformats.batch.to_arrow import pyarrow
-from dataformats.columns.arrow_columns import spec_of_arrow
+from dataformats.columns.arrow_columns import holds_files, spec_of_arrow
 from dataformats.columns.common_type import common_type
 from dataformats.interfaces import StoredFile
 from dataformats.spec import Spec, Type
 
-_DOCUMENT = Type("json")
+_DOCUMENT, _FILES = Type("json"), Type("msgpack")
 
 
 def common_spec(
@@ -32,8 +32,8 @@ def common_spec(
         files: The files.
         schemas: The `pyarrow.Schema` of each.
         optional: The fields that records may lack.
-        declared: The types of the call: a list that is declared as `json` is one, and may hold nulls; numbers of
-            several types are cast.
+        declared: The types of the call: a list that is declared as `json` is one, and may hold nulls; a file that is
+            declared as `msgpack` is its bytes and its path; numbers of several types are cast.
 
     Raises:
         SpecError: A column has several types, and no type has the values of all files: see `common_type`.
@@ -56,9 +56,15 @@ def common_spec(
     everywhere = set(kinds).intersection(*(schema.names for schema in _different(schemas)))
     kinds = {n: replace(kind, optional=n in optional or n not in everywhere) for n, kind in kinds.items()}
     for name, kind in declared.items():
-        if kind.required == _DOCUMENT and name in kinds and kinds[name].dims:
-            kinds[name] = replace(_DOCUMENT, optional=kinds[name].optional)
+        is_list = kind.required == _DOCUMENT and name in kinds and kinds[name].dims
+        if is_list or (kind.required == _FILES and any(holds_files(one) for one in _types(schemas, name))):
+            kinds[name] = replace(kind, optional=kinds[name].optional)
     return Spec(kinds)
+
+
+def _types(schemas: Sequence[Any], name: str) -> Iterator[Any]:
+    """Yield the Arrow types of a column."""
+    return (schema.field(name).type for schema in _different(schemas) if name in schema.names)
 
 
 def json_columns(schemas: Sequence[Any]) -> frozenset[str]:

@@ -73,6 +73,14 @@ def type_of_arrow(kind: Any) -> Type:
     return Type("int64") if types.is_duration(kind) else Type("utf8")
 
 
+def holds_files(kind: Any) -> bool:
+    """True if values are files as Hugging Face stores them, bytes or a path, or lists of such files."""
+    types = pyarrow().types
+    if types.is_struct(kind):
+        return {field.name for field in kind} == _MEDIA
+    return _is_list(kind) and holds_files(kind.value_type)
+
+
 def _list_type(kind: Any) -> Type:
     item = type_of_arrow(kind.value_type)
     if item.dtype is not None and item.fixed:
@@ -297,7 +305,8 @@ def _blobs(array: Any, type_: Type, field: str) -> Ragged:
     if arrow.types.is_struct(array.type):
         array = array.field("bytes")
         if array.null_count:
-            raise SpecError("expected the bytes of a file, found only its path", field=field)
+            remedy = Remedy("To read bytes and path as they are, pass {spec}.", spec={field: "msgpack?"})
+            raise SpecError("expected the bytes of a file, found only its path", field=field, remedy=remedy)
     array = _large(array, type_)
     _, offsets, data = array.buffers()
     bounds = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]

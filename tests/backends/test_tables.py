@@ -440,6 +440,21 @@ def test_a_row_of_another_length_costs_one_row(tmp_path: Path) -> None:
         dataformats.open(path)
 
 
+@loop_over("name", ["x.parquet", "x.arrow"])
+def test_files_with_a_path_alone(name: str, tmp_path: Path) -> None:
+    """The remedy of the error reads them."""
+    arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    media = arrow.struct([("bytes", arrow.binary()), ("path", arrow.string())])
+    files = [{"bytes": b"a", "path": None}, {"bytes": None, "path": "there.png"}, None]
+    every = {"one": arrow.array(files, media), "several": arrow.array([files[:2], [], None], arrow.list_(media))}
+    TABLES[name](tmp_path / name, arrow.table(every))
+    for field, values in (("one", files), ("several", [files[:2], [], None])):
+        with pytest.raises(CodecError, match=rf"pass spec={{'{field}': 'msgpack\?'}}"):
+            dataformats.open(tmp_path / name).select(field).read([0, 1])
+        source = dataformats.open(tmp_path / name, spec={field: "msgpack?"})
+        assert [record.get(field) for record in source.select(field)] == values
+
+
 @pytest.mark.parametrize("name", ["x.parquet", "x.arrow"])
 def test_files_of_several_schemas(name: str, tmp_path: Path) -> None:
     """pandas writes nulls for a column without values, Polars large strings, and each may order the columns."""
