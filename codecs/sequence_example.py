@@ -173,7 +173,7 @@ class _SequenceCoder(RecordCoder):
         try:
             return {name: self._column(name, stored, range_of(fields[name])) for name in names}
         except MissingFieldError as error:
-            raise with_names(error, SEQUENCE_EXAMPLE, blobs, self._spec) from None
+            raise with_names(error, SEQUENCE_EXAMPLE, blobs, self._spec, inferred=self._known is not None) from None
 
     def _check_known(self, message: Any, index: int) -> None:
         """Raise if a record has names that an inferred spec lacks."""

@@ -99,7 +99,7 @@ class _MapCodec(RecordCoder):
             columns = self._fast_path(fields).columns(blobs)
             return self._columns(self._find(blobs, fields), fields) if columns is None else columns
         except MissingFieldError as error:
-            raise with_names(error, self._payload, blobs, self._spec) from None
+            raise with_names(error, self._payload, blobs, self._spec, inferred=self._known is not None) from None
 
     def decode_record(self, blob: bytearray, fields: Mapping[str, bool | range]) -> dict[str, Any] | None:
         """Return the values of the requested fields; `None` if `decode_batch` must decode the record."""

@@ -39,6 +39,14 @@ def test_a_field_of_other_records_may_be_optional(tmp_path: Path) -> None:
         src.read([0, 1])
 
 
+def test_inferred_field_missing_after_the_samples(tmp_path: Path) -> None:
+    with dataformats.create(tmp_path / "a.tfrecord", spec={"a": "int64?", "b": "int64"}) as writer:
+        writer.extend([*({"a": 1, "b": 2} for _ in range(600)), {"b": 3}])
+    (tmp_path / "a.tfrecord.dataformats.json").unlink()
+    with pytest.raises(SpecError, match=r"Pass spec={'a': 'int64\?'}, or run dataformats index --full --beside\.$"):
+        dataformats.open(tmp_path / "a.tfrecord")[600]
+
+
 @pytest.mark.parametrize(
     ("name", "remedy"),
     [("label", "'image/class/label'"), ("image", "'image/class/label' or 'image/encoded'")],
