@@ -16,7 +16,9 @@ from dataformats.batch import Column
 from dataformats.errors import DataFormatsError
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.files_table import FileBlock, FilesTable
-from dataformats.interfaces import Backend, ReaderOptions, SniffResult, StoredFile, damage_of
+from dataformats.indexing.union_reader import join_readers
+from dataformats.indexing.union_table import join_tables, tables_alike
+from dataformats.interfaces import Backend, BlockTable, Reader, ReaderOptions, SniffResult, StoredFile, damage_of
 from dataformats.optional_imports import import_extra
 from dataformats.spec import Spec
 from dataformats.storage.file_object import FileObject
@@ -32,7 +34,7 @@ class Hdf5Table(FilesTable):
     """The rows of the datasets of HDF5 files. Thread-safe; a forked child opens the files again.
 
     Args:
-        files: The files; all have the same fields.
+        files: The files; they can be read if they have the same fields.
         names: The datasets to read, or groups of them; `None`: all.
         max_block_bytes: The most bytes of a block.
     """
@@ -128,14 +130,18 @@ class Hdf5Backend(Backend):
         *,
         fields: str | Sequence[str] | None = None,
         **_: Any,
-    ) -> Hdf5Table | Hdf5Rows:
+    ) -> BlockTable | Reader:
         """Return a table, or a reader of rows if no dataset needs h5py.
 
         Args:
             fields: The datasets to read, or groups of them: a list, or their names with commas. `None`: all.
+
+        Raises:
+            SpecError: A dataset has several types, and no type has the values of all files.
         """
-        table = Hdf5Table(files, names_of(fields), options.max_record_bytes)
-        return table.in_place() or table
+        tables = tables_alike(files, lambda run: Hdf5Table(run, names_of(fields), options.max_record_bytes))
+        rows = [found for table in tables if (found := table.in_place()) is not None]
+        return join_readers(rows, options) if len(rows) == len(tables) else join_tables(tables, options)
 
 
 BACKEND = Hdf5Backend()

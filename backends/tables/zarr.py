@@ -25,7 +25,8 @@ from dataformats.batch import Column, take_column
 from dataformats.columns.numbers import type_of_dtype
 from dataformats.errors import DataFormatsError, FormatError, SpecError
 from dataformats.indexing.files_table import FileBlock, FilesTable
-from dataformats.interfaces import Backend, Folder, ReaderOptions, SniffResult, StoredFile, damage_of
+from dataformats.indexing.union_table import open_tables
+from dataformats.interfaces import Backend, BlockTable, Folder, ReaderOptions, SniffResult, StoredFile, damage_of
 from dataformats.optional_imports import import_extra
 from dataformats.spec import VALUE, Spec, Type
 from dataformats.storage.remote.files import FsspecFile
@@ -206,14 +207,17 @@ class ZarrBackend(Backend):
         *,
         fields: str | Sequence[str] | None = None,
         **_: Any,
-    ) -> ZarrTable:
+    ) -> BlockTable:
         """Return a table.
 
         Args:
             files: The metadata file of each group.
             fields: The arrays to read, or groups of them: a list, or their names with commas. `None`: all.
+
+        Raises:
+            SpecError: An array has several types, and no type has the values of all groups.
         """
-        return ZarrTable(files, names_of(fields), options.max_record_bytes)
+        return open_tables(files, lambda run: ZarrTable(run, names_of(fields), options.max_record_bytes), options)
 
 
 BACKEND = ZarrBackend()

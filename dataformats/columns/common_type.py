@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -37,6 +38,33 @@ def common_type(field: str, first: tuple[Type, str], other: tuple[Type, str], de
             return wide
     what = f"expected {kind.required} as in {path!r}, found {found.required} in {other_path!r}"
     raise SpecError(what, field=field, remedy=_ONE_TYPE)
+
+
+def union_types(
+    files: Sequence[tuple[str, Mapping[str, Type]]], declared: Mapping[str, Type] | None
+) -> dict[str, Type]:
+    """Return the fields of all files, in order of first appearance, each with a type for the values of all files.
+
+    Args:
+        files: The name of a file, and its fields, for each.
+        declared: The types that the call declares.
+
+    Raises:
+        SpecError: No type has the values of a field in all files.
+    """
+    kinds: dict[str, Type] = {}
+    typed: dict[str, str] = {}  # the file that has the type
+    for path, spec in files:
+        for name, kind in spec.items():
+            if name not in kinds:
+                kinds[name], typed[name] = kind, path
+                continue
+            optional = kinds[name].optional or kind.optional
+            if kinds[name].required != kind.required:
+                wanted = (declared or {}).get(name)
+                kinds[name] = common_type(name, (kinds[name], typed[name]), (kind, path), wanted)
+            kinds[name] = replace(kinds[name], optional=optional)
+    return kinds
 
 
 def wider_type(one: Type, other: Type) -> Type | None:

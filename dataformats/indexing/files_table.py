@@ -36,6 +36,19 @@ class FileBlock(NamedTuple):
     end: int
 
 
+class OtherFieldsError(SpecError):
+    """The files of a table have different fields.
+
+    Args:
+        what: The error in words.
+        specs: The spec of each file.
+    """
+
+    def __init__(self, what: str, specs: Sequence[Spec]) -> None:
+        super().__init__(what)
+        self.specs = specs
+
+
 class FilesTable(BlockTable):
     """A table of files that consist of blocks: implement `read_rows`.
 
@@ -46,7 +59,7 @@ class FilesTable(BlockTable):
         decoded_bytes: The bytes of all columns in memory; an estimate.
 
     Raises:
-        SpecError: The files have different specs.
+        OtherFieldsError: The files have different specs: see `open_tables`.
 
     Example:
         >>> from dataformats import Spec
@@ -72,7 +85,8 @@ class FilesTable(BlockTable):
     ) -> None:
         for file, spec in zip(files, specs, strict=False):
             if spec != specs[0]:
-                raise SpecError(f"{file.name!r} has other fields than {files[0].name!r}: {spec} instead of {specs[0]}")
+                what = f"{file.name!r} has other fields than {files[0].name!r}: {spec} instead of {specs[0]}"
+                raise OtherFieldsError(what, specs)
         rows = [np.asarray(one, np.int64) for one in block_rows]
         sizes = np.concatenate(rows)
         bounds = offsets_of(np.array([len(one) for one in rows], np.int64))  # where the blocks of a file begin

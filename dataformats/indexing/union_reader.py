@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Blobs
-from dataformats.columns.common_type import common_type
+from dataformats.columns.common_type import union_types
 from dataformats.columns.exact_cast import cast_numbers
 from dataformats.columns.masks import check_part
 from dataformats.errors import CorruptRecordError, DataFormatsError, FormatError, SpecError
@@ -44,26 +44,34 @@ def open_runs(
     Raises:
         SpecError: The type of a field differs, and no type has the values of all files.
     """
-    readers = [read(list(run)) for _, run in groupby(files, fields)] or [read(files)]
+    return join_readers([read(list(run)) for _, run in groupby(files, fields)] or [read(files)], options)
+
+
+def join_readers(readers: Sequence[Reader], options: ReaderOptions) -> Reader:
+    """Return a reader of the records of one reader or more, one behind the other: see `UnionReader`."""
     if len(readers) == 1:
         return readers[0]
     return (_UnionPerField if isinstance(readers[0], FilesPerField) else UnionReader)(readers, options)
 
 
 def open_alike(
-    reader: FieldsReader, fact: str, read: Callable[[Sequence[StoredFile]], Reader], options: ReaderOptions
+    files: Sequence[StoredFile],
+    read: Callable[[Sequence[StoredFile]], FieldsReader],
+    fact: str,
+    options: ReaderOptions,
 ) -> Reader:
-    """Return a reader if the indexes of its files agree about the types, else one that may differ in fields.
+    """Return a reader of files that may differ in fields, as the indexes of the files tell them.
 
     Args:
-        reader: A reader of all files.
+        files: The files, in reading order.
+        read: Returns a reader of some files. Its types are right if the files have the same.
         fact: The metadata of indexes that have the types.
-        read: Returns a reader of files with the same types.
         options: The options of `open`.
 
     Raises:
         SpecError: The type of a field differs, and no type has the values of all files.
     """
+    reader = read(files)
     types = [index.metadata[fact] for index in reader.file_indexes]
     if all(one == types[0] for one in types):
         return reader
@@ -92,16 +100,8 @@ class UnionReader(Reader):
         self._first_files = np.cumsum([0, *(len(part.files) for part in parts)])
         self._specs = [part.spec or Spec({}) for part in parts]
         self.left_out: Mapping[str, DataFormatsError] = {n: e for part in parts for n, e in part.left_out.items()}
-        kinds: dict[str, Type] = {}
-        typed: dict[str, str] = {}  # the file that has the type
-        for part, spec in zip(parts, self._specs, strict=True):
-            path = part.file_summaries()[0][0]
-            for name, kind in spec.items():
-                if name not in kinds:
-                    kinds[name], typed[name] = kind, path
-                elif kinds[name].required != kind.required:
-                    declared = None if options.spec is None else options.spec.get(name)
-                    kinds[name] = common_type(name, (kinds[name], typed[name]), (kind, path), declared).required
+        paths = [part.file_summaries()[0][0] for part in parts]
+        kinds = union_types(list(zip(paths, self._specs, strict=True)), options.spec)
         kinds = {name: kind for name, kind in kinds.items() if name not in self.left_out}
         self._cast = {n for n, kind in kinds.items() if any(kind.required != one.required for one in self._types(n))}
         self._lacking = {name for name in kinds if len(self._types(name)) < len(parts)}

@@ -8,14 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.batch import Blobs, Column, nbytes_of, take_rows
-from dataformats.columns.codec_resolver import CodecResolver
-from dataformats.columns.field_decoder import FieldDecoder
+from dataformats.batch import Column, nbytes_of, take_rows
+from dataformats.columns.empty_column import empty_column
 from dataformats.errors import DataFormatsError
 from dataformats.fork_hooks import no_fork
 from dataformats.interfaces.table import BadRowsError, BlockTable
 from dataformats.reading.concat import interleave
-from dataformats.spec import Type
 from dataformats.storage.decoded_cache import DECODED_CACHE, DecodedCache, Owner
 
 _SHARE = 1 / 4
@@ -65,7 +63,7 @@ class DecodedBlocks:
             DataFormatsError: A record cannot be read.
         """
         if not len(records):
-            return {name: _empty(self._table.spec[name], name) for name in fields}
+            return {name: empty_column(self._table.spec[name], name) for name in fields}
         block = self.blocks_of(records)
         chosen, owners = np.unique(block, return_inverse=True)
         rows = records - self._table.block_starts[block]
@@ -123,8 +121,3 @@ def _sound_rows(rows: NDArray[np.int64], failed: Mapping[int, DataFormatsError])
     if is_bad.any():
         raise failed[int(rows[is_bad.argmax()])]
     return rows - np.searchsorted(bad, rows)
-
-
-def _empty(type_: Type, name: str) -> Column:
-    counts = np.zeros(0, np.int64) if type_.dims and type_.dtype is None else None
-    return FieldDecoder(CodecResolver(trusted=True), type_, type_, name).decode(Blobs.join([]), counts)

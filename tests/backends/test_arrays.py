@@ -176,6 +176,36 @@ def test_hdf5_rows_are_read_in_place(chunk: int | None, user_block: int, tmp_pat
     assert dataformats.verify(tmp_path).ok
 
 
+@loop_over("name", ["in_place.h5", "gzip.h5", "group.zarr"])
+def test_arrays_missing_in_some_files(name: str, tmp_path: Path) -> None:
+    library: Any = pytest.importorskip("zarr" if name.endswith("zarr") else "h5py", reason="the extra is not installed")
+    cap = np.arange(6, dtype="f4").reshape(3, 2)
+    files: list[dict[str, Any]] = [{"n": np.arange(4, dtype="i4")}, {"n": np.arange(3, dtype="i8") + 2**40, "cap": cap}]
+    paths = [tmp_path / f"{number}-{name}" for number in range(2)]
+    for path, arrays in zip(paths, files, strict=True):
+        if name.endswith("zarr"):
+            group = library.open_group(str(path), mode="w")
+            for field, values in arrays.items():
+                group.create_array(field, data=values)
+            continue
+        with library.File(path, "w") as file:
+            for field, values in arrays.items():
+                file.create_dataset(field, data=values, compression="gzip" if name == "gzip.h5" else None)
+    expected = [{"n": row} for row in range(4)]
+    expected += [{"n": 2**40 + row, "cap": cap[row].tolist()} for row in range(3)]
+    source = dataformats.open(paths)
+    assert source.spec == {"n": "int64", "cap": "float32[2]?"}
+    for records in (
+        source,
+        source.read(range(7)),
+        [source[row] for row in range(7)],
+        pickle.loads(pickle.dumps(source)),
+    ):
+        assert [{field: np.asarray(one[field]).tolist() for field in one} for one in records] == expected
+    assert dataformats.open(paths[::-1])[0]["cap"].tolist() == [0, 1]
+    assert source.select("cap").read([6, 1])["cap"].present.tolist() == [True, False]
+
+
 def test_h5py_decodes_other_hdf5_values(tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
     made: dict[str, dict[str, Any]] = {
