@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dataformats.backends.array_record.library import BLOCK_BYTES
+from dataformats.backends.array_record.library import has_postscript
 from dataformats.backends.array_record.reader import ArrayRecordReader
 from dataformats.backends.array_record.writer import ArrayRecordWriter
 from dataformats.backends.tfrecord.payload import payload_of
@@ -16,8 +16,6 @@ from dataformats.interfaces import BlobBackend, Reader, ReaderOptions, SniffResu
 
 _SHARD = re.compile(r"\.array_?record-\d+-of-\d+$")  # the names that tensorflow_datasets gives
 _SIGNATURE = bytes.fromhex("83af70d10d884a3f 0000000000000000 4000000000000000 91bac23c9287e1a9")
-_MAGIC = bytes.fromhex("10 de c0 eb fe 84 ce c3 c9 71")  # field 2 of RiegeliPostscript: layout.proto of array_record
-_POSTSCRIPT_BYTES = 256
 
 
 class ArrayRecordBackend(BlobBackend):
@@ -34,7 +32,7 @@ class ArrayRecordBackend(BlobBackend):
     def sniff(self, file: StoredFile) -> SniffResult:
         """Recognize a file by the magic number in its last block."""
         begins = file.pread(0, len(_SIGNATURE)) == _SIGNATURE
-        ends = file.size >= BLOCK_BYTES and _MAGIC in file.pread(file.size - BLOCK_BYTES, _POSTSCRIPT_BYTES)
+        ends = has_postscript(file)
         if begins and ends:
             return SniffResult("yes")
         if begins:

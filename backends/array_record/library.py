@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from dataformats.errors import FormatError
+from dataformats.errors import FormatError, TruncatedError
 from dataformats.fork_hooks import import_unforked
 from dataformats.interfaces import StoredFile
 from dataformats.storage.descriptors import max_open_files, open_patiently
@@ -21,6 +21,9 @@ from dataformats.storage.files import LocalFile
 BLOCK_BYTES = 2**16
 _RANDOM = "readahead_buffer_size:0,max_parallelism:0"  # no thread reads ahead
 _COPY_BYTES = 8 * 2**20
+_MAGIC = bytes.fromhex("10 de c0 eb fe 84 ce c3 c9 71")  # field 2 of RiegeliPostscript: layout.proto of array_record
+_POSTSCRIPT_BYTES = 256
+_CUT = "the file was cut, or its writer was not closed: the last 64 KiB with the place of its table are missing"
 
 
 def array_record() -> Any:
@@ -84,6 +87,8 @@ class LibraryFiles:
             with self._lock:
                 self._idle.clear()
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), file.name)
+        if file.size % BLOCK_BYTES or not has_postscript(file):
+            raise TruncatedError(_CUT, path=file.name, found=f"{file.size} bytes", remedy="Write it again")
         raise FormatError("the file cannot be opened", path=file.name, found=message)
 
     def _path(self, number: int, file: StoredFile) -> str:
@@ -94,6 +99,11 @@ class LibraryFiles:
                 descriptor = self._copies[number] = _copied(file)
                 weakref.finalize(self, os.close, descriptor)
             return f"/dev/fd/{self._copies[number]}"
+
+
+def has_postscript(file: StoredFile) -> bool:
+    """True if the last block of a file says where its table lies."""
+    return file.size >= BLOCK_BYTES and _MAGIC in file.pread(file.size - BLOCK_BYTES, _POSTSCRIPT_BYTES)
 
 
 def _copied(file: StoredFile) -> int:

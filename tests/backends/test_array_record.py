@@ -138,7 +138,8 @@ def test_damaged_end_is_an_error_of_the_file(tmp_path: Path, part: str) -> None:
 def test_cut_file_is_an_error(tmp_path: Path, size: int) -> None:
     path = golden(tmp_path, "default")
     path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(FormatError, match=r"default\.array_record"):
+    said = "the file was cut, or its writer was not closed" if size >= 64 else "no known format"
+    with pytest.raises(FormatError, match=rf"default\.array_record.*{said}"):
         len(dataformats.open(path))
 
 
