@@ -69,10 +69,14 @@ class Facts:
         """Return the type of a feature over `n_records` records; some of them may lack it."""
         missing = self.n_records < n_records
         kinds = self.kinds - {MISSING}
-        if len(kinds) != 1:
+        if kinds == {BYTES}:
+            codec = KIND_TYPES[BYTES]
+        elif kinds and kinds <= KIND_DTYPES.keys():
+            codec = np.result_type(*(KIND_DTYPES[kind] for kind in kinds)).name
+        else:
             return Type(FEATURE.name, optional=missing)
         dims = self._dims()
-        return Type(KIND_TYPES[kinds.pop()], dims=dims, optional=missing and None not in dims)
+        return Type(codec, dims=dims, optional=missing and None not in dims)
 
     def step_type(self) -> Type:
         """Return the type of a feature list with these steps."""

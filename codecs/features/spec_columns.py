@@ -214,14 +214,15 @@ def _converted(target: Target, values: NDArray[Any], code: int, counts: NDArray[
     dtype = target.dtype
     if values.dtype == dtype or not len(values):
         return values.astype(dtype, copy=False)
-    floating = KIND_DTYPES[code].kind == "f"
-    if (dtype.kind == "f") != floating:
+    if dtype.kind != "f" and KIND_DTYPES[code].kind == "f":
         row = int((counts > 0).argmax())
         raise_misfit(target, row, f"{_LISTS[code]} values", KIND_TYPES[code], _dims_text(target))
-    if floating:
-        with np.errstate(over="ignore", under="ignore"):
+    if dtype.kind == "f":
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             converted = values.astype(dtype)
-        wrong = (converted.astype(values.dtype) != values) & ~np.isnan(values)
+            wrong = (converted.astype(values.dtype) != values) & ~np.isnan(values)
+        if values.dtype.kind == "i":
+            wrong |= converted >= 2.0**63  # the cast back is undefined
     else:
         lowest, highest = _limits(dtype)
         converted = values.astype(dtype)

@@ -181,6 +181,19 @@ def test_inference() -> None:
     assert len(EXAMPLE.infer([])) == 0
 
 
+@loop_over("whole, fits", [(3, True), (2**53 + 1, False)])
+def test_integers_and_floats_of_a_field_are_floats(whole: int, fits: bool) -> None:
+    blobs = [example(a=1.5, b=[1, 2]), example(a=whole, b=[0.5])]
+    spec = EXAMPLE.infer(blobs).to_json()
+    assert spec == {"a": "float64", "b": "float64[]"}
+    if fits:
+        columns = read(spec, *blobs, inferred=True)
+        assert (columns["a"].tolist(), columns["b"].values.tolist()) == ([1.5, 3.0], [1, 2, 0.5])
+    else:
+        with pytest.raises(SpecError, match=f"record 1, field 'a': expected float64, found {whole}"):
+            read(spec, *blobs, inferred=True)
+
+
 def test_an_inferred_spec_leaves_nothing_out() -> None:
     spec = {"a": "int64"}
     with pytest.raises(SpecError, match=r"record 1, field 'b'.*spec=") as caught:
@@ -255,7 +268,7 @@ def test_lists_and_bytes_in_one_batch() -> None:
             r"expected int64, found 2 int64 values\. Pass spec=\{'a': 'int64\[\]'\}",
         ),
         ("int64", 0.5, r"found float values.*'a': 'float32\?'.*or 'feature\?'"),
-        ("float32", 1, r"found int64 values.*'a': 'int64\?'"),
+        ("float32", 2**24 + 1, r"found 16777217\. .*'a': 'int64\?'"),
         ("uint8", 256, "found 256"),
         ("uint64", -1, "found -1"),
         ("bool", 2, "found 2"),

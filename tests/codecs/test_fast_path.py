@@ -180,7 +180,7 @@ def test_fast_path_matches_slow_path_on_unfitting_records(payload: Any, monkeypa
         "flag": ("int64", 2),
         "picture": ("bytes", b"12345"),
         "wide": ("float32[3]", [1, 2, 3]),
-        "vector": ("int64[3]", [1, 2, 3]),
+        "vector": ("int64[3]", [1, 2, 2**24 + 1]),
         "tokens": ("float32[]", [1]),
         "points": ("float32[3]", [1, 2, 3]),
         "names": ("float32", 1),
