@@ -179,7 +179,8 @@ def open_arguments(
         "payload": checked_payload(payload),
         "spec": parsed_spec(spec),
     }
-    return {name: value for name, value in found.items() if value is not None} | {"verify_checksums": checksums}
+    given = {name: value for name, value in found.items() if value is not None}
+    return given if checksums else given | {"verify_checksums": False}
 
 
 def reading_source(
