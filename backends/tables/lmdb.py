@@ -6,7 +6,7 @@ import itertools
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -24,6 +24,7 @@ from dataformats.spec import Spec
 _MAGIC = b"\xde\xc0\xef\xbe"  # MDB_MAGIC in lmdb's mdb.c, behind the header of a page
 _MAGIC_OFFSET = 16
 _KEYS = 2**16  # that are joined at once
+_DATABASE_BYTES, _SOME_KEYS, _MOST_NAMES = 48, 64, 8  # MDB_db; keys that may name databases; databases to name
 
 
 class _Databases:
@@ -58,13 +59,30 @@ class _Database:
         library = import_extra("lmdb", "LMDB", "lmdb")
         self.errors = library.Error
         with self.damage():
-            self.env = library.open(path, subdir=False, readonly=True, lock=False, create=False, readahead=False)
+            self.env = library.open(
+                path, subdir=False, readonly=True, lock=False, create=False, readahead=False, max_dbs=_MOST_NAMES
+            )
             needed = (self.env.info()["last_pgno"] + 1) * self.env.stat()["psize"]
             self.n = int(self.env.stat()["entries"])
         if needed > file.size:  # LMDB would end the process at the first page behind the end
             raise FormatError("the database is truncated", path=file.name, expected=f"{needed} bytes", found=file.size)
         if not 0 <= self.n <= file.size:
             raise FormatError("the number of records is wrong", path=file.name, offset_bytes=0, found=self.n)
+        with self.damage():
+            self._check_unnamed()
+
+    def _check_unnamed(self) -> None:
+        """Raise `SpecError` if the values are named databases, structs of LMDB, instead of records."""
+        found = list[str]()
+        with self.env.begin() as transaction:
+            for key, value in itertools.islice(transaction.cursor(), _SOME_KEYS):
+                if len(value) == _DATABASE_BYTES and len(found) < _MOST_NAMES:
+                    with suppress(self.errors):  # else it is a value of as many bytes
+                        self.env.open_db(key, txn=transaction, create=False)
+                        found.append(key.decode("utf-8", "backslashreplace"))
+        if found:
+            what = f"{self.file.name!r} holds named databases, which are not read: {', '.join(found)}"
+            raise SpecError(what, remedy=f"Copy one to a file of its own: mdb_dump -n -s {found[0]} | mdb_load -n.")
 
     @contextmanager
     def damage(self) -> Iterator[None]:

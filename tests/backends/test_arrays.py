@@ -404,6 +404,19 @@ def test_values_of_lmdb_take_the_type_of_a_codec(tmp_path: Path) -> None:
     assert list(source) == [{"key": str(i), "value": {"n": i}} for i in range(3)]
 
 
+def test_named_databases_of_lmdb_are_refused(tmp_path: Path) -> None:
+    lmdb = pytest.importorskip("lmdb", reason="the extra lmdb is not installed")
+    with lmdb.open(str(tmp_path / "plain")) as env, env.begin(write=True) as out:
+        out.put(b"k", bytes(48))  # as long as the struct of a database
+    assert list(dataformats.open(tmp_path / "plain")) == [{"key": b"k", "value": bytes(48)}]
+    with lmdb.open(str(tmp_path / "named"), max_dbs=2) as env:
+        for name in (b"images", b"labels"):
+            with env.begin(write=True, db=env.open_db(name)) as out:
+                out.put(b"k", b"v")
+    with pytest.raises(SpecError, match=r"holds named databases, which are not read: images, labels\. Copy one"):
+        dataformats.open(tmp_path / "named")
+
+
 def test_an_open_lmdb_environment() -> None:
     lmdb = pytest.importorskip("lmdb", reason="the extra lmdb is not installed")
     path = GOLDEN / "lmdb" / "empty.lmdb"
