@@ -34,7 +34,7 @@ class WebDatasetReader(FieldsReader):
     """
 
     def __init__(self, files: Sequence[StoredFile], options: ReaderOptions) -> None:
-        super().__init__([decompressed(file) for file in files], options, "webdataset-1")
+        super().__init__([decompressed(file) for file in files], options, "webdataset-2")
 
     def index_of(self, file: StoredFile) -> FileIndex:
         return Samples(file).index()

@@ -23,6 +23,8 @@ SPEC = b"__dataformats__"
 """The first member of files that this package writes: field to stored type. WebDataset skips such names."""
 EMPTY = b"__empty__"
 """The extension of the one member of a record without values."""
+_MAC = re.compile(rb"(\A|/)(\._|__MACOSX/)")
+"""Names that the tar of macOS adds: for each file one with its attributes."""
 _META = re.compile(rb"__[^/]*__(/|\Z)")
 _MAX_SPEC = 2**20
 _FREE_CELLS, _MAX_CELLS = 2**20, 64  # cells of the table, and for each member: else its fields are names of files
@@ -123,7 +125,7 @@ class Samples:
     def _add(self, member: Member) -> None:
         name, name_at, start, offset, size, is_sparse = member
         parts = split_name(name)
-        if parts is None:
+        if parts is None or (self.spec is None and _MAC.search(name)):
             if name == SPEC and start == 0:
                 self._set_spec(offset, size)
             return

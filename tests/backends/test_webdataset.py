@@ -165,6 +165,14 @@ def test_names_are_split_as_webdataset_splits_them(tmp_path: Path) -> None:
     assert found == [("a.b/c", ["d.txt"]), ("dir/", ["hidden.txt"]), ("__a__b", ["txt"]), ("/abs", ["txt"])]
 
 
+def test_files_of_macos_are_left_out(tmp_path: Path) -> None:
+    names = ("a/._0.txt", "a/0.txt", "a/._0.jpg", "a/0.jpg", "__MACOSX/a/0.txt", "._1.txt", "1.txt")
+    write_tar(tmp_path / "a.tar", dict.fromkeys(names, b"x"))
+    source = dataformats.open(tmp_path / "a.tar", spec={"jpg": "bytes?"})
+    assert [record["__key__"] for record in source] == ["a/0", "1"]
+    assert source.spec == {"__key__": "utf8", "txt": "utf8", "jpg": "bytes?"}
+
+
 def test_only_neighbors_are_a_sample(tmp_path: Path) -> None:
     write_tar(tmp_path / "x.tar", {"a.bin": b"0", "b.cls": b"1", "a.cls": b"2", "b.bin": b"3"})
     assert [one["__key__"] for one in dataformats.open(tmp_path / "x.tar")] == ["a", "b", "a", "b"]
