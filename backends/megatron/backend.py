@@ -80,8 +80,7 @@ class MegatronBackend(FieldsBackend):
         check_windows(window, stride)
         data = [_data_of(file) for file in files]
         if window is None:
-            reader = partial(MegatronReader, sequences=sequences)
-            return open_alike(reader(data), "dtype", reader, options)
+            return open_alike(data, partial(MegatronReader, sequences=sequences), "dtype", options)
         if sequences:
             raise SpecError("windows are cut from the token stream, not from sequences", remedy="Leave out sequences=")
         return open_windows(data, [token_stream(file) for file in data], window, stride, options)

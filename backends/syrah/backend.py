@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +36,11 @@ class SyrahBackend(FieldsBackend, SupportsRepair):
             FormatError: A header or metadata are broken.
             SpecError: An array has several dtypes, and no type has the values of all files.
         """
-        some_lengths = partial(SyrahReader, fixed_lengths=False)
-        return open_alike(SyrahReader(files), "dtypes", some_lengths, options)
+
+        def read(some: Sequence[StoredFile]) -> SyrahReader:
+            return SyrahReader(some, fixed_lengths=len(some) == len(files))
+
+        return open_alike(files, read, "dtypes", options)
 
     def stored_spec(self, spec: Spec, **_: Any) -> Spec:
         """Return numbers unchanged, text as `str`, and everything else as bytes in an array of uint8."""

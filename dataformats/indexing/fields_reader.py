@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,23 +84,6 @@ class FieldsReader(FilesReader):
     def derived_file(self, file: StoredFile, file_index: FileIndex) -> StoredFile | None:
         """Return another file made of this one: an offset plus 2**62 in the index is an offset in it. Or `None`."""
         return None
-
-    def common_metadata(self, name: str, remedy: str | None = None) -> Any:
-        """Return the value that the metadata of all file indexes have under a name, such as the types of the fields.
-
-        Args:
-            name: A key of `FileIndex.metadata`.
-            remedy: The remedy of the error.
-
-        Raises:
-            FormatError: Two files differ in it.
-        """
-        found = [index.metadata[name] for index in self.file_indexes]
-        for file, one in zip(self.files, found, strict=False):
-            if one != found[0]:
-                what = f"it differs from {self.files[0].name!r} in its {name}"
-                raise FormatError(what, path=file.name, expected=found[0], found=one, remedy=remedy)
-        return found[0]
 
     def type_of(self, field: str) -> Type:
         """Return the type of a field if no spec is declared: by default `bytes`, optional if a record lacks it."""

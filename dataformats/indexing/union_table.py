@@ -97,7 +97,9 @@ class UnionTable(BlockTable):
             found = part.read_block(block - int(self._first_blocks[number]), known)
         except BadRowsError as error:
             n -= len(error.failed)
-            raise BadRowsError({name: self._column(name, error.columns, part, n) for name in fields}, error.failed) from None
+            raise BadRowsError(
+                {name: self._column(name, error.columns, part, n) for name in fields}, error.failed
+            ) from None
         return {name: self._column(name, found, part, n) for name in fields}
 
     def _column(self, name: str, columns: Mapping[str, Column], part: BlockTable, n: int) -> Column:

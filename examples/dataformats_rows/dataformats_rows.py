@@ -56,7 +56,7 @@ class RowsReader(df.FieldsReader):
         return df.FileIndex(len(records), dict(zip(types, fields, strict=True)), {"fields": types})
 
     def type_of(self, field: str) -> Type:
-        return Type.parse(self.common_metadata("fields")[field])
+        return Type.parse(self.file_indexes[0].metadata["fields"].get(field, "bytes"))
 
 
 class RowsWriter(df.AppendingWriter, df.FieldsWriter):
@@ -85,8 +85,8 @@ class RowsBackend(df.FieldsBackend):
     def sniff(self, file: df.StoredFile) -> df.SniffResult:
         return df.SniffResult.of_magic(file, MAGIC)
 
-    def open(self, files: Sequence[df.StoredFile], options: df.ReaderOptions, **_: object) -> RowsReader:
-        return RowsReader(files, options, "rows-1")
+    def open(self, files: Sequence[df.StoredFile], options: df.ReaderOptions, **_: object) -> df.Reader:
+        return df.open_alike(files, lambda some: RowsReader(some, options, "rows-1"), "fields", options)
 
     def create(self, path: Path, *, stored: Spec, resume: bool = False, **_: object) -> RowsWriter:
         return RowsWriter(path, stored, resume)
