@@ -237,6 +237,12 @@ class UnionReader(Reader):
     def file_summaries(self) -> list[tuple[str, int, int]]:
         return [one for part in self._parts for one in part.file_summaries()]
 
+    @property
+    def stored_spec(self) -> Spec:
+        assert self.spec is not None  # set in the constructor; for the type checker
+        kinds = union_types([(self.files[0].name, part.stored_spec or Spec({})) for part in self._parts], self.spec)
+        return Spec({name: replace(kinds[name], optional=kind.optional) for name, kind in self.spec.items()})
+
     def stored_type_for(self, field: str, declared: Type) -> Type:
         if field in self._cast:
             if declared == Type("bytes") or declared.codec == self._kind(field).codec:

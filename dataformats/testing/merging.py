@@ -24,6 +24,20 @@ class MergingConformance:
             assert merge([other, one, other], path, overwrite=True) == {str(path): 17}
         data.check(data.open(path), [*range(7, 12), *range(7), *range(7, 12)])
 
+    def test_merge_of_files_with_other_fields(self, data: DatasetFixture) -> None:
+        """Records lack fields in the copy, too, or the format refuses that, and nothing is left behind."""
+        data.need_fields()
+        data.need_shards()
+        few = data.write_records([{"id": 1}], {"id": "int64"}, "few")
+        more = data.write_records([{"id": 2, "text": "x"}], {"id": "int64", "text": "utf8"}, "more")
+        try:
+            merge([few, more], data.path("out"))
+        except SpecError as error:
+            assert "record has every field" in str(error)  # noqa: PT017
+            assert not any("out" in left.name for left in data.folder.iterdir())
+        else:
+            assert list(data.open(data.path("out"))) == [{"id": 1}, {"id": 2, "text": "x"}]
+
     def test_split_into_shards(self, data: DatasetFixture) -> None:
         """Shards of one size, or a number of them; each can be opened, and all together."""
         data.need_shards()

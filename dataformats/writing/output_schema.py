@@ -90,7 +90,7 @@ class OutputSchema:
             self.payload = None
             if self.stored is None:
                 self.stored = backend.stored_spec(self.spec, **self.options)
-                _check_optional(backend, self.spec)
+            _check_optional(backend, {**self.spec, **self.stored})
             self._create = functools.partial(backend.create, stored=self.stored)
             self.needs_sidecar = not backend.stores_full_spec or self.spec != self.stored
         elif isinstance(backend, WritesSingleValues):
@@ -157,7 +157,7 @@ def _parameters(function: Callable[..., Any]) -> frozenset[str]:
     return frozenset(inspect.signature(function).parameters)
 
 
-def _check_optional(backend: FieldsBackend, spec: Spec) -> None:
+def _check_optional(backend: FieldsBackend, spec: Mapping[str, Type]) -> None:
     """Raise `SpecError` for optional types if records of the format cannot lack a field."""
     wrong = [] if backend.stores_optional_fields else [name for name, kind in spec.items() if kind.optional]
     if wrong:
