@@ -190,7 +190,7 @@ def _default_workers(paths: str | list[str], source_options: dict[str, Any]) -> 
     from dataformats.converting import opened_source
     from dataformats.storage.threads import N_THREADS
 
-    with opened_source(paths, source_options, None, {}) as source:
+    with opened_source(paths, source_options) as source:
         n = min(N_THREADS, source.nbytes // _WORKER_BYTES)
     return n if n > 1 else 0
 

@@ -24,7 +24,7 @@ from dataformats.converting.report import ConvertReport
 from dataformats.converting.selection import Selection, name_of
 from dataformats.converting.tasks import Conversion
 from dataformats.interfaces import RecordWriter
-from dataformats.interfaces.declared_spec import is_single
+from dataformats.interfaces.declared_spec import declared_spec, is_single
 from dataformats.interfaces.record_source import OnCorrupt, RecordSource
 from dataformats.reading.conditions import Where
 from dataformats.reading.opening import open_for_copying
@@ -169,7 +169,10 @@ def convert(
         raise ValueError("convert() takes map= or rename=, not both: the function can rename fields")
     wanted, renamed = None if spec is None else Spec(spec), dict(rename or {})
     read_types = wanted if map is None else None  # the spec of `map=` is about its results
-    with opened_source(source, {"codecs": codecs, **(source_options or {})}, read_types, renamed) as given:
+    options = {"codecs": codecs, **(source_options or {})}
+    with opened_source(source, options) as opened:
+        is_typed = isinstance(source, RecordSource) or options.get("spec") is not None
+        given = opened if is_typed else with_new_types(opened, read_types, renamed)
         selection = Selection(given, where, shuffle_seed, limit, on_corrupt)
         chosen = given if fields is None else select_fields(given, fields, wanted)
         mapped = chosen if map is None else chosen.map(map)
@@ -190,7 +193,8 @@ def convert(
                 kept = payload or chosen.payload
             elif map is not None:
                 types = wanted or portable_spec(chosen.spec, backend)
-            plan = plan_of(mapped, backend, types, kept, rename=renamed, codecs=codecs)
+            inferred = declared_spec(opened) is not None and opened.spec_facts.provenance == "inferred"
+            plan = plan_of(mapped, backend, types, kept, rename=renamed, codecs=codecs, inferred=inferred)
             trusted = spec is not None or payload is not None
             conversion = Conversion(plan, format, backend_options, codecs, trusted, on_corrupt, verify)
             arguments = {"fields": fields, "rename": rename, "map": None if map is None else name_of(map)}
@@ -220,15 +224,13 @@ def convert(
 
 
 @contextmanager
-def opened_source(
-    source: Any, options: Mapping[str, Any], spec: Spec | None, rename: Mapping[str, str]
-) -> Iterator[RecordSource]:
+def opened_source(source: Any, options: Mapping[str, Any]) -> Iterator[RecordSource]:
     """Yield the source; a source that is opened here is closed at the end."""
     if isinstance(source, RecordSource):
         yield source
         return
     with open_for_copying(source, options) as opened:
-        yield opened if options.get("spec") is not None else with_new_types(opened, spec, rename)
+        yield opened
 
 
 def _fill(

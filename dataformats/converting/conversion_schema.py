@@ -50,8 +50,19 @@ def plan_of(
     *,
     rename: Mapping[str, str],
     codecs: Mapping[str, Any] | None,
+    inferred: bool,
 ) -> ConversionPlan:
-    """Choose the new payload and spec, and the fields that are copied."""
+    """Choose the new payload and spec, and the fields that are copied.
+
+    Args:
+        source: The records.
+        backend: The new format.
+        spec: The types that the call declares.
+        payload: The codec of new whole records that the call names.
+        rename: Old name to new name.
+        codecs: See `open`.
+        inferred: True if the types of other fields than `spec` names were inferred.
+    """
     same = not rename and (spec is None or (not is_single(source) and spec.items() <= source.spec.items()))
     if same and _keeps_payload(backend, source, payload):
         provenance = source.spec_facts.provenance
@@ -72,11 +83,7 @@ def plan_of(
     if lacking:
         raise SpecError("the source has no such field", field=lacking[0])
     portable = portable_spec({name: source.spec[before] for name, before in old.items()}, backend)
-    if (
-        source.spec_facts.provenance == "inferred"
-        and isinstance(backend, FieldsBackend)
-        and backend.stores_optional_fields
-    ):
+    if inferred and isinstance(backend, FieldsBackend) and backend.stores_optional_fields:
         portable = Spec({name: replace(kind, optional=_may_lack(kind)) for name, kind in portable.items()})
     new = with_types(portable, spec or Spec({}))
     chosen = source.select(*(old[name] for name in new))

@@ -99,7 +99,7 @@ def diff(
         ({'score': 1}, '1.5', '2.5')
     """
     options = source_options or {}
-    with opened_source(first, options, None, {}) as old, opened_source(second, options, None, {}) as new:
+    with opened_source(first, options) as old, opened_source(second, options) as new:
         n = min(len(old), len(new), *(() if limit is None else (limit,)))
         old.mask(fields)
         new.mask(fields)

@@ -155,7 +155,7 @@ def verify(
     with chosen_executor(executor, workers) as used:
         if against is None:
             return _Verification(path, options, used, bool(workers), progress, max_findings).report()
-        with opened_source(against, source_options or {}, None, {}) as source:
+        with opened_source(against, source_options or {}) as source:
             selection = Selection(source, where, shuffle_seed, limit, "omit")
             chosen = as_numbers(selection.records(0, len(selection))) if selection.facts else None
             compare = functools.partial(

@@ -154,11 +154,14 @@ def test_absent_lists_become_missing_values(suffix: str, tmp_path: Path) -> None
 def test_absent_lists_of_bytes_become_nulls(suffix: str, workers: int, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
     records: list[dict[str, Any]] = [{"text": [b"a", b""]}, {}, {"text": []}, {"text": [b"c"]}] * 300
-    with dataformats.create(tmp_path / "x.tfrecord", spec={"text": "bytes[]?"}) as writer:
+    records = [record | {"n": number} for number, record in enumerate(records)]
+    with dataformats.create(tmp_path / "x.tfrecord", spec={"text": "bytes[]?", "n": "int64"}) as writer:
         writer.extend(records)
     (tmp_path / "x.tfrecord.dataformats.json").unlink()
     dataformats.convert(tmp_path / "x.tfrecord", tmp_path / f"y{suffix}", workers=workers)
     assert list(dataformats.open(tmp_path / f"y{suffix}")) == records
+    dataformats.convert(tmp_path / "x.tfrecord", tmp_path / f"z{suffix}", spec={"n": "float64"}, workers=workers)
+    assert list(dataformats.open(tmp_path / f"z{suffix}")) == records
 
 
 def test_no_records(source: dataformats.RecordSource, tmp_path: Path) -> None:
