@@ -159,6 +159,7 @@ class FormatError(_RecordError):
         expected: The content that the format requires.
         found: The content of the file.
         remedy: How to fix it.
+        lost_bytes: The bytes that cannot be read, if they may hold several records, or none.
 
     Example:
         >>> import dataformats
@@ -171,6 +172,7 @@ class FormatError(_RecordError):
     offset_bytes: int | None = None
     expected: object = None
     found: object = None
+    lost_bytes: range | None = None
 
     def _problem(self) -> str:
         where = _where(self.path, self.index, self.offset_bytes)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from struct import Struct
+from typing import NamedTuple
 
 import numpy as np
 
 from dataformats.errors import FormatError, TruncatedError
+from dataformats.indexing.damaged_scan import scan_past_damage
 from dataformats.indexing.fields_reader import DERIVED
 from dataformats.indexing.file_index import ArrayIndex, FileIndex
 from dataformats.interfaces import StoredFile
@@ -22,6 +24,8 @@ MAGIC = 0xCED7230A
 FRAME = Struct("<II")  # magic, flag and length
 IMAGE_HEADER = Struct("<IfQQ")  # number of labels if they are several, the label if it is one, id, id2
 _WORD = Struct("<I")
+_MAGIC = _WORD.pack(MAGIC)
+_WINDOW = 2**16
 
 
 def frame_problem(head: bytes, at: int, file: StoredFile, expected_flags: tuple[int, ...]) -> FormatError | None:
@@ -38,8 +42,8 @@ def frame_problem(head: bytes, at: int, file: StoredFile, expected_flags: tuple[
         return TruncatedError(what, path=file.name, offset_bytes=at, expected="8 bytes", found=found)
     magic, word = FRAME.unpack(head)
     if magic != MAGIC:
-        what, remedy = "no frame begins here", "The next record cannot be found"
-        return FormatError(what, path=file.name, offset_bytes=at, expected=hex(MAGIC), found=hex(magic), remedy=remedy)
+        what = "no frame begins here"
+        return FormatError(what, path=file.name, offset_bytes=at, expected=hex(MAGIC), found=hex(magic))
     if word >> 29 not in expected_flags:
         flags = " or ".join(map(str, expected_flags))
         return FormatError("wrong flag of a frame", path=file.name, offset_bytes=at, expected=flags, found=word >> 29)
@@ -50,60 +54,125 @@ def frame_problem(head: bytes, at: int, file: StoredFile, expected_flags: tuple[
     return None
 
 
+class Record(NamedTuple):
+    """A record that a scan found.
+
+    Attributes:
+        begin: Where its first frame begins.
+        stop: Where its last frame ends.
+        n_labels: The first uint32 of its data, 0 if they are too short for labels.
+        length: The bytes of its data.
+        parts: The ranges of the file that its data are put together from, if it is in several frames.
+    """
+
+    begin: int
+    stop: int
+    n_labels: int
+    length: int
+    parts: tuple[range, ...]
+
+
 def scan(file: StoredFile) -> FileIndex:
     """Return the records of a file, from one pass over its frames.
 
-    The `stored` number of a record is the first uint32 of its data, 0 if they are too short for labels. A record in
-    several frames lies in the file that the metadata describe: ranges of this file, back to back. If the rest of the
-    file cannot be read, it is one more record.
+    The `stored` number of a record is its number of labels. A record in several frames lies in the file that the
+    metadata describe: ranges of this file, back to back. A damaged range is one more record.
     """
     starts, lengths, labels = list[int](), list[int](), list[int]()
-    parts: list[range] = []
-    n_parts = n_split = n_labels = 0  # parts, and their bytes, of the records so far; the labels of the last one
+    parts: list[list[int]] = []
+    n_split = 0  # the bytes of the records in several frames
     problems: dict[int, FormatError] = {}
-    try:
-        for at, flag, length, word in _frames(file):
-            begin = at + FRAME.size
-            start = begin
-            if flag in (0, 1):
-                n_labels = word
-            else:
-                parts.append(range(at, at + 4))  # the magic number, which is a word of the data, too
-            if flag:
-                parts.append(range(begin, begin + length))
-            if flag == 3:
-                start, length = n_split + DERIVED, sum(map(len, parts[n_parts:]))
-                n_parts, n_split = len(parts), n_split + length
-            if flag in (0, 3):
-                starts.append(start)
-                lengths.append(length)
-                labels.append(n_labels if length >= IMAGE_HEADER.size else 0)
-    except FormatError as error:
-        problems[len(starts)] = error
-        for column in (starts, lengths, labels):
-            column.append(0)
+    scanner = FrameScanner(file)
+    for found in scan_past_damage(file, scanner.records, scanner.find):
+        if isinstance(found, FormatError):
+            problems[len(starts)] = found
+            start = length = n_labels = 0
+        else:
+            start, n_labels, length = found.begin + FRAME.size, found.n_labels, found.length
+            if found.parts:
+                parts += [[part.start, part.stop] for part in found.parts]
+                start, n_split = n_split + DERIVED, n_split + length
+        starts.append(start)
+        lengths.append(length)
+        labels.append(n_labels)
     numbers = [np.array(column, np.int64) for column in (starts, lengths, labels)]
     index = ArrayIndex(numbers[0], numbers[1], numbers[2], problems)
-    return FileIndex(len(index), {VALUE: index}, {"parts": [[part.start, part.stop] for part in parts[:n_parts]]})
+    return FileIndex(len(index), {VALUE: index}, {"parts": parts})
 
 
-def _frames(file: StoredFile) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the place of each frame, its flag, its length and the first uint32 of its data.
+class FrameScanner:
+    """Finds the records of a file by their frames.
 
-    Raises:
-        FormatError: The file cannot be read on.
+    Args:
+        file: The file.
     """
-    headers, at, begin, in_record = HeaderReader(file), 0, 0, False
-    while at < file.size:
-        head = headers.read(at, FRAME.size + _WORD.size)
-        problem = frame_problem(head[: FRAME.size], at, file, (2, 3) if in_record else (0, 1))
-        if problem is not None:
-            raise problem
-        bits = FRAME.unpack_from(head)[1]
-        flag, length = bits >> 29, bits & (2**29 - 1)
-        begin = begin if in_record else at
-        yield at, flag, length, int.from_bytes(head[FRAME.size :], "little")
-        in_record = flag in (1, 2)
-        at += FRAME.size + (length + 3) // 4 * 4
-    if in_record:
-        raise TruncatedError("the file ends in a record of several frames", path=file.name, offset_bytes=begin)
+
+    def __init__(self, file: StoredFile) -> None:
+        self._file = file
+        self._headers = HeaderReader(file)
+
+    def records(self, at: int) -> Iterator[Record]:
+        """Yield the records from the frame at byte `at` on, each when the frame behind it proves where it ends.
+
+        Raises:
+            FormatError: The file cannot be read on.
+        """
+        pending: Record | None = None
+        parts, begin, labels = list[range](), at, 0
+        while at < self._file.size:
+            head = self._headers.read(at, FRAME.size + _WORD.size)
+            problem = frame_problem(head[: FRAME.size], at, self._file, (2, 3) if parts else (0, 1))
+            if problem is None or self._was_frame(head, at):
+                yield from () if pending is None else (pending,)
+                pending = None
+            if problem is not None:
+                raise problem
+            bits = FRAME.unpack_from(head)[1]
+            flag, length, data = bits >> 29, bits & (2**29 - 1), at + FRAME.size
+            if flag in (0, 1):
+                begin, labels = at, int.from_bytes(head[FRAME.size :], "little")
+            else:
+                parts.append(range(at, at + _WORD.size))  # the magic number, which is a word of the data, too
+            parts.append(range(data, data + length))
+            at = data + _padded(length)
+            if flag in (0, 3):
+                size = sum(map(len, parts))
+                n_labels = labels if size >= IMAGE_HEADER.size else 0
+                pending, parts = Record(begin, at, n_labels, size, tuple(parts) if flag else ()), []
+        if parts:
+            what = "the file ends in a record of several frames"
+            raise TruncatedError(what, path=self._file.name, offset_bytes=begin)
+        yield from () if pending is None else (pending,)
+
+    def find(self, first: int) -> int | None:
+        """Return the first place from `first` on where a record begins whose frame leads to another one, or `None`."""
+        at = _padded(first)
+        while (n_bytes := min(_WINDOW, self._file.size - at) // _WORD.size * _WORD.size) > 0:
+            words = np.frombuffer(self._headers.read(at, n_bytes), "<u4")
+            for place in (at + _WORD.size * np.flatnonzero(words == MAGIC)).tolist():
+                head = self._file.pread(place, FRAME.size)
+                if frame_problem(head, place, self._file, (0, 1)) is None and self._leads_to_frame(head, place):
+                    return int(place)
+            at += n_bytes
+        return None
+
+    def _leads_to_frame(self, head: bytes, at: int) -> bool:
+        """True if the length in the header at byte `at` leads to another frame, or to the end of the file."""
+        stop = _stop(head, at)
+        return stop == self._file.size or self._was_frame(self._file.pread(stop, FRAME.size), stop)
+
+    def _was_frame(self, head: bytes, at: int) -> bool:
+        """True if a header, which may be damaged, has its magic number, or a length that leads to one or to the end."""
+        if head and _MAGIC.startswith(head[: _WORD.size]):
+            return True
+        stop = _stop(head, at) if len(head) >= FRAME.size else -1
+        return stop == self._file.size or (stop > 0 and self._file.pread(stop, _WORD.size) == _MAGIC)
+
+
+def _padded(size: int) -> int:
+    return (size + 3) // 4 * 4
+
+
+def _stop(head: bytes, at: int) -> int:
+    """Return where the frame at byte `at` ends, by its length."""
+    return at + FRAME.size + _padded(FRAME.unpack_from(head)[1] & (2**29 - 1))

@@ -69,9 +69,10 @@ class RecordIOReader(FieldsReader):
 
     def digest(self, update: Callable[[bytes], None]) -> None:
         for index, labels in zip(self.file_indexes, self._labels, strict=True):
-            n = len(index) - bool(index.arrays[VALUE].problems)
-            update(n.to_bytes(8, "little"))
-            update(index.arrays[VALUE].length[:n].astype("<i8").tobytes() + labels[:n].astype("<i8").tobytes())
+            damaged = list(index.arrays[VALUE].problems)
+            update((len(index) - len(damaged)).to_bytes(8, "little"))
+            for numbers in (index.arrays[VALUE].length, labels):
+                update(np.delete(numbers, damaged).astype("<i8").tobytes())
 
     def stored_type_for(self, field: str, declared: Type) -> Type:
         """Return `declared`, if the bytes of the field can be read as that: the data by any codec."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import NamedTuple
+
+import numpy as np
 
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces import StoredFile
@@ -16,6 +18,8 @@ _ZEROS = bytes(BLOCK)
 _MAX_NAME = 2**20  # bytes of a long name, or of a pax header
 _MAX_SIZE = 2**62
 _PAX = re.compile(rb"(\d{1,7}) ([^=\n]+)=")
+_WINDOW = 2**16
+_IN_CHECKSUM = np.isin(np.arange(256), np.frombuffer(b" 01234567\0", np.uint8))
 _REGULAR, _NO_DATA, _EXTENDED, _GNU_SPARSE = b"\x0007S", b"123456", b"xXL", b"S"
 
 
@@ -29,6 +33,7 @@ class Member(NamedTuple):
         offset: The byte at which its data begin.
         size: Its bytes.
         is_sparse: True if its data are not stored as they are.
+        stop: The byte behind its data, and behind the rest of their last block.
     """
 
     name: bytes
@@ -37,6 +42,7 @@ class Member(NamedTuple):
     offset: int
     size: int
     is_sparse: bool
+    stop: int
 
 
 def padded(size: int) -> int:
@@ -59,46 +65,138 @@ def header_is_sound(head: bytes) -> bool:
     return found == stored or found - 256 * sum(byte > 127 for byte in head[:148] + head[156:]) == stored
 
 
-def members(file: StoredFile) -> Generator[Member, None, tuple[int, bool]]:
-    """Yield the regular files of a tar file; return where they end, and whether two blocks of zeros follow.
+class TarMembers:
+    """The regular files of a tar file, from its headers in order.
 
-    A member that reaches past the end of the file is yielded as well.
+    Args:
+        file: The file, decompressed.
 
-    Raises:
-        FormatError: The file cannot be read on.
+    Attributes:
+        end: Where the members end; `None` until the file was scanned up to there.
+        is_complete: True if two blocks of zeros follow the last member.
     """
-    headers = HeaderReader(file)
-    at, start, end, extended = 0, 0, 0, dict[bytes, tuple[bytes, int]]()
-    while len(head := headers.read(at, BLOCK)) == BLOCK and head != _ZEROS:
-        if not header_is_sound(head):
-            remedy = "The next header cannot be found"
-            raise FormatError("wrong checksum of a header", path=file.name, offset_bytes=at, remedy=remedy)
-        kind, data = head[156:157], at + BLOCK
-        size = _size(head[124:136], extended.get(b"size", (b"", 0))[0] if kind not in _EXTENDED else b"")
-        if size is None or not 0 <= size < _MAX_SIZE:
-            raise FormatError("wrong size in a header", path=file.name, offset_bytes=at, found=head[124:136])
-        if kind in _EXTENDED:
-            if size > _MAX_NAME:
-                what, expected = "an extended header is too long", f"at most {_MAX_NAME} bytes"
-                raise FormatError(what, path=file.name, offset_bytes=at, expected=expected, found=size)
-            extended |= _long_name(headers, data, size) if kind == b"L" else _pax(headers.read(data, size), data, file)
-            at, end = data + padded(size), data + size
-            continue
-        while kind == _GNU_SPARSE and head[482 if data == at + BLOCK else 504 :][:1] == b"\1":
-            head, data = headers.read(data, BLOCK), data + BLOCK
-        if kind in _REGULAR and not (kind == b"\0" and head[:100].rstrip(b"\0").endswith(b"/")):
-            name, name_at = extended[b"path"] if b"path" in extended else (joined_name(head), at)
-            name_at = -1 if _has_folder(head) and b"path" not in extended else name_at
-            yield Member(name, name_at, start, data, size, kind == _GNU_SPARSE or b"sparse" in extended)
-        if kind not in b"gK":
-            extended = {}
-        stored = 0 if kind in _NO_DATA else size
-        at, end = data + padded(stored), data + stored
-        start = start if extended else at
-    if not head and end <= file.size < at:
-        what, expected = "the file ends behind the data of a member", f"{at - end} bytes that fill a block"
-        raise TruncatedError(what, path=file.name, offset_bytes=end, expected=expected, found=file.size - end)
-    return start, _is_complete(file, headers, at, head, is_pending=bool(extended))
+
+    def __init__(self, file: StoredFile) -> None:
+        self._file = file
+        self._headers, self._ahead = HeaderReader(file), HeaderReader(file)
+        self._has_extended = False
+        self.end: int | None = None
+        self.is_complete = False
+
+    def members(self, at: int) -> Iterator[Member]:
+        """Yield the members from the header at byte `at` on.
+
+        A member that reaches past the end of the file is yielded as well.
+
+        Raises:
+            FormatError: The file cannot be read on.
+        """
+        self.end, self.is_complete = yield from self._walk(self._headers, at)
+        if self.is_complete and self.find(self.end) is not None:
+            at, self.end = self.end, None
+            what = "members follow two blocks of zeros, which end a tar file"
+            raise FormatError(what, path=self._file.name, offset_bytes=at)
+
+    def find(self, first: int) -> int | None:
+        """Return the first place from `first` on where a member of this file begins, or `None`.
+
+        The header of a member has a checksum. But there may be tar files in the data of members: theirs lead to zeros
+        inside this file.
+        """
+        at, stop = padded(first), self._file.size - BLOCK
+        while at <= stop:
+            window = self._headers.read(at, min(_WINDOW, self._file.size - at) // BLOCK * BLOCK)
+            if len(window) < BLOCK:
+                return None
+            at, base, passed = at + len(window) // BLOCK * BLOCK, at, 0
+            for place in _likely_headers(window):
+                if place < passed or not self._begins_member(window[place : place + BLOCK]):
+                    continue
+                is_member, end = self._follow(base + place)
+                if is_member:
+                    return base + place
+                passed = end - base
+            at = max(at, base + padded(passed))
+        return None
+
+    def _begins_member(self, head: bytes) -> bool:
+        """True if a sound header is all that tells the name of a member: no extended header may lie before it.
+
+        Programs shorten a name in the header of a member, or replace its letters, if an extended header has the name.
+        """
+        is_alone = not self._has_extended and head[99] == 0 and b"?" not in head[:100]
+        return header_is_sound(head) and (is_alone or head[156:157] in _EXTENDED)
+
+    def _follow(self, at: int) -> tuple[bool, int]:
+        """Return whether headers from byte `at` on are of this file, and where the search goes on if they are not."""
+        n_members, stop = 0, at + BLOCK
+        try:
+            walk = self._walk(self._ahead, at)
+            while True:
+                stop = max(stop, next(walk).stop)
+                n_members += 1
+        except StopIteration as ended:
+            behind = self._end_of_zeros(ended.value[0])
+            return behind >= self._file.size and n_members > 0, max(stop, behind)
+        except FormatError as error:
+            return n_members > 0, max(stop, error.offset_bytes or 0)
+
+    def _end_of_zeros(self, at: int) -> int:
+        """Return the place of the first byte from `at` on that is not 0."""
+        while window := self._ahead.read(at, _WINDOW):
+            left = window.lstrip(b"\0")
+            at += len(window) - len(left)
+            if left:
+                break
+        return at
+
+    def _walk(self, headers: HeaderReader, at: int) -> Generator[Member, None, tuple[int, bool]]:
+        """Yield the members from byte `at` on; return where they end, and whether two blocks of zeros follow.
+
+        Raises:
+            FormatError: The file cannot be read on.
+        """
+        file, start, end, extended = self._file, at, at, dict[bytes, tuple[bytes, int]]()
+        while len(head := headers.read(at, BLOCK)) == BLOCK and head != _ZEROS:
+            if not header_is_sound(head):
+                raise FormatError("wrong checksum of a header", path=file.name, offset_bytes=at)
+            kind, data = head[156:157], at + BLOCK
+            size = _size(head[124:136], extended.get(b"size", (b"", 0))[0] if kind not in _EXTENDED else b"")
+            if size is None or not 0 <= size < _MAX_SIZE:
+                raise FormatError("wrong size in a header", path=file.name, offset_bytes=at, found=head[124:136])
+            if kind in _EXTENDED:
+                if size > _MAX_NAME:
+                    what, expected = "an extended header is too long", f"at most {_MAX_NAME} bytes"
+                    raise FormatError(what, path=file.name, offset_bytes=at, expected=expected, found=size)
+                extended |= (
+                    _long_name(headers, data, size) if kind == b"L" else _pax(headers.read(data, size), data, file)
+                )
+                self._has_extended |= headers is self._headers
+                at, end = data + padded(size), data + size
+                continue
+            while kind == _GNU_SPARSE and head[482 if data == at + BLOCK else 504 :][:1] == b"\1":
+                head, data = headers.read(data, BLOCK), data + BLOCK
+            end = data + (0 if kind in _NO_DATA else size)
+            if kind in _REGULAR and not (kind == b"\0" and head[:100].rstrip(b"\0").endswith(b"/")):
+                name, name_at = extended[b"path"] if b"path" in extended else (joined_name(head), at)
+                name_at = -1 if _has_folder(head) and b"path" not in extended else name_at
+                is_sparse = kind == _GNU_SPARSE or b"sparse" in extended
+                yield Member(name, name_at, start, data, size, is_sparse, padded(end))
+            at = padded(end)
+            if kind not in b"gK":
+                extended = {}
+            start = start if extended else at
+        if not head and end <= file.size < at:
+            what, expected = "the file ends behind the data of a member", f"{at - end} bytes that fill a block"
+            raise TruncatedError(what, path=file.name, offset_bytes=end, expected=expected, found=file.size - end)
+        return start, _is_complete(file, headers, at, head, is_pending=bool(extended))
+
+
+def _likely_headers(window: bytes) -> list[int]:
+    """Return where blocks of a window have digits for a checksum, and a name."""
+    blocks = np.frombuffer(window, np.uint8, len(window) // BLOCK * BLOCK).reshape(-1, BLOCK)
+    is_likely = _IN_CHECKSUM[blocks[:, 148:156]].all(axis=1) & (blocks[:, 0] != 0)
+    return (BLOCK * np.flatnonzero(is_likely)).tolist()
 
 
 def _is_complete(file: StoredFile, headers: HeaderReader, at: int, head: bytes, *, is_pending: bool) -> bool:

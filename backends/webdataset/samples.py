@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.webdataset.extensions import KEY, extensions
-from dataformats.backends.webdataset.members import Member, members
+from dataformats.backends.webdataset.members import BLOCK, Member, TarMembers
 from dataformats.errors import FormatError, TruncatedError
+from dataformats.indexing.damaged_scan import scan_past_damage
 from dataformats.indexing.fields_reader import DERIVED
 from dataformats.indexing.file_index import ArrayIndex, FileIndex
 from dataformats.interfaces import StoredFile
@@ -54,6 +55,12 @@ class _Column:
         self.offsets.append(offset)
         self.lengths.append(length)
 
+    def keep(self, kept: NDArray[np.bool_], number: NDArray[np.int64]) -> None:
+        """Keep some of the members, and give their rows these numbers."""
+        self.rows = array("q", number[_numbers(self.rows)[kept]].tolist())
+        self.offsets = array("q", _numbers(self.offsets)[kept].tolist())
+        self.lengths = array("q", _numbers(self.lengths)[kept].tolist())
+
 
 class Samples:
     """The samples of a tar file, from one pass over its headers.
@@ -78,6 +85,8 @@ class Samples:
         self._columns: dict[str, _Column] = {}
         self._by_extension: dict[bytes, _Column | None] = {}
         self._problems: dict[int, FormatError] = {}
+        self._gaps: dict[int, FormatError] = {}
+        self._end = 0
         self._n_members = 0
         self._scan()
         n = len(self.starts) - 1
@@ -86,24 +95,22 @@ class Samples:
             raise FormatError(what, path=file.name, expected="samples with the same extensions", found=found)
 
     def _scan(self) -> None:
-        found = members(self._file)
-        try:
-            while True:
-                self._add(next(found))
+        tar = TarMembers(self._file)
+        for found in scan_past_damage(self._file, tar.members, tar.find):
+            if isinstance(found, FormatError):
+                self._add_gap(found)
+            else:
+                self._add(found)
                 self._n_members += 1
-        except StopIteration as stop:
-            end, is_complete = stop.value
-            if self.spec is None and self._n_members and not self.starts:
-                raise FormatError("no record: no member is a file with an extension", path=self._file.name) from None
-            if self.spec is not None and not is_complete:
-                what, expected = "the tar file is truncated", "blocks of zeros behind the last member"
-                self._add_rest(TruncatedError(what, path=self._file.name, offset_bytes=end, expected=expected))
-        except FormatError as error:
-            if self.spec is None and not self.starts:
-                raise
-            end = error.offset_bytes or 0
-            self._add_rest(error)
-        self.starts.append(end)
+        if self.spec is None and self._n_members and not self.starts:
+            raise FormatError("no record: no member is a file with an extension", path=self._file.name)
+        if self.spec is not None and tar.end is not None and not tar.is_complete:
+            what, expected = "the tar file is truncated", "blocks of zeros behind the last member"
+            error = TruncatedError(what, path=self._file.name, offset_bytes=tar.end, expected=expected)
+            self._add_gap(replace(error, lost_bytes=range(tar.end, self._file.size)))
+        self.starts.append(self._file.size if tar.end is None else tar.end)
+        if self._gaps:
+            self._join_gaps()
 
     def index(self) -> FileIndex:
         """Return the extents of all fields."""
@@ -123,7 +130,7 @@ class Samples:
         return ArrayIndex(offset, length, problems=self._problems)
 
     def _add(self, member: Member) -> None:
-        name, name_at, start, offset, size, is_sparse = member
+        name, name_at, start, offset, size, is_sparse, self._end = member
         parts = split_name(name)
         if parts is None or (self.spec is None and _MAC.search(name)):
             if name == SPEC and start == 0:
@@ -149,10 +156,49 @@ class Samples:
         error = FormatError(what, path=self._file.name, offset_bytes=offset, found=extension)
         self._problems.setdefault(row, error)
 
-    def _add_rest(self, error: FormatError) -> None:
-        self._problems[len(self.starts)] = error
-        self._keys.append(len(self.starts), 0, 0)
-        self.starts.append(error.offset_bytes or 0)
+    def _add_gap(self, error: FormatError) -> None:
+        """Add a record that stands for the lost bytes of an error."""
+        if not self.starts and error.lost_bytes is not None and error.lost_bytes.stop == self._file.size:
+            raise error
+        if self._end == 0:
+            self._set_spec_behind_header()
+        self._key = None
+        self._gaps[len(self.starts)] = error
+        self.starts.append(self._end)
+
+    def _join_gaps(self) -> None:
+        """Join each damaged range with the samples beside it that lack a member of others: they may be cut."""
+        is_gap = np.zeros(len(self.starts) - 1, np.bool_)
+        is_gap[list(self._gaps)] = True
+        lacks = self._lacks([column for column in self._columns.values() if column.rows])
+        if self.spec is not None and is_gap[-1]:  # a writer that was interrupted leaves whole samples before its end
+            lacks = self._lacks([self._columns[name] for name in self._columns if not self.spec[name].optional])
+        lost = is_gap | ((_behind(is_gap) | _behind(is_gap[::-1])[::-1]) & lacks)
+        self._drop(lost)
+
+    def _lacks(self, columns: Sequence[_Column]) -> NDArray[np.bool_]:
+        """Return bool[n], the samples without a member in one of the columns."""
+        is_there = np.zeros((len(self.starts) - 1, len(columns)), np.bool_)
+        for number, column in enumerate(columns):
+            is_there[_numbers(column.rows), number] = True
+        return np.asarray(~is_there.all(axis=1))
+
+    def _drop(self, lost: NDArray[np.bool_]) -> None:
+        """Make one record of each run of lost samples and damaged ranges."""
+        starts, size = _numbers(self.starts), self._file.size
+        begins = np.flatnonzero(lost & ~_behind(lost))
+        stops = np.flatnonzero(lost & ~_behind(lost[::-1])[::-1]) + 1
+        is_kept = ~lost
+        is_kept[begins] = True
+        number = np.cumsum(is_kept) - 1
+        self._problems = {int(number[row]): error for row, error in self._problems.items() if not lost[row]}
+        for begin, stop in zip(begins.tolist(), stops.tolist(), strict=True):
+            error = next(self._gaps[row] for row in range(begin, stop) if row in self._gaps)
+            where = range(min(int(starts[begin]), size), min(int(starts[stop]), size))
+            self._problems[int(number[begin])] = replace(error, lost_bytes=where)
+        for column in (self._keys, *self._columns.values()):
+            column.keep(~lost[_numbers(column.rows)], number)
+        self.starts = array("q", [*starts[:-1][is_kept].tolist(), int(starts[-1])])
 
     def _column_of(self, extension: bytes) -> _Column | None:
         """Return the column of an extension that was not met yet; `None` if its members have no value."""
@@ -162,6 +208,15 @@ class Samples:
             column = self._keys if name == KEY else None if is_empty else self._columns.setdefault(name, _Column())
             self._by_extension[extension] = column
         return self._by_extension[extension]
+
+    def _set_spec_behind_header(self) -> None:
+        """Take the spec of a file of this package, whose checksum proves it, from behind a damaged header."""
+        try:
+            text = self._file.pread(BLOCK, _MAX_SPEC).partition(b"\0")[0]
+            self._set_spec(BLOCK, len(text))
+        except FormatError:
+            if self._file.pread(0, len(SPEC)) == SPEC:
+                raise
 
     def _set_spec(self, offset: int, size: int) -> None:
         try:
@@ -173,6 +228,11 @@ class Samples:
         for name, extension in extensions(self.spec).items():
             column = self._columns[name] = _Column()
             self._by_extension[extension.encode()] = column
+
+
+def _behind(rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return bool[n], the rows that are behind one of these."""
+    return np.concatenate([np.zeros(1, np.bool_), rows[:-1]])
 
 
 def _numbers(column: array[int]) -> NDArray[np.int64]:

@@ -28,7 +28,7 @@ def salvage_rows(reader: Reader, n_rows: int, wrong: Mapping[int, str] | None = 
         n_rows: How many records to read.
         wrong: Records that are known to be damaged, with the cause.
     """
-    known = wrong or {}
+    known, is_numbered = wrong or {}, True
     for part, located, fetched in _steps(reader, n_rows):
         counts = {name: one.counts for name, one in located.items()}
         ends = {name: range(1, len(part) + 1) if n is None else np.cumsum(n).tolist() for name, n in counts.items()}
@@ -38,11 +38,16 @@ def salvage_rows(reader: Reader, n_rows: int, wrong: Mapping[int, str] | None = 
         for row, index in enumerate(part):
             if index in known:
                 yield from _taken(rows)
-                yield Loss(reader.files[0].name, known[index], index=index, records=1)
+                yield Loss(reader.files[0].name, known[index], index=index if is_numbered else None, records=1)
             elif row in problems:
                 yield from _taken(rows)
                 field, error = problems[row]
-                yield Loss(error.path or reader.files[0].name, f"field {field!r}: {error.what}", index=index, records=1)
+                path, number = error.path or reader.files[0].name, index if is_numbered else None
+                if error.lost_bytes is None:
+                    yield Loss(path, f"field {field!r}: {error.what}", index=number, records=1)
+                else:
+                    yield Loss(path, error.what, error.lost_bytes.start, error.lost_bytes.stop, number)
+                    is_numbered = False
             else:
                 starts = {name: end[row - 1] if row else 0 for name, end in ends.items()}
                 rows.append({name: found[starts[name] : ends[name][row]] for name, found in blobs.items()})

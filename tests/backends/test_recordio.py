@@ -94,20 +94,21 @@ def test_several_files_and_types() -> None:
 
 
 @loop_over(
-    "name, whole, message",
+    "name, whole, n, message",
     [
-        ("cut", 39, "a record reaches past the end of the file"),
-        ("cut_header", 1, "the file ends in the header of a frame"),
-        ("magic", 1, "no frame begins here: expected 0xced7230a"),
-        ("flag", 1, "wrong flag of a frame: expected 0 or 1, found 7"),
-        ("huge_length", 1, "a record reaches past the end of the file"),
+        ("cut", 39, 40, "a record reaches past the end of the file"),
+        ("cut_header", 1, 2, "the file ends in the header of a frame"),
+        ("magic", 1, 40, "no frame begins here: expected 0xced7230a"),
+        ("flag", 1, 40, "wrong flag of a frame: expected 0 or 1, found 7"),
+        ("huge_length", 1, 40, "a record reaches past the end of the file"),
     ],
 )
-def test_damaged_frames(name: str, whole: int, message: str) -> None:
-    """The records before the damage are readable, and one more stands for the rest."""
+def test_damaged_frames(name: str, whole: int, n: int, message: str) -> None:
+    """The records around the damage are readable, and one more stands for the damaged range."""
     source = dataformats.open(GOLDEN / "corrupt" / f"{name}.rec")
-    assert len(source) == whole + 1
+    assert len(source) == n
     check_images(source, range(whole))
+    check_images(source, range(whole + 1, n))
     with pytest.raises(FormatError, match=f"record {whole} of .*{message}"):
         source[whole]
     assert verify(GOLDEN / "corrupt" / f"{name}.rec").n_findings == 1
