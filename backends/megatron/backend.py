@@ -9,6 +9,7 @@ from typing import Any
 
 from dataformats.backends.megatron.layout import BIN, CODES, IDX, MAGIC, files_of_pair, read_tables
 from dataformats.backends.megatron.reader import MegatronReader, token_stream
+from dataformats.backends.megatron.salvage import salvage
 from dataformats.backends.megatron.writer import MegatronWriter
 from dataformats.backends.rows.windows import TOKENS, check_windows, open_windows
 from dataformats.errors import FormatError, SpecError
@@ -19,13 +20,15 @@ from dataformats.interfaces import (
     Folder,
     Reader,
     ReaderOptions,
+    ShardSalvage,
     SniffResult,
     StoredFile,
+    SupportsRepair,
 )
 from dataformats.spec import Spec, Type
 
 
-class MegatronBackend(FieldsBackend):
+class MegatronBackend(FieldsBackend, SupportsRepair):
     """Indexed datasets of Megatron-LM and GPT-NeoX: pairs of files."""
 
     name = "megatron"
@@ -110,6 +113,10 @@ class MegatronBackend(FieldsBackend):
         if place is not None and place.name is not None and place.shard is None and not name.endswith(BIN):
             raise SpecError(f"the name of Megatron's data ends in {BIN}: expected {name + BIN!r}, found {name!r}")
         return MegatronWriter(path, stored[TOKENS].codec, name, resume=resume)
+
+    def salvage(self, files: Sequence[StoredFile], payload: str) -> ShardSalvage:
+        """Find the sound documents of a pair."""
+        return salvage(_data_of(files[0]))
 
 
 def _data_of(file: StoredFile) -> StoredFile:

@@ -57,8 +57,13 @@ def files_of_pair(file: StoredFile) -> tuple[StoredFile | None, StoredFile | Non
     return file, file.file_beside(stem + IDX) if ending == BIN else None
 
 
-def read_tables(idx: StoredFile | None, data: StoredFile) -> TokenTables:
+def read_tables(idx: StoredFile | None, data: StoredFile, *, is_whole: bool = True) -> TokenTables:
     """Read the header of the `.idx` file of a `.bin` file.
+
+    Args:
+        idx: The `.idx` file.
+        data: The `.bin` file.
+        is_whole: False if the table of documents may be longer or shorter than the header says.
 
     Raises:
         FormatError: It is missing or damaged, or of another version.
@@ -74,7 +79,7 @@ def read_tables(idx: StoredFile | None, data: StoredFile) -> TokenTables:
         known = ", ".join(f"{known} ({dtype})" for known, dtype in CODES.items())
         raise FormatError("no dtype of tokens", path=idx.name, offset_bytes=17, expected=known, found=code)
     size = HEADER.size + 12 * n + 8 * n_entries
-    if idx.size != size:
+    if idx.size == size + n or (idx.size != size if is_whole else idx.size < HEADER.size + 12 * n):
         what = (
             "the file is not as long as its tables" if idx.size != size + n else "modes of multimodal data are not read"
         )

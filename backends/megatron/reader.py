@@ -37,22 +37,40 @@ class MegatronReader(FieldsReader):
         offset, length = tables.sequences()
         apart = np.zeros(len(offset), np.bool_)
         if not self._sequences:
-            offset, length, apart = _joined(offset, length, tables.documents())
-        room = file.size - np.clip(offset, 0, file.size)
-        wrong = apart | (offset < 0) | (length < 0) | (length > room)
+            entries = tables.documents()
+            offset, length, apart = joined_sequences(offset, length, entries[:-1], entries[1:])
+        return index_of_tokens(file, tables.dtype, offset, length, apart, "the sequences of a document lie apart")
 
-        def problem(record: int) -> FormatError:
-            what = "a record reaches outside the file"
-            what = "the sequences of a document lie apart" if apart[record] else what
-            at, found = int(offset[record]), f"{length[record]} bytes from byte {offset[record]} on"
-            return FormatError(what, path=file.name, offset_bytes=at, expected=f"<= {file.size} bytes", found=found)
 
-        sound, problems = (np.where(wrong, 0, offset), np.where(wrong, 0, length)), LazyProblems(wrong, problem)
-        return FileIndex(
-            len(offset),
-            {TOKENS: ArrayIndex(*sound, problems=problems if wrong.any() else {})},
-            {"dtype": tables.dtype.name},
-        )
+def index_of_tokens(
+    file: StoredFile,
+    dtype: np.dtype[np.generic],
+    offset: NDArray[np.int64],
+    length: NDArray[np.int64],
+    damaged: NDArray[np.bool_],
+    cause: str,
+) -> FileIndex:
+    """Return the index of records at these places.
+
+    Args:
+        file: The `.bin` file.
+        dtype: The dtype of the tokens.
+        offset: int64[n], where each record begins.
+        length: int64[n], its bytes.
+        damaged: bool[n], the records that cannot be read.
+        cause: Why.
+    """
+    room = file.size - np.clip(offset, 0, file.size)
+    wrong = damaged | (offset < 0) | (length < 0) | (length > room)
+
+    def problem(record: int) -> FormatError:
+        what = cause if damaged[record] else "a record reaches outside the file"
+        at, found = int(offset[record]), f"{length[record]} bytes from byte {offset[record]} on"
+        return FormatError(what, path=file.name, offset_bytes=at, expected=f"<= {file.size} bytes", found=found)
+
+    sound, problems = (np.where(wrong, 0, offset), np.where(wrong, 0, length)), LazyProblems(wrong, problem)
+    tokens = ArrayIndex(*sound, problems=problems if wrong.any() else {})
+    return FileIndex(len(offset), {TOKENS: tokens}, {"dtype": dtype.name})
 
 
 def token_stream(file: StoredFile) -> TokenStream:
@@ -77,11 +95,18 @@ def _gaps(offset: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.bo
     return np.asarray(offset != before)
 
 
-def _joined(
-    offset: NDArray[np.int64], length: NDArray[np.int64], documents: NDArray[np.int64]
+def joined_sequences(
+    offset: NDArray[np.int64], length: NDArray[np.int64], first: NDArray[np.int64], behind: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Return offset and length of each document, and which have sequences that lie apart."""
-    first, last = documents[:-1], documents[1:] - 1
+    """Return offset and length of each document, and which have sequences that lie apart.
+
+    Args:
+        offset: int64[n], where each sequence begins.
+        length: int64[n], its bytes.
+        first: int64[n_documents], the first sequence of each document.
+        behind: int64[n_documents], the sequence behind its last one.
+    """
+    last = behind - 1
     n_gaps = np.cumsum(_gaps(offset, length))
     n_negative = np.append(np.cumsum(length < 0), 0)  # the last entry is for documents without sequences
     begin, stop, n_gaps = (np.append(table, 0) for table in (offset, offset + length, n_gaps))

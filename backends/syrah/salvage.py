@@ -20,7 +20,7 @@ from dataformats.backends.syrah.resume import stored_journal
 from dataformats.errors import CorruptRecordError, FormatError
 from dataformats.interfaces import Loss, ShardSalvage, StoredRecord
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.reading.salvage_rows import salvage_rows
+from dataformats.reading.salvage_rows import misplaced, salvage_rows
 from dataformats.storage.spliced_file import SplicedFile
 
 _STEP = 4 * 2**20
@@ -72,13 +72,7 @@ def _misplaced(reader: SyrahReader) -> dict[int, str]:
     located = reader.locate(np.arange(n_items), dict.fromkeys(names, True))
     offset = np.stack([located[name].extents.offset for name in names], axis=1).reshape(-1)
     length = np.stack([located[name].extents.length for name in names], axis=1).reshape(-1)
-    following = np.append(offset[1:], end_of_data)
-    is_open = offset + length != following
-    # If the offset of the next array is the wrong one, the array behind that one shows it.
-    excused = np.append(offset[:-1] + length[:-1] + length[1:] == following[1:], False)
-    if 2 * np.count_nonzero(is_open) > len(is_open):
-        return {}  # another writer left these gaps
-    wrong = np.unique(np.flatnonzero(is_open & ~excused) // len(names)).tolist()
+    wrong = np.unique(np.flatnonzero(misplaced(offset, length, end_of_data)) // len(names)).tolist()
     return dict.fromkeys(wrong, "an array does not end where the next one begins")
 
 

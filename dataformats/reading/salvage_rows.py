@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dataformats.errors import FormatError
 from dataformats.interfaces import Located, Loss, Reader, StoredRecord
@@ -89,6 +90,25 @@ def salvage_blobs(reader: Reader, n_records: int, size: int) -> Iterator[Part]:
         yield from _taken(kept)
     if unknown.records:
         yield replace(unknown, stop=size)
+
+
+def misplaced(offset: NDArray[np.int64], length: NDArray[np.int64], end: int) -> NDArray[np.bool_]:
+    """Return bool[n], the blobs whose offset or length is wrong, because they should lie one behind another.
+
+    Each offset is what the lengths before it add up to, and the same number. A blob is sound if a later one, or the
+    end, has that number as well: a wrong offset changes it once, a wrong length for all blobs behind.
+
+    Args:
+        offset: int64[n], where each blob begins.
+        length: int64[n], its bytes.
+        end: Where the last one ends.
+    """
+    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(length)])
+    _, number = np.unique(np.append(offset, end) - before, return_inverse=True)
+    last = np.zeros(int(number.max()) + 1, np.int64)
+    last[number] = np.arange(len(number))
+    wrong = np.asarray(last[number] == np.arange(len(number)))[:-1]
+    return wrong if 2 * np.count_nonzero(wrong) <= len(wrong) else np.zeros(len(wrong), np.bool_)  # there are gaps
 
 
 def _steps(reader: Reader, n_records: int) -> Iterator[tuple[range, Mapping[str, Located], Mapping[str, Fetched]]]:
