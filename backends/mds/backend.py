@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dataformats.backends.mds.files import (
     INDEX,
     FoldersBelow,
     basenames,
     file_of_shard,
+    files_or_paths,
     plain_file,
     shard_files,
     sniff_listed,
@@ -25,17 +26,28 @@ from dataformats.backends.mds.index_file import (
     type_of_encoding,
 )
 from dataformats.backends.mds.reader import MdsReader
+from dataformats.backends.mds.salvage import salvage_shards
 from dataformats.backends.mds.writer import MdsWriter
 from dataformats.errors import FormatError, SpecError
 from dataformats.indexing.union_reader import open_runs
-from dataformats.interfaces import FieldsBackend, Folder, Reader, ReaderOptions, SniffResult, StoredFile, natural_key
+from dataformats.interfaces import (
+    FieldsBackend,
+    Folder,
+    Reader,
+    ReaderOptions,
+    ShardSalvage,
+    SniffResult,
+    StoredFile,
+    SupportsRepair,
+    natural_key,
+)
 from dataformats.spec import NUMBER_TYPES, Spec, Type
 
 _SHARD = re.compile(r".+\.mds(\.(zstd|gz|bz2|br|snappy))?")
 _BEGIN = re.compile(rb'\{\s*"(version|shards)"\s*:\s*[\[\d]')
 
 
-class MdsBackend(FieldsBackend):
+class MdsBackend(FieldsBackend, SupportsRepair):
     """Datasets of MosaicML streaming: folders with `index.json`, perhaps with shards in folders below."""
 
     name = "mds"
@@ -73,20 +85,31 @@ class MdsBackend(FieldsBackend):
             FormatError: An index is missing or damaged, or a shard is missing.
             SpecError: A column has several types, and no type has the values of all.
         """
-        chosen: list[tuple[StoredFile, Shard]] = []
-        given = {file.name: file for file in files}
-        covered: set[str] = set()
+        return open_runs(_chosen(files, shard_files), lambda one: one[1].columns, _reader, options)
+
+    def shards(self, files: Sequence[StoredFile]) -> list[list[StoredFile]]:
+        """Return the index and the shards of each dataset of numbered folders."""
+        found: list[list[StoredFile]] = []
         for file in files:
-            if file.basename == INDEX:
-                shards = read_index(file)
-                found = shard_files(file, shards, given)
-                covered |= {one.name for one in found}
-                chosen += zip(found, shards, strict=True)
-        beside: dict[str, dict[str, Shard]] = {}
-        for file in files:
-            if file.basename != INDEX and file.name not in covered:
-                chosen.append((file, _listed(file, beside)))
-        return open_runs(chosen, lambda one: one[1].columns, _reader, options)
+            if file.basename == INDEX or not found:
+                found.append([])
+            found[-1].append(file)
+        return found
+
+    def salvage(self, files: Sequence[StoredFile], payload: str) -> ShardSalvage:
+        """Find the sound samples of the shards that are there.
+
+        Raises:
+            FormatError: The index is missing or damaged, or the shards differ in columns.
+        """
+        chosen = _chosen(files, files_or_paths)
+        for one, shard in chosen:
+            if shard.columns != chosen[0][1].columns:
+                path = one if isinstance(one, str) else one.name
+                raise FormatError("the columns differ from the first shard's", path=path)
+        spec = _spec_of(chosen)
+        is_zstd = {(shard.compression or "").partition(":")[0] for _, shard in chosen} == {"zstd"}
+        return ShardSalvage(salvage_shards(chosen, spec), spec, {"compression": "zstd"} if is_zstd else {})
 
     def stored_spec(self, spec: Spec, **_: Any) -> Spec:
         """Return the types of the values, and `mds(ndarray:DTYPE)` for numbers of any length.
@@ -133,10 +156,46 @@ class MdsBackend(FieldsBackend):
 
 def _reader(chosen: Sequence[tuple[StoredFile, Shard]]) -> MdsReader:
     """Return a reader of shards with the same columns."""
-    columns = chosen[0][1].columns if chosen else Columns((), (), ())
-    pairs = zip(columns.names, columns.encodings, strict=True)
-    spec = Spec({name: type_of_encoding(encoding) for name, encoding in pairs})
-    return MdsReader([plain_file(*one) for one in chosen], [shard for _, shard in chosen], spec)
+    return MdsReader([plain_file(*one) for one in chosen], [shard for _, shard in chosen], _spec_of(chosen))
+
+
+File = TypeVar("File", bound=StoredFile | str)
+
+
+def _chosen(
+    files: Sequence[StoredFile],
+    find: Callable[[StoredFile, Sequence[Shard], Mapping[str, StoredFile]], Sequence[File]],
+) -> list[tuple[File | StoredFile, Shard]]:
+    """Return the file of each shard, and what its index says about it.
+
+    Args:
+        files: Indexes and shards.
+        find: Returns the files of the shards of an index, perhaps these of the given ones.
+
+    Raises:
+        FormatError: An index is missing or damaged.
+    """
+    chosen: list[tuple[File | StoredFile, Shard]] = []
+    given = {file.name: file for file in files}
+    covered: set[str] = set()
+    for file in files:
+        if file.basename == INDEX:
+            shards = read_index(file)
+            found = find(file, shards, given)
+            covered |= {one if isinstance(one, str) else one.name for one in found}
+            chosen += zip(found, shards, strict=True)
+    beside: dict[str, dict[str, Shard]] = {}
+    chosen += [
+        (file, _listed(file, beside)) for file in files if file.basename != INDEX and file.name not in covered
+    ]
+    return chosen
+
+
+def _spec_of(chosen: Sequence[tuple[object, Shard]]) -> Spec:
+    """Return the types of the columns of shards."""
+    columns = chosen[0][1].columns if chosen else None
+    pairs = zip(columns.names, columns.encodings, strict=True) if columns is not None else ()
+    return Spec({name: type_of_encoding(encoding) for name, encoding in pairs})
 
 
 def _misfit(kind: Type) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -72,8 +72,7 @@ class FoldersBelow:
 
 def file_of_shard(folder: FoldersBelow, shard: Shard) -> StoredFile | None:
     """Return the plain file of a shard, else the compressed one, else `None`."""
-    names = [name for name in (shard.name, shard.zip_name) if name is not None]
-    return next((file for name in names if (file := folder.file(name)) is not None), None)
+    return next((file for name in _names(shard) if (file := folder.file(name)) is not None), None)
 
 
 def shard_files(index: StoredFile, shards: Sequence[Shard], given: Mapping[str, StoredFile]) -> list[StoredFile]:
@@ -82,21 +81,41 @@ def shard_files(index: StoredFile, shards: Sequence[Shard], given: Mapping[str, 
     Raises:
         FormatError: One is missing.
     """
+    found = list[StoredFile]()
+    for shard, file in zip(shards, found_files(index, shards, given), strict=True):
+        if file is None:
+            what = "a shard that the index lists is missing"
+            raise FormatError(what, path=index.name, expected=" or ".join(_names(shard)))
+        found.append(file)
+    return found
+
+
+def files_or_paths(
+    index: StoredFile, shards: Sequence[Shard], given: Mapping[str, StoredFile]
+) -> list[StoredFile | str]:
+    """Return the file of each shard, the path of a missing one."""
+    base, files = index.name.removesuffix(INDEX), found_files(index, shards, given)
+    return [base + shard.name if file is None else file for shard, file in zip(shards, files, strict=True)]
+
+
+def found_files(
+    index: StoredFile, shards: Sequence[Shard], given: Mapping[str, StoredFile]
+) -> Iterator[StoredFile | None]:
+    """Yield the file of each shard, `None` for a missing one."""
     base, folder = index.name.removesuffix(INDEX), index.folder()
     below = None if folder is None else FoldersBelow(folder)
-    found = []
     for shard in shards:
-        names = [name for name in (shard.name, shard.zip_name) if name is not None]
+        names = _names(shard)
         file = next((given[base + name] for name in names if base + name in given), None)
         if file is None and below is not None:
             file = file_of_shard(below, shard)
         elif file is None:
             file = next(filter(None, (index.file_beside(name) for name in names if "/" not in name)), None)
-        if file is None:
-            what = "a shard that the index lists is missing"
-            raise FormatError(what, path=index.name, expected=" or ".join(names))
-        found.append(file)
-    return found
+        yield file
+
+
+def _names(shard: Shard) -> list[str]:
+    return [name for name in (shard.name, shard.zip_name) if name is not None]
 
 
 def plain_file(file: StoredFile, shard: Shard) -> StoredFile:

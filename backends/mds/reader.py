@@ -36,10 +36,17 @@ class MdsReader(FilesReader):
         shards: What the index says about each.
         spec: The types of their columns.
         is_headless: True if samples have one value, without its size in front.
+        checks_sizes: True if the size in front of a single value of variable size is read, too, and compared.
     """
 
     def __init__(
-        self, files: Sequence[StoredFile], shards: Sequence[Shard], spec: Spec, *, is_headless: bool = False
+        self,
+        files: Sequence[StoredFile],
+        shards: Sequence[Shard],
+        spec: Spec,
+        *,
+        is_headless: bool = False,
+        checks_sizes: bool = False,
     ) -> None:
         super().__init__(files, counts=np.array([shard.samples for shard in shards], np.int64))
         self.shards = shards
@@ -49,6 +56,7 @@ class MdsReader(FilesReader):
         self._samples = {file: shard.samples for file, shard in zip(self.files, shards, strict=True)}
         self._sizes = dict(zip(names, sizes, strict=True))
         self._variable = [name for name in names if self._sizes[name] is None]
+        self._checks_sizes = checks_sizes
         self._head_bytes = 0 if is_headless else _WORD * len(self._variable)
         self._fixed_bytes = sum(size or 0 for size in sizes)
 
@@ -56,7 +64,7 @@ class MdsReader(FilesReader):
         """Return where the samples of a shard lie; if its table cannot be read, that is the problem of each."""
         n = self._samples[file]
         try:
-            table = _read_table(file, n)
+            table = read_table(file, n)
         except FormatError as error:
             damage, nothing = error, np.zeros(n, np.int64)
             return FileIndex.of_blobs(ArrayIndex(nothing, nothing, None, LazyProblems(nothing == 0, lambda _: damage)))
@@ -131,7 +139,7 @@ class MdsReader(FilesReader):
         """Return int64[n], the bytes of each value, for the columns of variable size; adds problems."""
         room = samples.length - self._head_bytes - self._fixed_bytes
         sizes = np.zeros((len(room), len(self._variable)), np.int64)
-        if len(self._variable) == 1:
+        if len(self._variable) == 1 and not self._checks_sizes:
             sizes[:, 0] = room
         elif self._variable:
             sizes = self._heads(indices, samples, room >= 0, problems)
@@ -185,7 +193,12 @@ class MdsReader(FilesReader):
         return open_files(self.files, "auto")
 
 
-def _read_table(file: StoredFile, samples: int) -> NDArray[np.uint32]:
+def read_table(file: StoredFile, samples: int) -> NDArray[np.uint32]:
+    """Return uint32[samples + 1], where each sample of a shard begins, and where the last one ends.
+
+    Raises:
+        FormatError: The shard ends in the table, or has another number of samples.
+    """
     n_bytes = _WORD * (samples + 2)
     if file.size < n_bytes:
         what, expected = "the shard ends in its table of offsets", f"at least {n_bytes} bytes"
