@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.framed.frame_scanner import read_window
+from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import scan_lines
 from dataformats.storage.remote.systems import is_url
@@ -19,6 +20,7 @@ from dataformats.storage.threads import processors, submit
 BOM = b"\xef\xbb\xbf"
 _WINDOW = 2**20
 _REMOTE_WINDOW = 4 * 2**20  # each is a request
+_MAX_DAMAGED = 1000  # chunks: in a file with more, each costs a search through the others
 _ROOM = 2**16  # lines that one call of the kernel finds
 
 Lengths = NDArray[np.int64]
@@ -71,7 +73,7 @@ def find_lines(file: StoredFile, progress: Callable[[int], None] | None = None) 
         file: The file, decompressed.
         progress: Called by this thread with the bytes scanned since the last call.
     """
-    begin = len(BOM) if file.pread(0, len(BOM)) == BOM else 0
+    begin = len(BOM) if _readable_window(file, 0, len(BOM)).tobytes() == BOM else 0
     parts: list[NDArray[Any]] = []
     n_lines = n_crlf = carried = 0
     carried_is_blank, after_return = True, False
@@ -106,7 +108,7 @@ def _windows(file: StoredFile, begin: int) -> Iterator[_WindowLines]:
     size = _REMOTE_WINDOW if is_url(file.name) else _WINDOW
     if file.is_compressed:
         offset = begin
-        while len(window := read_window(file, offset, size)):
+        while len(window := _readable_window(file, offset, size)):
             yield _lines_of(window)
             offset += len(window)
         return
@@ -120,6 +122,29 @@ def _windows(file: StoredFile, begin: int) -> Iterator[_WindowLines]:
     finally:
         for future in waiting:
             future.cancel()
+
+
+def _readable_window(file: StoredFile, offset: int, size: int) -> NDArray[np.uint8]:
+    """Return a window in which letters stand for damaged chunks: so the lines in and around one are one record."""
+    try:
+        return read_window(file, offset, size)
+    except FormatError:
+        if not file.damaged_ranges():
+            raise
+    window = np.full(min(size, file.size - offset), ord("X"), np.uint8)
+    at, stop = offset, offset + len(window)
+    while at < stop:
+        damaged = [bad for bad, _ in file.damaged_ranges()]
+        inside = next((bad for bad in damaged if at in bad), None)
+        until = min([stop, *(bad.start for bad in damaged if bad.start > at)])
+        try:
+            if inside is None:
+                window[at - offset : until - offset] = read_window(file, at, until - at)
+            at = until if inside is None else inside.stop
+        except FormatError:
+            if not len(damaged) < len(file.damaged_ranges()) <= _MAX_DAMAGED:
+                raise
+    return window
 
 
 def _scan(file: StoredFile, offset: int, size: int) -> _WindowLines:

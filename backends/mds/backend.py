@@ -185,9 +185,7 @@ def _chosen(
             covered |= {one if isinstance(one, str) else one.name for one in found}
             chosen += zip(found, shards, strict=True)
     beside: dict[str, dict[str, Shard]] = {}
-    chosen += [
-        (file, _listed(file, beside)) for file in files if file.basename != INDEX and file.name not in covered
-    ]
+    chosen += [(file, _listed(file, beside)) for file in files if file.basename != INDEX and file.name not in covered]
     return chosen
 
 

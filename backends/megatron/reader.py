@@ -39,14 +39,13 @@ class MegatronReader(FieldsReader):
         if not self._sequences:
             entries = tables.documents()
             offset, length, apart = joined_sequences(offset, length, entries[:-1], entries[1:])
-        return index_of_tokens(file, tables.dtype, offset, length, apart, "the sequences of a document lie apart")
+        return index_of_tokens(file, tables.dtype, (offset, length), apart, "the sequences of a document lie apart")
 
 
 def index_of_tokens(
     file: StoredFile,
     dtype: np.dtype[np.generic],
-    offset: NDArray[np.int64],
-    length: NDArray[np.int64],
+    places: tuple[NDArray[np.int64], NDArray[np.int64]],
     damaged: NDArray[np.bool_],
     cause: str,
 ) -> FileIndex:
@@ -55,11 +54,11 @@ def index_of_tokens(
     Args:
         file: The `.bin` file.
         dtype: The dtype of the tokens.
-        offset: int64[n], where each record begins.
-        length: int64[n], its bytes.
+        places: int64[n], where each record begins, and int64[n], its bytes.
         damaged: bool[n], the records that cannot be read.
         cause: Why.
     """
+    offset, length = places
     room = file.size - np.clip(offset, 0, file.size)
     wrong = damaged | (offset < 0) | (length < 0) | (length > room)
 

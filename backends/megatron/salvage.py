@@ -46,9 +46,8 @@ class _SoundDocuments(MegatronReader):
         first, behind = np.where(is_known, entries[:-1], 0), np.where(is_known, entries[1:], 0)
         n_wrong = np.concatenate([np.zeros(1, np.int64), np.cumsum(misplaced(offset, length, file.size))])
         offset, length, apart = joined_sequences(offset, length, first, behind)
-        return index_of_tokens(
-            file, tables.dtype, offset, length, apart | ~is_known | (n_wrong[first] != n_wrong[behind]), _CAUSE
-        )
+        damaged = apart | ~is_known | (n_wrong[first] != n_wrong[behind])
+        return index_of_tokens(file, tables.dtype, (offset, length), damaged, _CAUSE)
 
 
 def _with_rest(parts: Iterator[Part], data: StoredFile) -> Iterator[Part]:
@@ -90,7 +89,7 @@ def _documents(tables: TokenTables) -> tuple[NDArray[np.int64], NDArray[np.bool_
 def _falling(entries: NDArray[np.int64], places: Sequence[int]) -> list[int]:
     """Return the places of entries to leave out so that the others rise.
 
-    If one is less than the one before, either may be wrong, so both are left out: a wrong one costs a right one at most.
+    If one is less than the one before, either may be wrong, so both are left out.
     """
     if (np.diff(entries[places]) >= 0).all():
         return []

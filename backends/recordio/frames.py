@@ -147,13 +147,15 @@ class FrameScanner:
     def find(self, first: int) -> int | None:
         """Return the first place from `first` on where a record begins whose frame leads to another one, or `None`."""
         at = _padded(first)
-        while (n_bytes := min(_WINDOW, self._file.size - at) // _WORD.size * _WORD.size) > 0:
+        while at + FRAME.size <= self._file.size:
+            n_bytes = min(_WINDOW, self._file.size - at) // _WORD.size * _WORD.size
             words = np.frombuffer(self._headers.read(at, n_bytes), "<u4")
-            for place in (at + _WORD.size * np.flatnonzero(words == MAGIC)).tolist():
+            is_likely = (words[:-1] == MAGIC) & (words[1:] >> 29 <= 1)  # the first frame of a record
+            for place in (at + _WORD.size * np.flatnonzero(is_likely)).tolist():
                 head = self._file.pread(place, FRAME.size)
                 if frame_problem(head, place, self._file, (0, 1)) is None and self._leads_to_frame(head, place):
                     return int(place)
-            at += n_bytes
+            at += n_bytes - _WORD.size
         return None
 
     def _leads_to_frame(self, head: bytes, at: int) -> bool:

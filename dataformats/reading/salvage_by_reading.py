@@ -43,10 +43,10 @@ def salvage_by_reading(backend: Backend, files: Sequence[StoredFile], payload: s
 
 def _parsed(parts: Iterator[Part], codec: Codec, name: str) -> Iterator[Part]:
     """Yield the parts; a record whose payload does not parse is a loss."""
-    index = 0
+    index: int | None = 0
     for part in parts:
         if isinstance(part, Loss):
-            index += part.records or 0
+            index = None if index is None or part.records is None else index + part.records
             yield part
             continue
         good: list[Any] = []
@@ -59,6 +59,6 @@ def _parsed(parts: Iterator[Part], codec: Codec, name: str) -> Iterator[Part]:
                     yield good
                 good = []
                 yield Loss(name, getattr(error, "what", "") or str(error), index=index, records=1)
-            index += 1
+            index = None if index is None else index + 1
         if good:
             yield good

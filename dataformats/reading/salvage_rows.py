@@ -66,7 +66,7 @@ def salvage_blobs(reader: Reader, n_records: int, size: int) -> Iterator[Part]:
         size: Where in the file the data end.
     """
     file = reader.files[0]
-    unknown, end = Loss(file.name, "", records=0), 0
+    unknown, end, is_numbered = Loss(file.name, "", records=0), 0, True
     for part, located, fetched in _steps(reader, n_records):
         extents, problems = located[VALUE].extents, fetched[VALUE].problems
         kept: list[StoredRecord] = []
@@ -76,7 +76,8 @@ def salvage_blobs(reader: Reader, n_records: int, size: int) -> Iterator[Part]:
             if error is not None:
                 yield from _taken(kept)
             if error is not None and (row in extents.problems or not end <= start <= size):
-                first = Loss(file.name, error.what, end, end, index, 0) if not unknown.records else unknown
+                number = index if is_numbered else None
+                first = unknown if unknown.records else Loss(file.name, error.what, end, end, number, 0)
                 unknown = replace(first, records=(first.records or 0) + 1)
                 continue
             if unknown.records:
@@ -86,7 +87,9 @@ def salvage_blobs(reader: Reader, n_records: int, size: int) -> Iterator[Part]:
             if error is None:
                 kept.append(blob)
             else:
-                yield Loss(file.name, error.what, start, end, index, 1)
+                is_one = not any(bad.start < end and start < bad.stop for bad, _ in file.damaged_ranges())
+                yield Loss(file.name, error.what, start, end, index if is_numbered else None, 1 if is_one else None)
+                is_numbered &= is_one
         yield from _taken(kept)
     if unknown.records:
         yield replace(unknown, stop=size)
