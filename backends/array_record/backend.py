@@ -9,16 +9,25 @@ from typing import Any
 
 from dataformats.backends.array_record.library import has_postscript
 from dataformats.backends.array_record.reader import ArrayRecordReader
+from dataformats.backends.array_record.salvage import salvage
 from dataformats.backends.array_record.writer import ArrayRecordWriter
 from dataformats.backends.tfrecord.payload import payload_of
 from dataformats.errors import SpecError
-from dataformats.interfaces import BlobBackend, Reader, ReaderOptions, SniffResult, StoredFile
+from dataformats.interfaces import (
+    BlobBackend,
+    Reader,
+    ReaderOptions,
+    ShardSalvage,
+    SniffResult,
+    StoredFile,
+    SupportsRepair,
+)
 
 _SHARD = re.compile(r"\.array_?record-\d+-of-\d+$")  # the names that tensorflow_datasets gives
 _SIGNATURE = bytes.fromhex("83af70d10d884a3f 0000000000000000 4000000000000000 91bac23c9287e1a9")
 
 
-class ArrayRecordBackend(BlobBackend):
+class ArrayRecordBackend(BlobBackend, SupportsRepair):
     """ArrayRecord."""
 
     name = "array_record"
@@ -73,3 +82,7 @@ class ArrayRecordBackend(BlobBackend):
         level = said.get(codec, "")
         compression = "none" if codec == "uncompressed" else f"{codec}:{level}" if level else codec
         return {"group_size": int(said.get("group_size", 1)), "compression": compression}
+
+    def salvage(self, files: Sequence[StoredFile], payload: str) -> ShardSalvage:
+        """Find the sound records of a file."""
+        return salvage(files[0], payload)

@@ -7,7 +7,7 @@ from typing import Any
 
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError, FormatError, Remedy
-from dataformats.interfaces import Backend, Codec, Loss, ReaderOptions, ShardSalvage
+from dataformats.interfaces import Backend, Codec, Loss, Reader, ReaderOptions, ShardSalvage
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.interfaces.table import Table
 from dataformats.reading.copied_records import refused_copy
@@ -32,6 +32,16 @@ def salvage_by_reading(backend: Backend, files: Sequence[StoredFile], payload: s
     reader = backend.open(files, ReaderOptions()) if backend.copies_records else None
     if reader is None or isinstance(reader, Table):
         raise refused_copy(backend.name, _OMIT)
+    return salvage_reader(reader, payload)
+
+
+def salvage_reader(reader: Reader, payload: str) -> ShardSalvage:
+    """Return the records of a reader that can be read and whose payload parses, and a loss for each other.
+
+    Args:
+        reader: The reader of one shard.
+        payload: The codec of whole records.
+    """
     n = int(reader.counts.sum())
     if reader.spec is not None:
         return ShardSalvage(salvage_rows(reader, n), reader.stored_spec)
