@@ -51,7 +51,16 @@ FOLDERS = ("000000", "000001", "000002")
 TRAIN = tuple(f"train-{number:05d}-of-00003.tfrecord" for number in range(3))
 
 FORMATS = [
-    FormatCase("tfrecord", "tfrecord", ".tfrecord", indexed=True, shard_names=TRAIN, ends=tfrecord_ends, flip_every=3),
+    FormatCase(
+        "tfrecord",
+        "tfrecord",
+        ".tfrecord",
+        saves_behind_damage=True,
+        indexed=True,
+        shard_names=TRAIN,
+        ends=tfrecord_ends,
+        flip_every=3,
+    ),
     FormatCase(
         "tfrecord-gzip",
         "tfrecord",
@@ -76,6 +85,7 @@ FORMATS = [
         ".ffr",
         shard_names=("PART_00000.ffr", "PART_00001.ffr", "PART_00002.ffr"),
         ends=ffrecord_ends,
+        saves_behind_damage=True,
     ),
     FormatCase(
         "ofrecord",
@@ -107,6 +117,7 @@ FORMATS = [
             separator=0 if ending else 1,
             cut_refused=(".zst",),  # without a whole frame
             flip_every=3,
+            saves_behind_damage=not ending,
         )
         for ending, compression in (("", None), (".gz", "gzip"), (".zst", "zstd"))
     ),
@@ -123,6 +134,7 @@ FORMATS = [
         ends=line_ends,
         separator=1,
         flip_every=3,
+        saves_behind_damage=True,
     ),
     FormatCase(
         "syrah",
@@ -135,6 +147,7 @@ FORMATS = [
         shard_names=tuple(f"train-{number:05d}-of-00003.syr" for number in range(3)),
         cut_refused=(".syr",),  # header and metadata are the file's two ends
         flip_every=5,
+        saves_behind_damage=True,
     ),
     FormatCase(
         "granular-3",
@@ -183,6 +196,7 @@ FORMATS = [
         cut_refused=(".idx",),
         read_once=(".idx",),
         flip_every=3,
+        saves_behind_damage=True,
     ),
     FormatCase(
         "webdataset",
@@ -196,6 +210,7 @@ FORMATS = [
         shard_names=tuple(f"train-{number:06d}.tar" for number in range(3)),
         flip_every=97,
         cut_every=41,
+        saves_behind_damage=True,
     ),
     FormatCase(
         "array_record",
@@ -209,6 +224,7 @@ FORMATS = [
         cut_refused=(".array_record",),
         flip_every=4999,
         cut_every=997,
+        saves_behind_damage=True,
     ),
     *(
         FormatCase(
@@ -226,6 +242,7 @@ FORMATS = [
             read_once=endings,
             flip_every=11,
             cut_every=3,
+            saves_behind_damage=not options,
         )
         for name, options, endings in (("mds", {}, ()), ("mds-zstd", {"compression": "zstd"}, (".zstd",)))
     ),

@@ -38,6 +38,8 @@ class FormatCase:
         traces_memory: False if a library of the format calls Python from its own threads: `tracemalloc.stop` crashes
             CPython 3.11 if such a thread allocates at the same time.
         verifies_records: True if each record is verified: no damage to a file can go unnoticed.
+        saves_behind_damage: True if a repair saves the records behind damage in the middle of any file, and the damage
+            makes no wrong records.
         fingerprints_records: True if the fingerprint covers the content of each record, such as stored checksums; else
             it covers all lengths and a sample of the records.
         indexed: True if random access needs an index that is kept in a sidecar.
@@ -81,6 +83,7 @@ class FormatCase:
     survives_fork: bool = True
     traces_memory: bool = True
     verifies_records: bool = True
+    saves_behind_damage: bool = False
     fingerprints_records: bool = True
     indexed: bool = False
     shard_names: tuple[str, ...] = ()

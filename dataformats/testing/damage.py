@@ -23,6 +23,7 @@ from dataformats.testing.dataset_fixture import DatasetFixture
 from dataformats.testing.records import is_same_value
 
 _PEAK_BYTES = 50 * 2**20
+_N_REPAIRED = 60
 
 
 class DamageDurability:
@@ -135,6 +136,24 @@ class DamageConformance:
         assert [finding.index for finding in report.findings] == [0]
         with pytest.raises(ValueError, match="on_corrupt"):
             src.read([0], on_corrupt="ignore")  # type: ignore[arg-type]
+
+    def test_repair_saves_records_around_damage(self, data: DatasetFixture) -> None:
+        """A repair saves the records in front of damage in the middle of a file, and behind it."""
+        if not data.case.saves_behind_damage:
+            pytest.skip("nothing shows where the records behind damage begin")
+        path, n = data.write(_N_REPAIRED), _N_REPAIRED
+        for file in data.files(path):
+            whole = file.read_bytes()
+            if file.name.endswith(data.case.cut_refused):
+                continue
+            middle = len(whole) // 2
+            for damaged in (_flipped(whole, 8 * middle), whole[:middle] + bytes(40) + whole[middle + 40 :]):
+                file.write_bytes(damaged)
+                report = repair(path, data.path("new"), overwrite=True, source_options={"format": data.case.format})
+                found = [data.index(record) for record in data.open(report.path, **data.declared())]
+                assert found[0] < n // 4 < 3 * n // 4 < found[-1], f"{file.name}: {report}"
+                assert n // 2 < len(found) == report.kept <= n
+            file.write_bytes(whole)
 
     def test_the_second_of_two_files(self, data: DatasetFixture) -> None:
         """The error names the damaged file; the files around it are read."""
