@@ -47,10 +47,11 @@ def salvage(file: StoredFile, payload: str) -> ShardSalvage:
         raise damage
     group = Counter(part.n_records for part in parts if isinstance(part, Chunk)).most_common(1)
     chunks, losses, n_records = list[Chunk](), list[tuple[int, Loss]](), 0
+    last = next((part for part in parts[::-1] if isinstance(part, Chunk)), None)
     for part in parts:
         if isinstance(part, Loss):
             losses.append((n_records, part))
-        elif part.n_records == group[0][0] or (part is parts[-1] and part.n_records < group[0][0]):
+        elif part.n_records == group[0][0] or (part is last and part.n_records < group[0][0]):
             chunks.append(part)
             n_records += part.n_records
         else:

@@ -78,6 +78,9 @@ def _documents(tables: TokenTables) -> tuple[NDArray[np.int64], NDArray[np.bool_
     entries = entries[: tables.n_entries if is_count else n_there]
     is_sound = (entries > 0) & (entries <= n)
     is_sound[:1] = entries[:1] == 0
+    is_own = entries == np.arange(len(entries))
+    if len(entries) == n + 1 and 2 * np.count_nonzero(is_own) > n:  # each sequence is a document, as far as is known
+        is_sound &= is_own
     for wrong in _falling(entries, np.flatnonzero(is_sound).tolist()):
         is_sound[wrong] = False
     if not is_sound.any():
