@@ -90,8 +90,8 @@ def repair(
     """Copy the sound records of a damaged dataset into a new one of the same format, payload and spec.
 
     A record is copied only if it is proven: by its checksums, if the format has them; its payload must parse. Nothing
-    is guessed. TFRecord, FFRecord, OFRecord, Syrah and Granular data are searched for records behind damage; of other
-    formats, what can be read is saved. Indexes are not used; the sidecar gives payload and spec. The new dataset has a
+    is guessed. Records behind damage are found, as far as the format shows where they begin; of other formats, what can
+    be read is saved. Indexes are not used; the sidecar gives payload and spec. The new dataset has a
     shard for each shard of the source. It is written like any other, and read back before it is published. The source
     is never changed.
 

@@ -105,7 +105,7 @@ def end_of_file(first: int, chunks: Sequence[Chunk]) -> bytes:
 
 
 def chunks_of_footer(record: bytes) -> int | None:
-    """Return how many chunks a footer has whose first record this is; `None` if it is none."""
+    """Return the number of chunks in the first record of a footer; `None` for other records."""
     inner = record[2:] if record[1:2] < b"\x80" else record[3:]
     if record[:1] != b"\x0a" or inner[:3] != b"\x08\x01\x10":
         return None

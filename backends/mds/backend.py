@@ -170,7 +170,7 @@ def _chosen(
 
     Args:
         files: Indexes and shards.
-        find: Returns the files of the shards of an index, perhaps these of the given ones.
+        find: Returns the files of the shards of an index, perhaps some of the given ones.
 
     Raises:
         FormatError: An index is missing or damaged.

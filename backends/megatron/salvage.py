@@ -36,7 +36,7 @@ def salvage(data: StoredFile) -> ShardSalvage:
 
 
 class _SoundDocuments(MegatronReader):
-    """The documents of pairs; these whose entries, sizes or pointers are damaged are problems."""
+    """The documents of pairs; damaged entries, sizes and pointers are problems of their documents."""
 
     def index_of(self, file: StoredFile) -> FileIndex:
         tables = _tables(file)

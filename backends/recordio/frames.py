@@ -82,7 +82,7 @@ def scan(file: StoredFile) -> FileIndex:
     parts: list[list[int]] = []
     n_split = 0  # the bytes of the records in several frames
     problems: dict[int, FormatError] = {}
-    scanner = FrameScanner(file)
+    scanner = RecordScanner(file)
     for found in scan_past_damage(file, scanner.records, scanner.find):
         if isinstance(found, FormatError):
             problems[len(starts)] = found
@@ -100,7 +100,7 @@ def scan(file: StoredFile) -> FileIndex:
     return FileIndex(len(index), {VALUE: index}, {"parts": parts})
 
 
-class FrameScanner:
+class RecordScanner:
     """Finds the records of a file by their frames.
 
     Args:

@@ -93,7 +93,8 @@ def test_webdataset(seed: int, tmp_path: Path) -> None:
     starts = [*headers[1::2], len(whole.rstrip(b"\0"))]  # the spec is the first member
     data, places = damaged(whole, rng, rng.randint(1, 2))
     path.write_bytes(data)
-    hit = set().union(*(owned([*map(range, starts, starts[1:])]).get(at, set()) for at in places))
+    owners = owned([*map(range, starts, starts[1:])])
+    hit = set().union(*(owners.get(at, set()) for at in places))
     found = repaired(path, "webdataset")
     if found is None:
         assert any(at < starts[0] for at in places)  # the spec
