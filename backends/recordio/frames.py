@@ -117,32 +117,39 @@ class RecordScanner:
         Raises:
             FormatError: The file cannot be read on.
         """
+        file, read, size = self._file, self._headers.read, self._file.size
         pending: Record | None = None
         parts, begin, labels = list[range](), at, 0
-        while at < self._file.size:
-            head = self._headers.read(at, FRAME.size + _WORD.size)
-            problem = frame_problem(head[: FRAME.size], at, self._file, (2, 3) if parts else (0, 1))
-            if problem is None or self._was_frame(head, at):
-                yield from () if pending is None else (pending,)
+        while at < size:
+            head = read(at, FRAME.size + _WORD.size)
+            problem = frame_problem(head[: FRAME.size], at, file, (2, 3) if parts else (0, 1))
+            if pending is not None and (problem is None or self._was_frame(head, at)):
+                yield pending
                 pending = None
             if problem is not None:
                 raise problem
-            bits = FRAME.unpack_from(head)[1]
+            _, bits = FRAME.unpack_from(head)
             flag, length, data = bits >> 29, bits & (2**29 - 1), at + FRAME.size
-            if flag in (0, 1):
+            stop = data + (length + 3) // 4 * 4
+            if not flag:
+                n_labels = int.from_bytes(head[FRAME.size :], "little") if length >= IMAGE_HEADER.size else 0
+                pending = Record(at, stop, n_labels, length, ())
+            elif flag == 1:
                 begin, labels = at, int.from_bytes(head[FRAME.size :], "little")
+                parts = [range(data, data + length)]
             else:
-                parts.append(range(at, at + _WORD.size))  # the magic number, which is a word of the data, too
-            parts.append(range(data, data + length))
-            at = data + _padded(length)
-            if flag in (0, 3):
-                size = sum(map(len, parts))
-                n_labels = labels if size >= IMAGE_HEADER.size else 0
-                pending, parts = Record(begin, at, n_labels, size, tuple(parts) if flag else ()), []
+                # the magic number is a word of the data, too
+                parts += (range(at, at + _WORD.size), range(data, data + length))
+            if flag == 3:
+                n_bytes = sum(map(len, parts))
+                pending = Record(begin, stop, labels if n_bytes >= IMAGE_HEADER.size else 0, n_bytes, tuple(parts))
+                parts = []
+            at = stop
         if parts:
             what = "the file ends in a record of several frames"
-            raise TruncatedError(what, path=self._file.name, offset_bytes=begin)
-        yield from () if pending is None else (pending,)
+            raise TruncatedError(what, path=file.name, offset_bytes=begin)
+        if pending is not None:
+            yield pending
 
     def find(self, first: int) -> int | None:
         """Return the first place from `first` on where a record begins whose frame leads to another one, or `None`."""
