@@ -100,10 +100,13 @@ class UnionReader(Reader):
         self._first_files = np.cumsum([0, *(len(part.files) for part in parts)])
         self._specs = [part.spec or Spec({}) for part in parts]
         self.left_out: Mapping[str, DataFormatsError] = {n: e for part in parts for n, e in part.left_out.items()}
-        paths = [part.file_summaries()[0][0] for part in parts]
+        paths = [part.files[0].name for part in parts]
         kinds = union_types(list(zip(paths, self._specs, strict=True)), options.spec)
         kinds = {name: kind for name, kind in kinds.items() if name not in self.left_out}
         self._cast = {n for n, kind in kinds.items() if any(kind.required != one.required for one in self._types(n))}
+        for name in self._cast:
+            if any(kind.dtype is None for kind in self._types(name)):
+                raise SpecError("the files store the field in several ways; open them apart", field=name)
         self._lacking = {name for name in kinds if len(self._types(name)) < len(parts)}
         self.spec: Spec | None = Spec(
             {name: replace(kind, optional=self._is_optional(name)) for name, kind in kinds.items()}
@@ -114,11 +117,12 @@ class UnionReader(Reader):
 
     def _is_optional(self, field: str) -> bool:
         """True if records may lack a field, unless it is a sequence of blobs."""
-        nothing = np.zeros(0, np.int64)
-        having = [part for part, spec in zip(self._parts, self._specs, strict=True) if field in spec]
-        is_sequence = having[0].locate(nothing, {field: True})[field].counts is not None
-        is_optional = any(kind.optional for kind in self._types(field))
-        return is_optional or (field in self._lacking and not is_sequence)
+        types = self._types(field)
+        if field not in self._lacking or any(kind.optional for kind in types):
+            return any(kind.optional for kind in types)
+        having = next(part for part, spec in zip(self._parts, self._specs, strict=True) if field in spec)
+        is_list = types[0].dims[:1] == (None,)
+        return not is_list or having.locate(np.zeros(0, np.int64), {field: True})[field].counts is None
 
     # ---- extents
 

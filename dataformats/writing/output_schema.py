@@ -162,7 +162,10 @@ def _check_optional(backend: FieldsBackend, spec: Mapping[str, Type]) -> None:
     wrong = [] if backend.stores_optional_fields else [name for name, kind in spec.items() if kind.optional]
     if wrong:
         what = f"every {backend.name} record has every field"
-        raise SpecError.of(SpecError(f"{what}, found the type {spec[name]}", field=name) for name in wrong)
+        remedy = "Write another format, such as Parquet or TFRecord, or leave the field out."
+        raise SpecError.of(
+            SpecError(f"{what}, found the type {spec[name]}", field=name, remedy=remedy) for name in wrong
+        )
 
 
 def format_of(path: object) -> str:
