@@ -37,7 +37,7 @@ class FindingGroup:
 
     Example:
         >>> import dataformats
-        >>> report = dataformats.verify("tests/golden/real/photos.tfrecord", spec={"width": "float32"})
+        >>> report = dataformats.verify("tests/golden/real/photos.tfrecord", spec={"width": "utf8"})
         >>> [(group.kind, group.field, group.count, group.indices[:3]) for group in report.groups]
         [('SpecError', 'width', 12, (0, 1, 2))]
     """
