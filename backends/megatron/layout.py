@@ -79,9 +79,8 @@ def read_tables(idx: StoredFile | None, data: StoredFile, *, is_whole: bool = Tr
         known = ", ".join(f"{known} ({dtype})" for known, dtype in CODES.items())
         raise FormatError("no dtype of tokens", path=idx.name, offset_bytes=17, expected=known, found=code)
     size = HEADER.size + 12 * n + 8 * n_entries
-    if idx.size == size + n or (idx.size != size if is_whole else idx.size < HEADER.size + 12 * n):
-        what = (
-            "the file is not as long as its tables" if idx.size != size + n else "modes of multimodal data are not read"
-        )
+    has_modes = n > 0 and idx.size == size + n
+    if has_modes or (idx.size != size if is_whole else idx.size < HEADER.size + 12 * n):
+        what = "modes of multimodal data are not read" if has_modes else "the file is not as long as its tables"
         raise TruncatedError(what, path=idx.name, expected=f"{size} bytes", found=f"{idx.size} bytes")
     return TokenTables(idx, np.dtype(CODES[code]), n, n_entries)
