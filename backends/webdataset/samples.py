@@ -178,10 +178,10 @@ class Samples:
 
     def _lacks(self, columns: Sequence[_Column]) -> NDArray[np.bool_]:
         """Return bool[n], the samples without a member in one of the columns."""
-        is_there = np.zeros((len(self.starts) - 1, len(columns)), np.bool_)
-        for number, column in enumerate(columns):
-            is_there[_numbers(column.rows), number] = True
-        return np.asarray(~is_there.all(axis=1))
+        n_members = np.zeros(len(self.starts) - 1, np.int64)
+        for column in columns:
+            n_members[_numbers(column.rows)] += 1
+        return n_members < len(columns)
 
     def _drop(self, lost: NDArray[np.bool_]) -> None:
         """Make one record of each run of lost samples and damaged ranges."""
