@@ -24,6 +24,7 @@ MAGIC = 0xCED7230A
 FRAME = Struct("<II")  # magic, flag and length
 IMAGE_HEADER = Struct("<IfQQ")  # number of labels if they are several, the label if it is one, id, id2
 _WORD = Struct("<I")
+_HEAD = Struct("<III")  # a frame, and the first word of its data
 _MAGIC = _WORD.pack(MAGIC)
 _WINDOW = 2**16
 
@@ -121,7 +122,16 @@ class RecordScanner:
         pending: Record | None = None
         parts, begin, labels = list[range](), at, 0
         while at < size:
-            head = read(at, FRAME.size + _WORD.size)
+            head = read(at, _HEAD.size)
+            if len(head) == _HEAD.size and not parts:
+                magic, length, word = _HEAD.unpack(head)
+                stop = at + FRAME.size + (length + 3) // 4 * 4
+                if magic == MAGIC and length < 2**29 and stop <= size:  # a record in one frame, as most are
+                    if pending is not None:
+                        yield pending
+                    pending = Record(at, stop, word if length >= IMAGE_HEADER.size else 0, length, ())
+                    at = stop
+                    continue
             problem = frame_problem(head[: FRAME.size], at, file, (2, 3) if parts else (0, 1))
             if pending is not None and (problem is None or self._was_frame(head, at)):
                 yield pending
