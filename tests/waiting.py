@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import faulthandler
+import multiprocessing
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from queue import Empty
 from types import ModuleType
 from typing import Any
 
@@ -26,6 +31,29 @@ def wait_until(condition: Callable[[], object]) -> None:
         if time.monotonic() > end:
             raise TimeoutError(f"waited {LIMIT_S:.0f} s in vain")
         time.sleep(0.002)
+
+
+def in_fork(function: Callable[[], Any]) -> Any:
+    """Return the result of a function in a forked child; a child that hangs writes the stacks of its threads."""
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+
+    def run() -> None:
+        faulthandler.register(signal.SIGUSR1)
+        queue.put(function())
+
+    child = context.Process(target=run)
+    child.start()
+    try:
+        return queue.get(timeout=LIMIT_S)
+    except Empty:
+        assert child.pid is not None
+        os.kill(child.pid, signal.SIGUSR1)
+        child.join(1)
+        raise
+    finally:
+        child.kill()
+        child.join()
 
 
 def n_waiting(condition: threading.Condition) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from dataformats.loaders import read_ahead
 from dataformats.storage.remote import range_requests
 from dataformats.storage.remote.versions import Versions
 from tests.deep.remote.servers import S3_CLIENTS, RangeServer, counting_server, plain_server
-from tests.waiting import LIMIT_S
+from tests.waiting import LIMIT_S, in_fork
 
 pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 
@@ -173,23 +172,11 @@ def test_errors_of_the_first_request(server: RangeServer, monkeypatch: pytest.Mo
     assert not isinstance(caught.value, FileNotFoundError)
 
 
-def _read(source: Any, queue: Any) -> None:
-    queue.put(list(source.read([3, 1])))
-
-
 def test_a_forked_child_reads(server: RangeServer) -> None:
     """A child opens its own file system: the parent's has a thread that the child lacks."""
     source = opened(server)
     expected = list(source.read([3, 1]))
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    child = context.Process(target=_read, args=(source, queue))
-    child.start()
-    try:
-        assert queue.get(timeout=240) == expected
-    finally:
-        child.kill()
-        child.join()
+    assert in_fork(lambda: list(source.read([3, 1]))) == expected
     assert list(source.read([3, 1])) == expected
 
 

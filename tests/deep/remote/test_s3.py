@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import re
 import threading
@@ -18,7 +17,7 @@ from dataformats.loaders import read_ahead
 from dataformats.storage.remote.checked_requests import RangeRequest
 from dataformats.storage.remote.versions import Versions
 from tests.deep.remote import s3_server
-from tests.waiting import LIMIT_S, wait_until
+from tests.waiting import LIMIT_S, in_fork, wait_until
 
 s3fs = pytest.importorskip("s3fs", reason="the extra s3 is not installed")
 pytestmark = pytest.mark.skipif(s3_server.why_not() is not None, reason=str(s3_server.why_not()))
@@ -206,19 +205,7 @@ def test_an_object_replaced_within_a_second(condition: bool, server: Server, mon
     assert caught.value.path == url
 
 
-def _read(source: Any, queue: Any) -> None:
-    queue.put(source.read([3, 1])["number"].tolist())
-
-
 def test_a_forked_child_reads(server: Server, url: str) -> None:
     source = dataformats.open(url, storage_options=server.options, **DECLARED)
     assert source.read([3, 1])["number"].tolist() == [3, 1]
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    child = context.Process(target=_read, args=(source, queue))
-    child.start()
-    try:
-        assert queue.get(timeout=240) == [3, 1]
-    finally:
-        child.kill()
-        child.join()
+    assert in_fork(lambda: source.read([3, 1])["number"].tolist()) == [3, 1]
