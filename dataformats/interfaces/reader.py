@@ -137,35 +137,16 @@ class OpenedFiles(ABC):  # a `Reader` or a `Table`
 
     Attributes:
         files: The files, in reading order.
-        spec: Field to type, as the files store them; `None` if a record is one blob.
-        spec_is_inferred: True if the types of text were guessed: to read it as other types, the files are opened again.
         left_out: The fields of the files that cannot be read, not even as bytes, each with the reason.
     """
 
     files: Sequence[StoredFile]
-    spec: Spec | None = None
-    spec_is_inferred: bool = False
     left_out: Mapping[str, DataFormatsError] = MappingProxyType({})
-
-    @property
-    @abstractmethod
-    def counts(self) -> NDArray[np.int64]:
-        """int64[n_files], the records of each file; builds missing indexes."""
-
-    @property
-    def default_spec(self) -> Spec | None:
-        """The types under which fields are read if nothing declares others."""
-        return self.spec
 
     @property
     def nbytes(self) -> int:
         """Size of all files in bytes, of those without records, too; builds no index."""
         return sum(file.stored_size for file in self.files)
-
-    def file_summaries(self) -> list[tuple[str, int, int]]:
-        """Return name, records and bytes of each shard: a file, or a folder of files."""
-        sizes = [file.stored_size for file in self.files]
-        return list(zip([file.name for file in self.files], self.counts.tolist(), sizes, strict=True))
 
     def metadata(self) -> dict[str, str]:
         """Return further facts of the files, for `info`: compression, a version, the program that wrote them."""
@@ -173,7 +154,23 @@ class OpenedFiles(ABC):  # a `Reader` or a `Table`
 
 
 class Reader(OpenedFiles):
-    """An opened dataset of one format: it locates blobs, and reads none. Extents number its files."""
+    """An opened dataset of one format: it locates blobs, and reads none. Extents number its files.
+
+    Attributes:
+        spec: The fields, for formats that store them apart; `None` if a record is one blob.
+    """
+
+    spec: Spec | None = None
+
+    @property
+    @abstractmethod
+    def counts(self) -> NDArray[np.int64]:
+        """int64[n_files], the records of each file; builds missing indexes."""
+
+    def file_summaries(self) -> list[tuple[str, int, int]]:
+        """Return name, records and bytes of each shard: a file, or a folder of files."""
+        sizes = [file.stored_size for file in self.files]
+        return list(zip([file.name for file in self.files], self.counts.tolist(), sizes, strict=True))
 
     @abstractmethod
     def locate(self, indices: NDArray[np.int64], fields: Mapping[str, bool | range]) -> dict[str, Located]:

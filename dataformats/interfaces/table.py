@@ -28,17 +28,24 @@ class Table(OpenedFiles):  # a `RowTable` or a `BlockTable`
             type, if the column has the bytes of values that have no type here.
         decoded_bytes: The bytes of all columns in memory; an estimate.
         documents: The fields of `utf8` that the files mark as JSON. They are read as `json` if nothing declares types.
+        spec_is_inferred: True if the types of text were guessed: to read it as other types, the files are opened again.
         single: True if the files name no fields: a record is the value of the field `value`, and no dict.
     """
 
-    counts: NDArray[np.int64] = np.zeros(0, np.int64)
+    counts: NDArray[np.int64]
     spec: Spec
     decoded_bytes: int
     documents: frozenset[str] = frozenset()
+    spec_is_inferred: bool = False
     single: bool = False
+
+    def file_summaries(self) -> list[tuple[str, int, int]]:
+        """Return name, records and bytes of each file."""
+        return [(file.name, n, file.stored_size) for file, n in zip(self.files, self.counts.tolist(), strict=True)]
 
     @property
     def default_spec(self) -> Spec:
+        """The types under which fields are read if nothing declares others."""
         return Spec({n: replace(k, codec="json") if n in self.documents else k for n, k in self.spec.items()})
 
 

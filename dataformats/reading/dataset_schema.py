@@ -216,8 +216,9 @@ class DatasetSchema:
     @property
     def spec_is_inferred(self) -> bool:
         """True if the spec was inferred from records: neither the call nor a sidecar declares it."""
-        is_inferred = self._reader.spec_is_inferred or isinstance(self.payload_codec, RecordCodec)
-        return is_inferred and self._declared.spec is None
+        reader = self._reader
+        is_guess = reader.spec_is_inferred if isinstance(reader, Table) else isinstance(self.payload_codec, RecordCodec)
+        return is_guess and self._declared.spec is None
 
     @property
     def opaque_fields(self) -> Mapping[str, Type]:
@@ -250,7 +251,8 @@ class DatasetSchema:
             return self._spec
 
     def _resolved(self) -> Spec:
-        declared, stored = self._declared.spec, self._reader.default_spec
+        declared, reader = self._declared.spec, self._reader
+        stored = reader.default_spec if isinstance(reader, Table) else reader.spec
         if stored is None and self.single and declared is not None and tuple(declared) != (VALUE,):
             raise SpecError(
                 f"records of the payload {self.payload!r} are single values without fields",
