@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.errors import FormatError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.files import LocalFile
@@ -138,6 +139,16 @@ class CachedFile(MemoryFile):
         super().__init__(file)
         self._shared = memory
         self._number = number
+
+    def read_into(self, offset: int, out: memoryview) -> int:
+        try:
+            return super().read_into(offset, out)
+        except FormatError:  # a part of it is damaged, perhaps another one
+            return self._file.read_into(offset, out)
+
+    def damaged_ranges(self) -> Sequence[tuple[range, FormatError]]:
+        """Return the bytes that reads of the file found damaged."""
+        return self._file.damaged_ranges()
 
     def _load(self) -> NDArray[np.uint8]:
         size = self.size

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import hold_files, reads_batches
 from dataformats.storage.descriptors import DESCRIPTORS
@@ -87,9 +89,10 @@ class FileSet(Sequence[StoredFile]):
         for number in self.waiting.intersection(numbers):
             file = self._files[number]
             assert isinstance(file, MemoryFile)  # only these wait
-            memory = file.memory
-            self.sizes[number] = len(memory)
-            self.memories[number] = memory.ctypes.data
+            with suppress(FormatError):  # damaged: the reference path reads what is readable
+                memory = file.memory
+                self.sizes[number] = len(memory)
+                self.memories[number] = memory.ctypes.data
             self.waiting.discard(number)
 
     def take(self, numbers: Sequence[int]) -> NDArray[np.int32]:
