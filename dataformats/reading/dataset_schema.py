@@ -170,7 +170,7 @@ class DatasetSchema:
         self._decoder: BatchDecoder | None = None
         self._unlock()
         after_fork(self, "_unlock")
-        if declared.spec is not None:
+        if declared.spec is not None and (reader.spec is not None or not declared.is_saved):
             self.check(declared.spec)
 
     def _unlock(self) -> None:
@@ -245,10 +245,11 @@ class DatasetSchema:
         Raises:
             SpecError: The call declares fields, but records are single values.
         """
-        with self._lock:
-            if self._spec is None:
-                self._spec = self._resolved()
-            return self._spec
+        spec = self._spec
+        if spec is None:
+            with self._lock:
+                spec = self._spec = self._resolved() if self._spec is None else self._spec
+        return spec
 
     def _resolved(self) -> Spec:
         declared, reader = self._declared.spec, self._reader

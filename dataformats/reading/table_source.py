@@ -58,6 +58,7 @@ class TableSource(FileSource):
     ) -> None:
         self._table = table
         super().__init__(arguments, backend, declared, DatasetSchema(backend, table, declared, arguments.index))
+        self._types = self.spec
         open_files([], arguments.io, [])  # refuses an unknown `io`
         in_memory = fields_in_memory(arguments.cache, table.spec)
         if blocks is None and isinstance(table, BlockTable):
@@ -137,14 +138,14 @@ class TableSource(FileSource):
     def _column(self, stored: Any, name: str, part: bool | range) -> Column:
         if not isinstance(part, range):
             return self._typed(stored, name)
-        kind = self.spec[name]
+        kind = self._types[name]
         is_encoded = not kind.dims and kind.element != self._table.spec[name].element
         if is_encoded and isinstance(self._declared.codecs.codec(kind), SequenceCodec):
             return self._typed(stored, name, part)
         return _part(self._typed(stored, name), part, name)
 
     def _typed(self, column: Any, name: str, part: range | None = None) -> Column:
-        stored, kind = self._table.spec[name], self.spec[name]
+        stored, kind = self._table.spec[name], self._types[name]
         if kind is stored or kind == stored:  # most are the same object: a comparison takes microseconds
             return column  # type: ignore[no-any-return]
         present = np.ones(len(column), np.bool_)
