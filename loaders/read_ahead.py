@@ -111,7 +111,8 @@ class ReadAhead:
                     self._parts.clear()
                 started, self._running = self._threads - self._running, self._threads
                 for _ in range(started):
-                    # A daemon, as the loader's thread that calls this, would abort the process if it ends meanwhile.
+                    # No daemon, although the loader's thread that starts it is one: a daemon that is in a library's
+                    # code when the process ends aborts it.
                     name, arguments = "dataformats-ahead", (weakref.ref(self),)
                     threading.Thread(target=_run, args=arguments, name=name, daemon=False).start()
             if is_first and self._is_sooner_alone(len(positions), windows):

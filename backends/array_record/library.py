@@ -22,7 +22,7 @@ BLOCK_BYTES = 2**16
 _RANDOM = "readahead_buffer_size:0,max_parallelism:0"  # no thread reads ahead
 _COPY_BYTES = 8 * 2**20
 MAGIC = bytes.fromhex("10 de c0 eb fe 84 ce c3 c9 71")  # field 2 of RiegeliPostscript: layout.proto of array_record
-_POSTSCRIPT_BYTES = 256
+POSTSCRIPT_BYTES = 256
 _CUT = "the file was cut, or its writer was not closed: the last 64 KiB with the place of its table are missing"
 
 
@@ -103,7 +103,7 @@ class LibraryFiles:
 
 def has_postscript(file: StoredFile) -> bool:
     """True if the last block of a file says where its table lies."""
-    return file.size >= BLOCK_BYTES and MAGIC in file.pread(file.size - BLOCK_BYTES, _POSTSCRIPT_BYTES)
+    return file.size >= BLOCK_BYTES and MAGIC in file.pread(file.size - BLOCK_BYTES, POSTSCRIPT_BYTES)
 
 
 def _copied(file: StoredFile) -> int:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dataformats.backends.array_record.library import BLOCK_BYTES, MAGIC
+from dataformats.backends.array_record.library import BLOCK_BYTES, MAGIC, POSTSCRIPT_BYTES
 from dataformats.backends.array_record.reader import ArrayRecordReader
 from dataformats.backends.array_record.riegeli import Chunk, ChunkScanner, chunks_of_footer, end_of_file
 from dataformats.errors import FormatError
@@ -19,8 +19,6 @@ from dataformats.reading.salvage_by_reading import salvage_reader
 from dataformats.reading.salvage_rows import Part
 from dataformats.spec import VALUE
 from dataformats.storage.spliced_file import SplicedFile
-
-_POSTSCRIPT_BYTES = 256
 
 
 def salvage(file: StoredFile, payload: str) -> ShardSalvage:
@@ -69,7 +67,7 @@ def _scan(file: StoredFile) -> list[Chunk | Loss]:
         if isinstance(found, FormatError):
             where = found.lost_bytes or range(0)
             parts.append(Loss(file.name, found.what, where.start, where.stop))
-        elif found.has_records and MAGIC not in file.pread(found.begin, _POSTSCRIPT_BYTES):
+        elif found.has_records and MAGIC not in file.pread(found.begin, POSTSCRIPT_BYTES):
             parts.append(found)
     return parts
 

@@ -24,7 +24,7 @@ from dataformats.backends.granular.sniff import sniff_file
 from dataformats.backends.granular.stored_types import check_generation, is_sequence, store_spec
 from dataformats.backends.granular.writer import GranularWriter
 from dataformats.errors import FormatError, SpecError
-from dataformats.indexing.union_reader import open_runs
+from dataformats.indexing.union_reader import open_union
 from dataformats.interfaces import (
     AppendsInPlace,
     FieldsBackend,
@@ -96,7 +96,7 @@ class GranularBackend(FieldsBackend, AppendsInPlace, SupportsRepair, WritesSingl
         def reader(run: Sequence[DatasetFiles]) -> GranularReader:
             return GranularReader(run, run[0].spec if run else dataset_files(sets[0]).spec)
 
-        return open_runs(chosen, lambda one: one.spec, reader, options)
+        return open_union(chosen, lambda one: one.spec, reader, options)
 
     def stored_spec(self, spec: Spec, *, generation: int | None = None, **_: Any) -> Spec:
         """Return `i64`, `u64` and `array` for numbers, `codec[]` for sequences, every other codec unchanged.

@@ -12,7 +12,7 @@ from dataformats.backends.mds.index_file import Shard
 from dataformats.backends.mds.reader import MdsReader
 from dataformats.backends.tables.arrow_ipc import ArrowTable
 from dataformats.errors import FormatError
-from dataformats.indexing.union_reader import open_runs
+from dataformats.indexing.union_reader import open_union
 from dataformats.interfaces import Backend, Folder, Reader, ReaderOptions, SniffResult, StoredFile
 from dataformats.storage.spliced_file import SplicedFile
 
@@ -77,7 +77,7 @@ class LitdataBackend(Backend):
 
         of_chunks = [index for _, index in found for _ in index.chunks]
         shards = list(zip(plain, chunks, of_chunks, strict=True))
-        return open_runs(shards, lambda one: (one[2].spec, one[2].is_tokens), reader, options)
+        return open_union(shards, lambda one: (one[2].spec, one[2].is_tokens), reader, options)
 
 
 def _rows_of(chunk: StoredFile) -> StoredFile:

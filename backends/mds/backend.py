@@ -29,7 +29,7 @@ from dataformats.backends.mds.reader import MdsReader
 from dataformats.backends.mds.salvage import salvage_shards
 from dataformats.backends.mds.writer import MdsWriter
 from dataformats.errors import FormatError, SpecError
-from dataformats.indexing.union_reader import open_runs
+from dataformats.indexing.union_reader import open_union
 from dataformats.interfaces import (
     FieldsBackend,
     Folder,
@@ -85,7 +85,7 @@ class MdsBackend(FieldsBackend, SupportsRepair):
             FormatError: An index is missing or damaged, or a shard is missing.
             SpecError: A column has several types, and no type has the values of all.
         """
-        return open_runs(_chosen(files, shard_files), lambda one: one[1].columns, _reader, options)
+        return open_union(_chosen(files, shard_files), lambda one: one[1].columns, _reader, options)
 
     def shards(self, files: Sequence[StoredFile]) -> list[list[StoredFile]]:
         """Return the index and the shards of each dataset of numbered folders."""

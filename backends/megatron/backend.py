@@ -13,7 +13,7 @@ from dataformats.backends.megatron.salvage import salvage
 from dataformats.backends.megatron.writer import MegatronWriter
 from dataformats.backends.rows.windows import TOKENS, check_windows, open_windows
 from dataformats.errors import FormatError, SpecError
-from dataformats.indexing.union_reader import open_alike
+from dataformats.indexing.union_reader import open_indexed_union
 from dataformats.interfaces import (
     FieldsBackend,
     FilePlace,
@@ -83,7 +83,7 @@ class MegatronBackend(FieldsBackend, SupportsRepair):
         check_windows(window, stride)
         data = [_data_of(file) for file in files]
         if window is None:
-            return open_alike(data, partial(MegatronReader, sequences=sequences), "dtype", options)
+            return open_indexed_union(data, partial(MegatronReader, sequences=sequences), "dtype", options)
         if sequences:
             raise SpecError("windows are cut from the token stream, not from sequences", remedy="Leave out sequences=")
         return open_windows(data, [token_stream(file) for file in data], window, stride, options)

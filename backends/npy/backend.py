@@ -9,7 +9,7 @@ from dataformats.backends.npy.header import MAGIC, ArrayHeader, read_header
 from dataformats.backends.rows.reader import FixedRows, RowsReader, types_of
 from dataformats.backends.rows.windows import TokenStream, check_windows, open_windows
 from dataformats.errors import FormatError
-from dataformats.indexing.union_reader import open_runs
+from dataformats.indexing.union_reader import open_union
 from dataformats.interfaces import Backend, Reader, ReaderOptions, SniffResult, StoredFile
 from dataformats.spec import VALUE
 
@@ -57,7 +57,7 @@ class NpyBackend(Backend):
                 (file, {VALUE: FixedRows.of(file, header.dtype, header.shape, header.first)})
                 for file, header in zip(files, headers, strict=True)
             ]
-            return open_runs(shards, lambda one: types_of(one[1]), _reader, options)
+            return open_union(shards, lambda one: types_of(one[1]), _reader, options)
         for file, header in zip(files, headers, strict=True):
             if len(header.shape) > 1:
                 what, remedy = "windows are cut from arrays of one dimension", "Leave out window="

@@ -9,7 +9,7 @@ import numpy as np
 
 from dataformats.backends.rows.reader import FixedRows, RowsReader
 from dataformats.errors import Remedy, SpecError
-from dataformats.indexing.union_reader import open_runs
+from dataformats.indexing.union_reader import open_union
 from dataformats.integer_arguments import checked_int
 from dataformats.interfaces import Reader, ReaderOptions, StoredFile
 from dataformats.spec import Type
@@ -82,7 +82,7 @@ def open_windows(
     def reader(run: Sequence[tuple[StoredFile, TokenStream]]) -> WindowReader:
         return WindowReader([file for file, _ in run], [stream for _, stream in run], window, stride)
 
-    return open_runs(list(zip(files, streams, strict=True)), lambda one: one[1].dtype, reader, options)
+    return open_union(list(zip(files, streams, strict=True)), lambda one: one[1].dtype, reader, options)
 
 
 def check_windows(window: int | None, stride: int | None) -> None:

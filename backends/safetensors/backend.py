@@ -11,7 +11,7 @@ import numpy as np
 from dataformats.backends.rows.reader import FixedRows, RowsReader, types_of
 from dataformats.backends.safetensors.header import StoredTensor, read_header
 from dataformats.errors import DataFormatsError, FormatError
-from dataformats.indexing.union_reader import open_runs
+from dataformats.indexing.union_reader import open_union
 from dataformats.interfaces import Backend, Reader, ReaderOptions, SniffResult, StoredFile
 from dataformats.spec import Type
 
@@ -48,7 +48,7 @@ class SafetensorsBackend(Backend):
             SpecError: The rows of a tensor have several types, and no type has the values of all files.
         """
         shards = [(file, *_rows(file)) for file in files]
-        return open_runs(shards, lambda one: (types_of(one[1]), one[2].keys()), _reader, options)
+        return open_union(shards, lambda one: (types_of(one[1]), one[2].keys()), _reader, options)
 
 
 def _reader(shards: Sequence[_Shard]) -> RowsReader:

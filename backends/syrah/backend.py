@@ -11,7 +11,7 @@ from dataformats.backends.syrah.reader import SyrahReader
 from dataformats.backends.syrah.salvage import salvage
 from dataformats.backends.syrah.sniff import sniff_header
 from dataformats.backends.syrah.writer import SyrahWriter
-from dataformats.indexing.union_reader import open_alike
+from dataformats.indexing.union_reader import open_indexed_union
 from dataformats.interfaces import FieldsBackend, Reader, ReaderOptions, ShardSalvage, SniffResult, SupportsRepair
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import Spec
@@ -40,7 +40,7 @@ class SyrahBackend(FieldsBackend, SupportsRepair):
         def read(some: Sequence[StoredFile]) -> SyrahReader:
             return SyrahReader(some, fixed_lengths=len(some) == len(files))
 
-        return open_alike(files, read, "dtypes", options)
+        return open_indexed_union(files, read, "dtypes", options)
 
     def stored_spec(self, spec: Spec, **_: Any) -> Spec:
         """Return numbers unchanged, text as `str`, and everything else as bytes in an array of uint8."""

@@ -50,7 +50,7 @@ class SyrahReader(FieldsReader):
 
     def type_of(self, field: str) -> Type:
         """Return the type of an array without a declared one: one-dimensional."""
-        dtype = self._dtypes.get(field, "bytes")  # `open_alike` reads files that differ apart
+        dtype = self._dtypes.get(field, "bytes")  # `open_indexed_union` reads files that differ apart
         if dtype == "str":
             return Type("utf8")
         if dtype not in ITEM_BYTES:

@@ -16,8 +16,8 @@ from dataformats.batch import Column
 from dataformats.errors import DataFormatsError
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.files_table import FileBlock, FilesTable
-from dataformats.indexing.union_reader import join_readers
-from dataformats.indexing.union_table import join_tables, tables_alike
+from dataformats.indexing.union_reader import union_of_readers
+from dataformats.indexing.union_table import tables_by_fields, union_of_tables
 from dataformats.interfaces import Backend, BlockTable, Reader, ReaderOptions, SniffResult, StoredFile, damage_of
 from dataformats.optional_imports import import_extra
 from dataformats.spec import Spec
@@ -139,9 +139,9 @@ class Hdf5Backend(Backend):
         Raises:
             SpecError: A dataset has several types, and no type has the values of all files.
         """
-        tables = tables_alike(files, lambda run: Hdf5Table(run, names_of(fields), options.max_record_bytes))
+        tables = tables_by_fields(files, lambda run: Hdf5Table(run, names_of(fields), options.max_record_bytes))
         rows = [found for table in tables if (found := table.in_place()) is not None]
-        return join_readers(rows, options) if len(rows) == len(tables) else join_tables(tables, options)
+        return union_of_readers(rows, options) if len(rows) == len(tables) else union_of_tables(tables, options)
 
 
 BACKEND = Hdf5Backend()

@@ -25,7 +25,7 @@ from dataformats.batch import Column, take_column
 from dataformats.columns.numbers import type_of_dtype
 from dataformats.errors import DataFormatsError, FormatError, SpecError
 from dataformats.indexing.files_table import FileBlock, FilesTable
-from dataformats.indexing.union_table import open_tables
+from dataformats.indexing.union_table import open_table_union
 from dataformats.interfaces import Backend, BlockTable, Folder, ReaderOptions, SniffResult, StoredFile, damage_of
 from dataformats.optional_imports import import_extra
 from dataformats.spec import VALUE, Spec, Type
@@ -217,7 +217,7 @@ class ZarrBackend(Backend):
         Raises:
             SpecError: An array has several types, and no type has the values of all groups.
         """
-        return open_tables(files, lambda run: ZarrTable(run, names_of(fields), options.max_record_bytes), options)
+        return open_table_union(files, lambda run: ZarrTable(run, names_of(fields), options.max_record_bytes), options)
 
 
 BACKEND = ZarrBackend()

@@ -45,6 +45,8 @@ def union_types(
 ) -> dict[str, Type]:
     """Return the fields of all files, in order of first appearance, each with a type for the values of all files.
 
+    A field that a file lacks is optional.
+
     Args:
         files: The name of a file, and its fields, for each.
         declared: The types that the call declares.
@@ -64,7 +66,8 @@ def union_types(
                 wanted = (declared or {}).get(name)
                 kinds[name] = common_type(name, (kinds[name], typed[name]), (kind, path), wanted)
             kinds[name] = replace(kinds[name], optional=optional)
-    return kinds
+    lacking = {name for name in kinds if any(name not in spec for _, spec in files)}
+    return {name: replace(kind, optional=kind.optional or name in lacking) for name, kind in kinds.items()}
 
 
 def wider_type(one: Type, other: Type) -> Type | None:

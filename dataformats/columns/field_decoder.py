@@ -108,7 +108,8 @@ class FieldDecoder:
         """
         if not self.kind.optional:
             return self._part(blobs, counts, part)
-        present = np.ones(len(blobs), np.bool_) if counts is None else counts >= 0 if self._is_list else counts > 0
+        least = 0 if self._is_list else 1  # an empty list is present
+        present = np.ones(len(blobs), np.bool_) if counts is None else counts >= least
         if isinstance(part, range):
             check_part(part, np.where(present, np.iinfo(np.int64).max, 0), str(self._name))
         with renumber_errors(np.flatnonzero(present)):

@@ -59,7 +59,7 @@ class FilesTable(BlockTable):
         decoded_bytes: The bytes of all columns in memory; an estimate.
 
     Raises:
-        OtherFieldsError: The files have different specs: see `open_tables`.
+        OtherFieldsError: The files have different specs: see `open_table_union`.
 
     Example:
         >>> from dataformats import Spec

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -19,7 +20,7 @@ from dataformats.errors import CorruptRecordError, DataFormatsError, FormatError
 from dataformats.fork_hooks import cached_property
 from dataformats.indexing.fields_reader import FieldsReader
 from dataformats.indexing.lookup import file_of
-from dataformats.interfaces import Extents, FilesPerField, Located, Reader, ReaderOptions
+from dataformats.interfaces import Extents, FilesPerField, Located, OpenedFiles, Reader, ReaderOptions
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import Spec, Type
 from dataformats.storage.native.file_set import FileSet, open_files
@@ -30,7 +31,7 @@ T = TypeVar("T")
 _ANY = 2**62  # elements: the value tells
 
 
-def open_runs(
+def open_union(
     files: Sequence[T], fields: Callable[[T], Any], read: Callable[[Sequence[T]], Reader], options: ReaderOptions
 ) -> Reader:
     """Return a reader of files that may differ in fields: a field that a file lacks is optional.
@@ -44,17 +45,17 @@ def open_runs(
     Raises:
         SpecError: The type of a field differs, and no type has the values of all files.
     """
-    return join_readers([read(list(run)) for _, run in groupby(files, fields)] or [read(files)], options)
+    return union_of_readers([read(list(run)) for _, run in groupby(files, fields)] or [read(files)], options)
 
 
-def join_readers(readers: Sequence[Reader], options: ReaderOptions) -> Reader:
+def union_of_readers(readers: Sequence[Reader], options: ReaderOptions) -> Reader:
     """Return a reader of the records of one reader or more, one behind the other: see `UnionReader`."""
     if len(readers) == 1:
         return readers[0]
     return (_UnionPerField if isinstance(readers[0], FilesPerField) else UnionReader)(readers, options)
 
 
-def open_alike(
+def open_indexed_union(
     files: Sequence[StoredFile],
     read: Callable[[Sequence[StoredFile]], FieldsReader],
     fact: str,
@@ -76,7 +77,7 @@ def open_alike(
     if all(one == types[0] for one in types):
         return reader
     shards = list(zip(reader.files, types, strict=True))
-    return open_runs(shards, lambda one: one[1], lambda run: read([file for file, _ in run]), options)
+    return open_union(shards, lambda one: one[1], lambda run: read([file for file, _ in run]), options)
 
 
 class UnionReader(Reader):
@@ -191,18 +192,17 @@ class UnionReader(Reader):
         """Return the blobs of a field with the numbers of its common type."""
         (read,) = read_blobs(self._file_set, [replace(extents, fetch=None)], max_bytes=self._max_bytes)
         owners = np.searchsorted(self._first_files, extents.file, side="right") - 1
-        blobs, problems = list(read.blobs), read.problems
+        parts, problems = list[Blobs](), read.problems
+        order = np.argsort(owners, kind="stable")
         for number in np.unique(owners).tolist():
-            stored, rows = self._specs[number][field], np.flatnonzero(owners == number)
-            if stored.codec == self._kind(field).codec:
-                continue
-            for row in rows.tolist():
-                try:
-                    blobs[row] = _cast(blobs[row], stored, self._kind(field), field)
-                except SpecError as error:
-                    path = self.files[extents.file[row]].name
-                    problems[row], blobs[row] = CorruptRecordError(str(error), path=path), b""
-        return Blobs.join(blobs), problems
+            rows = np.flatnonzero(owners == number)
+            blobs, failed = _cast(read.blobs.take(rows), self._specs[number][field], self._kind(field), field)
+            parts.append(blobs)
+            for row, error in failed.items():
+                path = self.files[int(extents.file[rows[row]])].name
+                problems[int(rows[row])] = CorruptRecordError(str(error), path=path)
+        every = parts[0] if len(parts) == 1 else Blobs.join([blob for part in parts for blob in part])
+        return every.take(np.argsort(order, kind="stable")), problems
 
     @cached_property
     def _file_set(self) -> FileSet:
@@ -264,11 +264,16 @@ class UnionReader(Reader):
         return replace(kinds[0], optional=True) if is_optional else kinds[0]
 
     def metadata(self) -> dict[str, str]:
-        found: dict[str, dict[str, None]] = {}
-        for part in self._parts:
-            for name, text in part.metadata().items():
-                found.setdefault(name, {})[text] = None
-        return {name: ", ".join(texts) for name, texts in found.items()}
+        return union_metadata(self._parts)
+
+
+def union_metadata(parts: Sequence[OpenedFiles]) -> dict[str, str]:
+    """Return the facts of several readers or tables; those that differ one behind the other."""
+    found: dict[str, dict[str, None]] = {}
+    for part in parts:
+        for name, text in part.metadata().items():
+            found.setdefault(name, {})[text] = None
+    return {name: ", ".join(texts) for name, texts in found.items()}
 
 
 class _UnionPerField(UnionReader, FilesPerField):
@@ -283,12 +288,23 @@ class _UnionPerField(UnionReader, FilesPerField):
         return found
 
 
-def _cast(blob: bytes, stored: Type, wide: Type, field: str) -> bytes:
-    """Return stored numbers with another type.
-
-    Raises:
-        SpecError: A number does not fit.
-    """
+def _cast(blobs: Blobs, stored: Type, wide: Type, field: str) -> tuple[Blobs, dict[int, SpecError]]:
+    """Return blobs of numbers with another type, and the errors of those whose numbers do not fit: they are empty."""
     assert stored.dtype is not None
-    whole = len(blob) // stored.dtype.itemsize * stored.dtype.itemsize
-    return cast_numbers(wide, np.frombuffer(blob[:whole], stored.dtype), field=field).tobytes() + blob[whole:]
+    assert wide.dtype is not None
+    if stored.codec == wide.codec:
+        return blobs, {}
+    size = stored.dtype.itemsize
+    if not (blobs.lengths % size).any():
+        with suppress(SpecError):
+            values = cast_numbers(wide, blobs.contiguous()[0].view(stored.dtype), field=field)
+            return Blobs.back_to_back(values, blobs.lengths // size * wide.dtype.itemsize), {}
+    found, failed = [b""] * len(blobs), dict[int, SpecError]()
+    for row, blob in enumerate(blobs):
+        whole = len(blob) // size * size
+        try:
+            values = cast_numbers(wide, np.frombuffer(blob[:whole], stored.dtype), field=field)
+            found[row] = values.tobytes() + blob[whole:]
+        except SpecError as error:
+            failed[row] = error
+    return Blobs.join(found), failed

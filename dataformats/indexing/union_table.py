@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import TypeVar
 
@@ -17,6 +16,7 @@ from dataformats.columns.empty_column import empty_column
 from dataformats.columns.masks import insert_missing
 from dataformats.errors import DataFormatsError
 from dataformats.indexing.files_table import FilesTable, OtherFieldsError
+from dataformats.indexing.union_reader import union_metadata
 from dataformats.interfaces import BadRowsError, BlockTable, ReaderOptions
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import Spec
@@ -24,7 +24,7 @@ from dataformats.spec import Spec
 Table = TypeVar("Table", bound=FilesTable)
 
 
-def open_tables(
+def open_table_union(
     files: Sequence[StoredFile], read: Callable[[Sequence[StoredFile]], FilesTable], options: ReaderOptions
 ) -> BlockTable:
     """Return a table of files that may differ in fields: a field that a file lacks is optional.
@@ -37,10 +37,10 @@ def open_tables(
     Raises:
         SpecError: The type of a field differs, and no type has the values of all files.
     """
-    return join_tables(tables_alike(files, read), options)
+    return union_of_tables(tables_by_fields(files, read), options)
 
 
-def tables_alike(files: Sequence[StoredFile], read: Callable[[Sequence[StoredFile]], Table]) -> list[Table]:
+def tables_by_fields(files: Sequence[StoredFile], read: Callable[[Sequence[StoredFile]], Table]) -> list[Table]:
     """Return a table of all files, or of each run of files with the same fields."""
     try:
         return [read(files)]
@@ -49,7 +49,7 @@ def tables_alike(files: Sequence[StoredFile], read: Callable[[Sequence[StoredFil
         return [read([file for file, _ in run]) for _, run in runs]
 
 
-def join_tables(tables: Sequence[BlockTable], options: ReaderOptions) -> BlockTable:
+def union_of_tables(tables: Sequence[BlockTable], options: ReaderOptions) -> BlockTable:
     """Return a table of the records of one table or more, one behind the other: see `UnionTable`."""
     return tables[0] if len(tables) == 1 else UnionTable(tables, options)
 
@@ -75,13 +75,7 @@ class UnionTable(BlockTable):
         self.single = parts[0].single
         self.left_out: Mapping[str, DataFormatsError] = {n: e for part in parts for n, e in part.left_out.items()}
         kinds = union_types([(part.files[0].name, part.spec) for part in parts], options.spec)
-        self.spec: Spec = Spec(
-            {
-                name: replace(kind, optional=kind.optional or any(name not in part.spec for part in parts))
-                for name, kind in kinds.items()
-                if name not in self.left_out
-            }
-        )
+        self.spec: Spec = Spec({name: kind for name, kind in kinds.items() if name not in self.left_out})
         starts = np.cumsum([0, *(int(part.counts.sum()) for part in parts)])
         self.block_starts: NDArray[np.int64] = np.concatenate(
             [part.block_starts + first for part, first in zip(parts, starts, strict=False)]
@@ -115,4 +109,4 @@ class UnionTable(BlockTable):
         return [one for part in self._parts for one in part.file_summaries()]
 
     def metadata(self) -> dict[str, str]:
-        return self._parts[0].metadata()
+        return union_metadata(self._parts)

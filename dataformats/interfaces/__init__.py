@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from dataformats.indexing.files_reader import FilesReader
     from dataformats.indexing.files_table import FileBlock, FilesTable
     from dataformats.indexing.lookup import RecordsByFile, split_by_file
-    from dataformats.indexing.union_reader import open_alike, open_runs
-    from dataformats.indexing.union_table import open_tables
+    from dataformats.indexing.union_reader import open_indexed_union, open_union
+    from dataformats.indexing.union_table import open_table_union
     from dataformats.storage.files import LocalFile
     from dataformats.writing.appending_writer import AppendingWriter
     from dataformats.writing.table_writer import TableWriter
@@ -135,9 +135,9 @@ __all__ = [
     "codecs",
     "damage_of",
     "natural_key",
-    "open_alike",
-    "open_runs",
-    "open_tables",
+    "open_indexed_union",
+    "open_table_union",
+    "open_union",
     "split_by_file",
 ]
 
@@ -154,9 +154,9 @@ if not TYPE_CHECKING:  # type checkers read the imports above, and report unknow
             from dataformats.indexing import files_table as module
         elif name in ("RecordsByFile", "split_by_file"):
             from dataformats.indexing import lookup as module
-        elif name in ("open_alike", "open_runs"):
+        elif name in ("open_indexed_union", "open_union"):
             from dataformats.indexing import union_reader as module
-        elif name == "open_tables":
+        elif name == "open_table_union":
             from dataformats.indexing import union_table as module
         elif name == "LocalFile":
             from dataformats.storage import files as module

@@ -86,7 +86,7 @@ class RowsBackend(df.FieldsBackend):
         return df.SniffResult.of_magic(file, MAGIC)
 
     def open(self, files: Sequence[df.StoredFile], options: df.ReaderOptions, **_: object) -> df.Reader:
-        return df.open_alike(files, lambda some: RowsReader(some, options, "rows-1"), "fields", options)
+        return df.open_indexed_union(files, lambda some: RowsReader(some, options, "rows-1"), "fields", options)
 
     def create(self, path: Path, *, stored: Spec, resume: bool = False, **_: object) -> RowsWriter:
         return RowsWriter(path, stored, resume)

@@ -56,3 +56,10 @@ def test_types_without_a_common_one(tmp_path: Path, format: str) -> None:
         SpecError, match=r"'n': expected .* as in '.*0.*', found .* in '.*1.*'\. Pass spec= with a type"
     ):
         dataformats.open(paths)
+
+
+@loop_over("format", FORMATS)
+def test_open_refuses_wrong_types_of_numbers(tmp_path: Path, format: str) -> None:
+    path, _ = write(tmp_path, format, "int32", "int32", 7)
+    with pytest.raises(SpecError, match="'n'"):
+        dataformats.open(path, spec={"n": "int64[2]" if format == "webdataset" else "jpg"})

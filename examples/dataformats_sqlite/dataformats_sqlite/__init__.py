@@ -22,7 +22,7 @@ class SqliteBackend(df.FieldsBackend):
     def open(
         self, files: Sequence[df.StoredFile], options: df.ReaderOptions, *, table: str = "records", **_: object
     ) -> df.BlockTable:
-        return df.open_tables(files, lambda some: SqliteTable(some, table, options.max_record_bytes), options)
+        return df.open_table_union(files, lambda some: SqliteTable(some, table, options.max_record_bytes), options)
 
     def stored_type(self, type_: Type) -> Type:
         kind = super().stored_type(type_)
