@@ -25,8 +25,26 @@ _CONNECTIONS = 64
 _CONNECT_S = 5
 
 
+_LOOPS: list[Any] = []
+"""Event loops of this process and its parents, kept with all that waits in them: what is collected is closed."""
+
+
+def _note_loop() -> None:
+    """Before a fork, note the event loop of fsspec, which forgets it in the child."""
+    asyn = sys.modules.get("fsspec.asyn")
+    if asyn is not None and isinstance(asyn.loop[0], asyn.asyncio.BaseEventLoop) and asyn.loop[0] not in _LOOPS:
+        _LOOPS.append(asyn.loop[0])
+
+
 def _forget_loop() -> None:
-    """In a forked child, let fsspec start a thread; some releases wait for one that only the parent has."""
+    """In a forked child, let fsspec start a thread; some releases wait for one that only the parent has.
+
+    The child shares the epoll instance of the parent's loop. A file system that ends in the child would remove its
+    connections there, and the parent would not learn of answers. A closed loop removes nothing.
+    """
+    for loop in _LOOPS:
+        loop._thread_id, loop._closed = None, True  # `close` refuses a loop that runs
+        loop.set_exception_handler(lambda loop, context: None)  # else aiohttp logs each session as not closed
     asyn = sys.modules.get("fsspec.asyn")
     if asyn is not None:
         asyn.reset_lock()
@@ -34,7 +52,7 @@ def _forget_loop() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_loop)
+    os.register_at_fork(before=_note_loop, after_in_child=_forget_loop)
 
 
 def is_url(text: str) -> bool:
