@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.backends.tables.common_spec import json_columns
-from dataformats.batch import Column, take_column
-from dataformats.columns.arrow_columns import column_of_arrow, spec_of_arrow
+from dataformats.backends.tables.common_spec import common_spec, json_columns
+from dataformats.batch import Column, take_column, take_rows
+from dataformats.columns.arrow_columns import columns_of_arrow
 from dataformats.columns.numbers import offsets_of
 from dataformats.errors import DataFormatsError, FormatError, SpecError
 from dataformats.fork_hooks import import_unforked
@@ -29,78 +28,100 @@ _DIGITS = 20  # names of the second scheme count down from 2^64 - 1
 
 
 class _TakenRows(NamedTuple):
-    """Consecutive rows that one call took."""
+    """Consecutive rows that one call took: of each dataset, a pyarrow table."""
 
     begin: int
     end: int
     fields: Sequence[str]
-    rows: Any
+    parts: Sequence[Any]
 
 
 class LanceTable(RowTable):
-    """The rows of Lance datasets that have one schema, each in the version of its manifest.
+    """The rows of Lance datasets, each in the version of its manifest. A field that a dataset lacks is optional.
 
     Args:
         manifests: The manifest of each dataset.
+        declared: The types of the call: see `common_spec`.
     """
 
-    def __init__(self, manifests: Sequence[StoredFile]) -> None:
+    def __init__(self, manifests: Sequence[StoredFile], declared: Spec | None) -> None:
         every: list[StoredFile] = []
         self._manifests = manifests
         self._datasets = [_opened(manifest) for manifest in manifests]
         counts = list[int]()
         for manifest, dataset in zip(manifests, self._datasets, strict=True):
             with _damage_of(manifest):
-                if not dataset.schema.equals(self._datasets[0].schema):
-                    raise SpecError(f"{manifests[0].name!r} and {manifest.name!r} have different schemas")
                 files = [file.path for fragment in dataset.get_fragments() for file in fragment.data_files()]
                 counts += [dataset.count_rows(), *(0 for _ in files)]
             every += [manifest, *(LocalFile(os.path.join(_root(manifest), "data", name)) for name in files)]
         self.files: Sequence[StoredFile] = every
         self.counts: NDArray[np.int64] = np.array(counts, np.int64)
         self.decoded_bytes: int = sum(file.size for file in every)
-        self.spec: Spec = spec_of_arrow(self._datasets[0].schema)
-        self.documents: frozenset[str] = json_columns([self._datasets[0].schema])
+        schemas = [dataset.schema for dataset in self._datasets]
+        nullable = {field.name for schema in schemas for field in schema if field.nullable}
+        self.spec: Spec = common_spec(manifests, schemas, nullable, declared)
+        self.documents: frozenset[str] = json_columns(schemas)
         self._starts = offsets_of(np.array([dataset.count_rows() for dataset in self._datasets], np.int64))
-        self._last = _TakenRows(0, 0, (), None)
+        self._last = _TakenRows(0, 0, (), ())
         self._most_ahead = int(_AHEAD_BYTES * self._starts[-1] / max(1, self.decoded_bytes))
 
     def read(self, records: NDArray[np.int64], fields: Sequence[str]) -> Mapping[str, Column]:
         _library()  # refuses forked processes
         order = np.argsort(records, kind="stable")  # Lance takes ascending rows up to a quarter faster
         if len(records) and (np.diff(records) == 1).all():
-            rows = self._in_order(int(records[0]), int(records[-1]) + 1, fields)
+            parts = self._in_order(int(records[0]), int(records[-1]) + 1, fields)
         else:
-            rows = self._take(records[order], fields)
-        columns = {name: column_of_arrow(rows.column(name), self.spec[name], name) for name in fields}
+            parts = self._take(records[order], fields)
+        columns = self._columns(parts, fields)
         if (order[1:] > order[:-1]).all():
             return columns
         places = np.argsort(order, kind="stable")
         return {name: take_column(column, places) for name, column in columns.items()}
 
-    def _in_order(self, begin: int, end: int, fields: Sequence[str]) -> Any:
+    def _columns(self, parts: Sequence[Any], fields: Sequence[str]) -> dict[str, Column]:
+        """Return the rows of several datasets, one behind the other."""
+        each = [columns_of_arrow(part, self.spec, fields) for part in parts]
+        if len(each) == 1:
+            return each[0]
+        owners = np.repeat(np.arange(len(parts)), [part.num_rows for part in parts])
+        rows = np.concatenate([np.arange(part.num_rows) for part in parts])
+        return {name: take_rows([columns[name] for columns in each], owners, rows) for name in fields}
+
+    def _in_order(self, begin: int, end: int, fields: Sequence[str]) -> Sequence[Any]:
         """Return consecutive rows. If they continue the last ones, twice as many are taken as before."""
         last, ahead = self._last, 0  # another thread may replace it
         if fields == last.fields and last.begin <= begin <= last.end:
             if end <= last.end:
-                return last.rows.slice(begin - last.begin, end - begin)
+                return _rows_of(last.parts, begin - last.begin, end - last.begin)
             ahead = min(2 * (last.end - last.begin), self._most_ahead)
         stop = min(max(end, begin + ahead), int(self._starts[-1]))
         try:
-            rows = self._take(np.arange(begin, stop), fields)
+            parts = self._take(np.arange(begin, stop), fields)
         except FormatError:  # perhaps those after `end` are damaged
-            rows, stop = self._take(np.arange(begin, end), fields), end
-        self._last = _TakenRows(begin, stop, fields, rows)
-        return rows.slice(0, end - begin)
+            parts, stop = self._take(np.arange(begin, end), fields), end
+        self._last = _TakenRows(begin, stop, fields, parts)
+        return _rows_of(parts, 0, end - begin)
 
-    def _take(self, ascending: NDArray[np.int64], fields: Sequence[str]) -> Any:
+    def _take(self, ascending: NDArray[np.int64], fields: Sequence[str]) -> list[Any]:
+        """Return the rows of each dataset as a pyarrow table, without the fields that the dataset lacks."""
         owner = np.searchsorted(self._starts, ascending, side="right") - 1
         parts = []
         for number in np.unique(owner).tolist() or [0]:
-            rows = ascending[owner == number] - self._starts[number]
+            rows, dataset = ascending[owner == number] - self._starts[number], self._datasets[number]
+            known = [name for name in fields if name in dataset.schema.names] or dataset.schema.names[:1]
             with _damage_of(self._manifests[number]):
-                parts.append(self._datasets[number].take(rows.tolist(), columns=list(fields)))
-        return parts[0] if len(parts) == 1 else importlib.import_module("pyarrow").concat_tables(parts)
+                parts.append(dataset.take(rows.tolist(), columns=known))
+        return parts
+
+
+def _rows_of(parts: Sequence[Any], begin: int, end: int) -> list[Any]:
+    """Return the rows `[begin, end)` of tables, one behind the other."""
+    found = []
+    for part in parts:
+        if begin < part.num_rows and end > 0:
+            found.append(part.slice(max(0, begin), end - max(0, begin)))
+        begin, end = begin - part.num_rows, end - part.num_rows
+    return found or [parts[0].slice(0, 0)]
 
 
 def _root(manifest: StoredFile) -> str:
@@ -159,7 +180,7 @@ class LanceBackend(Backend):
         return SniffResult("yes") if is_whole else SniffResult("damaged", "it does not end with LANC")
 
     def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> LanceTable:
-        return LanceTable(files)
+        return LanceTable(files, options.spec)
 
 
 def _version_of(name: str) -> int:

@@ -61,16 +61,17 @@ class RowTable(Table):
             fields: Names of the spec.
 
         Raises:
+            BadRowsError: Some of the records cannot be read.
             FormatError: A record is damaged.
         """
 
 
 class BadRowsError(DataFormatsError):
-    """Some rows of a block cannot be read. `BlockTable.read_block` raises it with the columns of the other rows.
+    """Some rows of a read cannot be read. Tables raise it with the columns of the other rows.
 
     Args:
         columns: The columns of the other rows.
-        failed: Row in the block to its error. A `SpecError` becomes a `CodecError`: the file holds a value that its own
+        failed: Row of the read to its error. A `SpecError` becomes a `CodecError`: the file holds a value that its own
             types do not have, so no spec of a caller is wrong.
     """
 

@@ -28,6 +28,8 @@ PATHS = {
 
 
 def plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: plain(one) for name, one in value.items()}
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 

@@ -89,6 +89,21 @@ def test_damage_behind_the_rows_of_a_read(tmp_path: Path) -> None:
         source[100]
 
 
+def test_datasets_that_differ_in_fields(tmp_path: Path) -> None:
+    first = pyarrow.table({"n": pyarrow.array([1, 2, 3], "int32"), "x": [[1.5], [2.5, None], []]})
+    lance.write_dataset(first, tmp_path / "a.lance")
+    lance.write_dataset(pyarrow.table({"n": [2**40, None], "caption": ["a", "b"]}), tmp_path / "b.lance")
+    source = dataformats.open([tmp_path / "a.lance", tmp_path / "b.lance"])
+    expected = [{"n": 1, "x": [1.5]}, {"n": 3, "x": []}, {"n": 2**40, "caption": "a"}, {"caption": "b"}]
+    order = [4, 0, 3, 1, 2, 0]
+    batch = source.read(order, on_corrupt="omit")
+    assert text_of(batch) == text_of(expected[n] for n in (3, 0, 2, 1, 0))
+    assert text_of(source[i] for i in (0, 2, 3, 4)) == text_of(expected)
+    assert "field 'x': expected float64 in a list, found null" in str(batch.failed[1])
+    assert list(source.select("caption").read([0, 4])) == [{}, {"caption": "b"}]
+    assert str(source.with_spec({"n": "float64?"})[0]["n"]) == "1.0"
+
+
 def test_a_spawned_process_reads(path: Path) -> None:
     source = dataformats.open(path)
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
