@@ -5,13 +5,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 from pathlib import Path
 
 from dataformats.backends.array_record.library import array_record
 from dataformats.interfaces import BlobWriter
-
-_COMPRESSION = re.compile(r"(zstd|brotli)(:-?\d+)?|snappy|none")
 
 
 class ArrayRecordWriter(BlobWriter):
@@ -22,7 +19,7 @@ class ArrayRecordWriter(BlobWriter):
         compression: See `ArrayRecordBackend.create`.
 
     Raises:
-        ValueError: No such group size or compression.
+        ValueError: No such group size.
     """
 
     def __init__(self, path: Path, group_size: int, compression: str) -> None:
@@ -30,9 +27,6 @@ class ArrayRecordWriter(BlobWriter):
         self.n_bytes: int = 0
         if not 1 <= group_size < 2**31:
             raise ValueError(f"group_size: expected 1 to {2**31 - 1}, found {group_size}")
-        if not _COMPRESSION.fullmatch(compression):
-            expected = "'zstd', 'brotli', 'snappy' or 'none', the first two with a level such as 'zstd:9'"
-            raise ValueError(f"compression: expected {expected}, found {compression!r}")
         self._path = path
         codec = "uncompressed" if compression == "none" else compression
         self._writer = array_record().ArrayRecordWriter(str(path), f"group_size:{group_size},{codec}")

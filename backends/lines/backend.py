@@ -14,7 +14,6 @@ from dataformats.backends.lines.line_index import LineIndexStore
 from dataformats.backends.lines.line_scan import BOM
 from dataformats.backends.lines.reader import LinesReader
 from dataformats.backends.lines.writer import JsonLinesWriter, LinesWriter
-from dataformats.errors import SpecError
 from dataformats.interfaces import (
     BlobBackend,
     FilePlace,
@@ -45,6 +44,7 @@ class _LinesBackend(BlobBackend, ResumesFinishedFiles):
 
     endings: tuple[str, ...]
     skips_blank: bool
+    compressions: tuple[str, ...] = ("auto", "gzip", "zstd")
     writer: type[LinesWriter]
 
     def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> LinesReader:
@@ -63,7 +63,7 @@ class _LinesBackend(BlobBackend, ResumesFinishedFiles):
         path: Path,
         *,
         resume: bool = False,
-        compression: str | None = "auto",
+        compression: Compression | Literal["auto"] = "auto",
         place: FilePlace | None = None,
         **_: Any,
     ) -> LinesWriter:
@@ -71,11 +71,10 @@ class _LinesBackend(BlobBackend, ResumesFinishedFiles):
 
         Args:
             resume: Keep the whole lines at the front of the file, and append to them.
-            compression: `"gzip"`, `"zstd"`, or `None`, whose random reads are faster; `"auto"` goes by the name.
+            compression: `"gzip"`, `"zstd"`, or `"none"`, whose random reads are faster; `"auto"` goes by the name.
 
         Raises:
             MissingExtraError: zstd is not installed.
-            SpecError: `compression` is another one.
         """
         return self.writer(path, self.name, resume=resume, compression=_chosen(path, compression), place=place)
 
@@ -83,7 +82,9 @@ class _LinesBackend(BlobBackend, ResumesFinishedFiles):
         """Return the compression for shards; the name of a single file shows it."""
         return options_of_reader(reader, named=named)
 
-    def extension_problem(self, path: Path, *, compression: str | None = "auto", **_: Any) -> str | None:
+    def extension_problem(
+        self, path: Path, *, compression: Compression | Literal["auto"] = "auto", **_: Any
+    ) -> str | None:
         """Only plain files whose last line has an end, and without a byte order mark, can be extended."""
         with path.open("rb") as file:
             head = file.read(4)
@@ -95,9 +96,9 @@ class _LinesBackend(BlobBackend, ResumesFinishedFiles):
             return "begins with a byte order mark"
         return "has a last line without an end" if last not in (b"", b"\n") else None
 
-    def shard_names(self, stem: str, count: int, *, compression: str | None = None, **_: Any) -> list[str]:
+    def shard_names(self, stem: str, count: int, *, compression: str = "none", **_: Any) -> list[str]:
         """Return `stem-00000-of-00003.jsonl` and so on; compressed shards end in `.gz` or `.zst`."""
-        ending = self.endings[0] + _SUFFIX_OF.get(str(compression), "")
+        ending = self.endings[0] + _SUFFIX_OF.get(compression, "")
         return [f"{stem}-{number:05d}-of-{count:05d}{ending}" for number in range(count)]
 
 
@@ -194,12 +195,6 @@ def _kind(line: bytes) -> type[Any] | None:
         return None
 
 
-def _chosen(path: Path, option: str | None) -> Literal["gzip", "zstd", "none"]:
+def _chosen(path: Path, compression: Compression | Literal["auto"]) -> Compression:
     """Return the compression of a new file."""
-    name = path.name.removesuffix(".partial")
-    chosen: Compression | str = "none" if option is None else option
-    if chosen == "auto":
-        chosen = compression_of_name(name)
-    if chosen not in _SUFFIX_OF:
-        raise SpecError(f"expected compression 'gzip', 'zstd' or 'none', found {chosen!r}")
-    return chosen  # type: ignore[return-value]  # checked above
+    return compression_of_name(path.name.removesuffix(".partial")) if compression == "auto" else compression

@@ -52,6 +52,7 @@ class MdsBackend(FieldsBackend, SupportsRepair):
 
     name = "mds"
     suffixes: tuple[str, ...] = (".mds",)
+    compressions = ("zstd",)
     in_folders = True
     has_checked_header = True
     stores_full_spec = False
@@ -128,18 +129,18 @@ class MdsBackend(FieldsBackend, SupportsRepair):
         *,
         stored: Spec,
         resume: bool = False,
-        compression: str | None = None,
+        compression: str = "none",
         size_limit: int = 2**26,
         **_: Any,
     ) -> MdsWriter:
         """Return a writer of a dataset.
 
         Args:
-            compression: `None` or `"zstd"`.
+            compression: `"none"` or `"zstd"`.
             size_limit: The most bytes of a shard.
         """
-        if compression not in (None, "zstd") or not 0 < size_limit < 2**32:
-            raise ValueError(f"expected compression='zstd' and size_limit < 2**32, found {compression!r}, {size_limit}")
+        if not 0 < size_limit < 2**32:
+            raise ValueError(f"size_limit: expected 1 to {2**32 - 1}, found {size_limit}")
         names = tuple(sorted(stored))
         encodings = tuple(encoding_of_type(stored[name]) for name in names)
         columns = Columns(names, encodings, tuple(map(bytes_of_encoding, encodings)))
@@ -151,7 +152,7 @@ class MdsBackend(FieldsBackend, SupportsRepair):
 
     def options_like(self, reader: Reader, *, named: bool) -> dict[str, Any]:
         """Return the compression."""
-        return {"compression": "zstd" if reader.metadata().get("compression") == "zstd" else None}
+        return {"compression": "zstd" if reader.metadata().get("compression") == "zstd" else "none"}
 
 
 def _reader(chosen: Sequence[tuple[StoredFile, Shard]]) -> MdsReader:

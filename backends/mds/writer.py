@@ -29,7 +29,7 @@ class MdsWriter(FieldsWriter):
     Args:
         path: The folder.
         columns: The columns, sorted by name.
-        compression: `None` or `"zstd"`.
+        compression: `"none"` or `"zstd"`.
         size_limit: The most bytes of a shard before compression; a sample of more has a shard alone.
         resume: Continue the unfinished dataset in the folder.
 
@@ -37,13 +37,13 @@ class MdsWriter(FieldsWriter):
         SpecError: The unfinished dataset has other columns, or other options.
     """
 
-    def __init__(self, path: Path, columns: Columns, compression: str | None, size_limit: int, *, resume: bool) -> None:
+    def __init__(self, path: Path, columns: Columns, compression: str, size_limit: int, *, resume: bool) -> None:
         self._folder, self._columns, self._limit = path, columns, size_limit
-        self._ending = "" if compression is None else f".{compression}"
+        self._ending = "" if compression == "none" else f".{compression}"
         self._config: dict[str, Any] = {
             "version": 2,
             "format": "mds",
-            "compression": compression,
+            "compression": None if compression == "none" else compression,
             "hashes": [],
             "size_limit": size_limit,
             "column_names": list(columns.names),

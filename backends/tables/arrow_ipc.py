@@ -163,11 +163,11 @@ def _listed(state: StoredFile, names: Sequence[str]) -> list[str] | None:
 class ArrowWriter(TableWriter):
     """Writes one Arrow IPC file, and a record batch for each block."""
 
-    def __init__(self, path: Path, stored: Spec, compression: str | None, block_records: int | None) -> None:
+    def __init__(self, path: Path, stored: Spec, compression: str, block_records: int | None) -> None:
         arrow = pyarrow()
         super().__init__(path, stored, block_records)
         self._schema = stored_schema(stored)
-        options = arrow.ipc.IpcWriteOptions(compression=compression)
+        options = arrow.ipc.IpcWriteOptions(compression=None if compression == "none" else compression)
         self._writer = arrow.ipc.new_file(self._file, self._schema, options=options)
 
     def write_block(self, columns: Mapping[str, Column], n: int) -> None:
@@ -183,6 +183,7 @@ class ArrowBackend(FieldsBackend):
 
     name = "arrow"
     suffixes: tuple[str, ...] = (".arrow", ".feather", ".ipc")
+    compressions = ("lz4", "zstd")
     has_checked_header = True
     copies_records = False
     stores_full_spec = False
@@ -214,7 +215,7 @@ class ArrowBackend(FieldsBackend):
         *,
         stored: Spec,
         resume: bool = False,
-        compression: str | None = None,
+        compression: str = "none",
         batch_records: int | None = None,
         **_: Any,
     ) -> ArrowWriter:
@@ -222,7 +223,7 @@ class ArrowBackend(FieldsBackend):
 
         Args:
             resume: The file begins anew: without its footer it cannot be read at random.
-            compression: The codec of buffers: `"lz4"`, `"zstd"` or `None`.
+            compression: The codec of buffers: `"lz4"`, `"zstd"` or `"none"`.
             batch_records: Records of a record batch; `None`: about 8 MiB of values.
         """
         return ArrowWriter(path, stored, compression, batch_records)

@@ -38,18 +38,6 @@ class Inflated:
         return header_is_sound(self.head) or (self.complete and not self.head)
 
 
-def chosen_compression(option: object) -> Compression:
-    """Return the compression that an option names, in our spelling or TensorFlow's.
-
-    Raises:
-        ValueError: It names none.
-    """
-    name = "none" if option is None or option == "" else str(option).lower()
-    if name not in ("auto", "gzip", "zlib", "none"):
-        raise ValueError(f"unknown compression: expected 'auto', 'gzip', 'zlib' or 'none', found {option!r}")
-    return name  # type: ignore[return-value]  # checked in the line above
-
-
 def decompress_file(file: StoredFile, compression: Compression) -> StoredFile:
     """Return the decompressed file: itself if it is not compressed, or empty.
 

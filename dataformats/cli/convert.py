@@ -46,14 +46,15 @@ _WORKER_BYTES = 32 * 2**20  # starting a process takes as long as converting som
 )
 @click.option(
     "--compression",
-    type=click.Choice(["gzip", "zlib", "none"]),
-    help="TFRecord: the compression of new files; by default by the suffix of DESTINATION.",
+    metavar="NAME",
+    shell_complete=options.complete_names(("gzip", "zlib", "zstd", "snappy", "lz4", "brotli", "none")),
+    help="The compression of the new files: one that their format has, such as zstd for Parquet, or none.",
 )
 @click.option(
-    "--generation",
-    type=click.IntRange(2, 3),
-    metavar="N",
-    help="Granular: the generation of its files; by default 3, or 2 for sequences.",
+    "--to-option",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An option of the new format, such as generation=2 or row_group_records=1000; repeat it.",
 )
 @options.where
 @click.option("--map", "mapped", metavar="MODULE:FUNCTION", help="A function in Python from a record to a new one.")
@@ -93,7 +94,7 @@ def convert(
     spec: tuple[str, ...],
     payload: str | None,
     compression: str | None,
-    generation: int | None,
+    to_option: tuple[str, ...],
     where: str | None,
     mapped: str | None,
     shuffle_seed: int | None,
@@ -145,7 +146,7 @@ def convert(
         "source_options": source,
     }
     chosen = options.checked_format(format) or format_of(destination)
-    arguments |= _format_options(chosen, compression=compression, generation=generation)
+    arguments |= _format_options(chosen, compression, options.parsed_options(to_option, "--to-option"))
     paths = options.one_or_all(sources)
     if resume and shard_records is None and is_url(destination):
         raise click.BadParameter("missing; a conversion to a URL resumes by shards", param_hint="--shard-records")
@@ -228,16 +229,17 @@ def _interruptible(destination: str, resumes: bool) -> Iterator[None]:
         raise SystemExit(INTERRUPTED) from None
 
 
-def _format_options(format: str, **options: object) -> dict[str, Any]:
-    """Return the options that were given; each must be one of the format's."""
-    from dataformats.interfaces import check_options
+def _format_options(format: str, compression: str | None, more: dict[str, Any]) -> dict[str, Any]:
+    """Return the options for new files; each must be one of the format's."""
+    from dataformats.interfaces import checked_options
 
-    given = {name: value for name, value in options.items() if value is not None}
+    given = more if compression is None else more | {"compression": compression}
     for name, value in given.items():
         try:
-            check_options(backends.get(format), "create", {name: value})
+            checked_options(backends.get(format), "create", {name: value})
         except TypeError as error:
-            raise click.BadParameter(str(error), param_hint=f"--{name}") from error
+            hint = "--compression" if name not in more else "--to-option"
+            raise click.BadParameter(str(error), param_hint=hint) from error
     return given
 
 

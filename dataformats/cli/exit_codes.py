@@ -14,6 +14,7 @@ FINDING, USAGE, CRASH = 1, 2, 3
 INTERRUPTED, BROKEN_PIPE = 130, 141  # the shells' codes for SIGINT and SIGPIPE
 _IN_PYTHON = {"codecs": "a codec", "append": "append=True", "on": "on=", "shard_start": "shard_start="}
 _OF_FORMATS = ("delimiter", "dtype", "split", "window")
+_OF_NEW_FILES = ("generation",)
 _EXPECTED = (DataFormatsError, OSError, ImportError, MemoryError)  # no crash: the command cannot run here and now
 
 
@@ -56,6 +57,8 @@ def _option(name: str, value: Any) -> str:
     if plain in _OF_FORMATS:
         text = "VALUE" if value is ... else value
         return f"--{'option' if plain == name else 'from-option'} {shlex.quote(f'{plain}={text}')}"
+    if name in _OF_NEW_FILES:
+        return f"--to-option {shlex.quote(f'{name}={value}')}"
     name = name.replace("_", "-")
     if isinstance(value, Mapping):
         return " ".join(f"--{name} {shlex.quote(f'{key}={item}')}" for key, item in value.items())

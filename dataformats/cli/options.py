@@ -174,7 +174,7 @@ def open_arguments(
         click.BadParameter: An unknown format or payload, or a spec that does not parse.
     """
     found = {
-        **_parsed_options(option, "--option"),
+        **parsed_options(option, "--option"),
         "format": checked_format(format),
         "payload": checked_payload(payload),
         "spec": parsed_spec(spec),
@@ -196,7 +196,7 @@ def reading_source(
         click.BadParameter: An unknown format or payload, or a spec that does not parse.
     """
     found = {
-        **_parsed_options(from_option, "--from-option"),
+        **parsed_options(from_option, "--from-option"),
         "format": checked_format(from_format, "--from-format"),
         "payload": checked_payload(from_payload, "--from-payload"),
         "spec": parsed_spec(from_spec, "--from-spec"),
@@ -204,8 +204,12 @@ def reading_source(
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _parsed_options(texts: tuple[str, ...], option: str) -> dict[str, Any]:
-    """Return arguments of `open` from texts that are `name=value`, with values of JSON or text."""
+def parsed_options(texts: tuple[str, ...], option: str) -> dict[str, Any]:
+    """Return arguments from texts that are `name=value`, with values of JSON or text.
+
+    Raises:
+        click.BadParameter: A text is no `name=value`.
+    """
     found = {}
     for text in texts:
         name, _, value = text.partition("=")

@@ -41,7 +41,7 @@ class Command(click.Command):
             return super().invoke(ctx)
         except (TypeError, ValueError) as error:
             name, sign, what = str(error).partition(": expected ")
-            given = [name, *(option for option in ("option", "from_option") if ctx.params.get(option))]
+            given = [name, *(option for option in ("option", "from_option", "to_option") if ctx.params.get(option))]
             names = [option for option in given if option in ctx.params]
             if not (sign and names) or isinstance(error, DataFormatsError):
                 raise

@@ -14,7 +14,7 @@ from dataformats.interfaces.backend import (
     FieldsBackend,
     ReaderOptions,
     SniffResult,
-    check_options,
+    checked_options,
 )
 from dataformats.interfaces.capabilities import (
     AppendsInPlace,
@@ -131,7 +131,7 @@ __all__ = [
     "TableWriter",
     "WritesSingleValues",
     "backends",
-    "check_options",
+    "checked_options",
     "codecs",
     "damage_of",
     "natural_key",

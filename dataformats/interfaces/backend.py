@@ -81,7 +81,7 @@ class Backend(ABC):
     """One file format. A `BlobBackend` or a `FieldsBackend` writes it, too; any other backend only reads it.
 
     Options of the format are further keyword-only parameters of `open` and `create`, with defaults. Any other option
-    that a user passes is refused before the call (`check_options`), so a backend needs no check; its `**_` stays
+    that a user passes is refused before the call (`checked_options`), so a backend needs no check; its `**_` stays
     empty. If `create` has a keyword-only parameter `place`, it gets a `FilePlace`.
     `dataformats.interfaces.capabilities` has the methods of few formats.
 
@@ -97,6 +97,8 @@ class Backend(ABC):
             it out; `None` if they do not.
         copies_records: True if `merge`, `split` and `repair` can copy records as they are stored: the format is
             written, and its `open` returns a `Reader`.
+        compressions: What `create` takes as `compression=`, beside `"none"`, which `None` means as well: names,
+            `"zstd:LEVEL"` for a name with a level, and `"auto"` if the name of a file decides. The core checks it.
         keeps_field_types: True if every codec is stored under its name, so that conversions keep the type of each
             field. Conversions to other formats turn Granular's integers into numbers: `i64` and `int` into `int64`.
     """
@@ -108,6 +110,7 @@ class Backend(ABC):
     folder_rank: int = 0
     prefix_ending: str | None = None
     copies_records: bool = False
+    compressions: tuple[str, ...] = ()
     keeps_field_types: bool = False
 
     def matches_name(self, name: str) -> bool:
@@ -256,8 +259,8 @@ class FieldsBackend(Backend):
 _CONTRACT = frozenset({"stored", "resume", "place"})  # keyword-only parameters that are no options of a format
 
 
-def check_options(backend: Backend, method: Literal["open", "create"], options: Mapping[str, Any]) -> None:
-    """Raise `TypeError` unless the format has every option.
+def checked_options(backend: Backend, method: Literal["open", "create"], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options for a call of the backend, with the name of a compression for `None` or other letters.
 
     Args:
         backend: The format.
@@ -266,15 +269,30 @@ def check_options(backend: Backend, method: Literal["open", "create"], options: 
 
     Raises:
         SpecError: The method is `create`, and the format is only read.
+        TypeError: The format has no such option.
+        ValueError: It has no such compression.
     """
     if method == "create" and not isinstance(backend, BlobBackend | FieldsBackend):
         remedy = Remedy("Pass another {format}.", format=...)
         raise SpecError(f"{backend.name} files are read, not written", remedy=remedy)
     if not options:
-        return
+        return {}
     parameters = inspect.signature(getattr(backend, method)).parameters.values()
     known = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in _CONTRACT]
     unknown = ", ".join(repr(name) for name in options if name not in known)
     if unknown:
         expected = f"an argument of {method}() or an option of {backend.name} ({', '.join(known) or 'it has none'})"
         raise TypeError(f"unknown option: expected {expected}, found {unknown}{describe_replacements(options)}")
+    if not (backend.compressions and "compression" in options):
+        return dict(options)
+    return {**options, "compression": _checked_compression(backend, options["compression"])}
+
+
+def _checked_compression(backend: Backend, value: object) -> str:
+    name = str(value or "none").lower()
+    base, _, level = name.partition(":")
+    has_level = f"{base}:LEVEL" in backend.compressions and level.removeprefix("-").isdecimal()
+    if not has_level and name not in ("none", *backend.compressions):
+        expected = ", ".join(map(repr, backend.compressions))
+        raise ValueError(f"compression: expected {expected} or 'none', found {value!r}")
+    return name

@@ -15,7 +15,7 @@ from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import DataFormatsError, FormatError, Remedy, SpecError, StateMismatchError
 from dataformats.indexing.index_cache import check_place
 from dataformats.integer_arguments import checked_int
-from dataformats.interfaces import Backend, ReaderOptions, check_options
+from dataformats.interfaces import Backend, ReaderOptions, checked_options
 from dataformats.interfaces.backend import MAX_RECORD_BYTES, FieldsBackend
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.interfaces.table import Table
@@ -259,8 +259,8 @@ class OpenArguments(ReaderOptions):
                     f"expected {_DISK}PATH and at least 1 MiB, found {self.cache!r} and {self.cache_bytes}"
                 )
             keep_on_disk(chain.from_iterable(files), self.cache.removeprefix(_DISK), self.cache_bytes)
-        check_options(backend, "open", self.backend_options)
-        reader = backend.open(list(chain.from_iterable(files)), arguments, **self.backend_options)
+        backend_options = checked_options(backend, "open", self.backend_options)
+        reader = backend.open(list(chain.from_iterable(files)), arguments, **backend_options)
         if self.payload is not None and reader.spec is not None:
             remedy = Remedy("Leave out {payload}; name the types of fields in {spec}.", payload=self.payload, spec=...)
             raise SpecError(f"{backend.name} stores each field separately", remedy=remedy)

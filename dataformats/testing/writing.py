@@ -16,6 +16,7 @@ from dataformats.errors import CodecError, DataFormatsError, FormatError, SpecEr
 from dataformats.inspecting.verification import verify
 from dataformats.interfaces import natural_key
 from dataformats.reading.concat import concat
+from dataformats.registry import backends
 from dataformats.storage import atomic
 from dataformats.testing.dataset_fixture import DatasetFixture, fail_after
 from dataformats.testing.loop_over import loop_over
@@ -121,6 +122,19 @@ class WritingConformance:
         assert disk.unsynced(data.folder) == []
         assert disk.unnamed(data.folder) == []
         assert disk.renamed_unsynced == []
+
+    def test_compressions(self, data: DatasetFixture) -> None:
+        """The format takes the names that it lists, `"none"` and `None`; all formats refuse others alike."""
+        listed = backends.get(data.case.format).compressions
+        names = [name.replace("LEVEL", "3") for name in listed if name != "auto"]
+        values = ["none", None, *names, *map(str.upper, names)] if names else []
+        for number, value in enumerate(values):
+            path = data.path(str(number))
+            with data.create(path, compression=value) as writer:
+                writer.extend(data.records(range(5)))
+            data.check(data.open(path), range(5))
+        with pytest.raises(ValueError if names else TypeError, match=r"compression.*'lz5'|'compression'"):
+            data.create(data.path(), compression="lz5")
 
     def test_starting_anew(self, data: DatasetFixture) -> None:
         """A writer without `resume=True` replaces the partial data of an interrupted writer."""

@@ -19,7 +19,7 @@ from dataformats.interfaces import (
     FilePlace,
     RecordCodec,
     WritesSingleValues,
-    check_options,
+    checked_options,
 )
 from dataformats.registry import backends, codecs_beside
 from dataformats.spec import Spec, Type
@@ -47,6 +47,7 @@ class OutputSchema:
     Raises:
         SpecError: The format is only read, or cannot hold the spec; every offending field is named.
         TypeError: The format has no such option.
+        ValueError: It has no such compression.
     """
 
     def __init__(
@@ -58,9 +59,8 @@ class OutputSchema:
         stored: Spec | None = None,
     ) -> None:
         self.backend: Backend = backends.get(format)
-        check_options(self.backend, "create", options)
         self.spec = spec
-        self.options: dict[str, Any] = dict(options)
+        self.options: dict[str, Any] = checked_options(self.backend, "create", options)
         self.stored: Spec | None = stored
         self.payload: str | None = payload or "bytes"
         self._create: Callable[..., BlobWriter | FieldsWriter]

@@ -20,6 +20,7 @@ import dataformats
 from dataformats.backends.framed import reader
 from dataformats.backends.framed.file_scan import scan
 from dataformats.backends.tfrecord import BACKEND
+from dataformats.backends.tfrecord.compression import Compression
 from dataformats.backends.tfrecord.layout import FRAMING, FRAMING_BYTES
 from dataformats.backends.tfrecord.reader import INDEXES, TFRecordReader
 from dataformats.backends.tfrecord.text_index import write_text_index
@@ -57,7 +58,8 @@ def stored_files(path: Path) -> list[StoredFile]:
 
 
 def opened(path: Path, compression: str | None = "auto", **options: Any) -> TFRecordReader:
-    return BACKEND.open(stored_files(path), ReaderOptions(**options), compression=compression)
+    name: Any = str(compression or "none").lower()
+    return BACKEND.open(stored_files(path), ReaderOptions(**options), compression=name)
 
 
 def read(source: TFRecordReader) -> list[bytes | FormatError]:
@@ -248,7 +250,7 @@ def test_names() -> None:
     for name in ("a.tfrecord.index", "a.ffr", "a-00000-of-00003.json", "part-0"):
         assert not BACKEND.matches_name(name)
     assert BACKEND.shard_names("digits", 3) == [f"digits-0000{number}-of-00003.tfrecord" for number in range(3)]
-    assert BACKEND.shard_names("x", 1, compression="GZIP") == ["x-00000-of-00001.tfrecord.gz"]
+    assert BACKEND.shard_names("x", 1, compression="gzip") == ["x-00000-of-00001.tfrecord.gz"]
     assert BACKEND.shard_name("x", 7, compression="zlib") == "x-00007.tfrecord.zlib"
     assert BACKEND.order(["x-10", "x-2"]) == ["x-2", "x-10"]
 
@@ -266,11 +268,9 @@ def test_plain_file_with_gzip_magic_is_read_plain(tmp_path: Path) -> None:
 
 def test_compression_is_named_as_here_or_as_tensorflow_does() -> None:
     for name in ("GZIP", "gzip", "Gzip"):
-        assert len(read(opened(FOLDER / "raw.tfrecord.gz", name))) == 5
+        assert len(dataformats.open(FOLDER / "raw.tfrecord.gz", compression=name)) == 5
     for none in (None, "", "none", "NONE"):
-        assert len(read(opened(FOLDER / "raw.tfrecord", none))) == 6
-    with pytest.raises(ValueError, match="'brotli'"):
-        opened(FOLDER / "raw.tfrecord", "brotli")
+        assert len(dataformats.open(FOLDER / "raw.tfrecord", compression=none)) == 6
     with pytest.raises(
         TypeError, match=r"an argument of open\(\) or an option of tfrecord \(compression\), found 'level'"
     ):
@@ -286,7 +286,7 @@ def test_compression_is_named_as_here_or_as_tensorflow_does() -> None:
         ("raw.tfrecord.zlib", "none"),
     ],
 )
-def test_wrong_compression_error_names_the_option(name: str, compression: str) -> None:
+def test_wrong_compression_error_names_the_option(name: str, compression: Compression) -> None:
     with pytest.raises(FormatError, match="compression="):
         opened(FOLDER / name, compression)
 
@@ -299,9 +299,9 @@ def test_each_file_of_a_data_set_may_be_compressed_differently() -> None:
 
 
 @pytest.mark.parametrize("compression", ["gzip", "zlib"])
-def test_compressed_output_is_deterministic(compression: str, tmp_path: Path) -> None:
+def test_compressed_output_is_deterministic(compression: Compression, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        writer = BACKEND.create(tmp_path / name, compression=compression.upper())
+        writer = BACKEND.create(tmp_path / name, compression=compression)
         for record in RECORDS:
             writer.append(record)
         writer.close()
@@ -644,12 +644,12 @@ def test_progress_ends_at_the_size_of_all_files() -> None:
 # ---- writing
 
 
-@pytest.fixture(params=[None, "gzip", "zlib"])
-def compression(request: pytest.FixtureRequest) -> str | None:
+@pytest.fixture(params=["none", "gzip", "zlib"])
+def compression(request: pytest.FixtureRequest) -> Compression:
     return request.param  # type: ignore[no-any-return]
 
 
-def test_flushed_records_survive_unclosed_writer(tmp_path: Path, compression: str | None) -> None:
+def test_flushed_records_survive_unclosed_writer(tmp_path: Path, compression: Compression) -> None:
     path = tmp_path / "x"
     writer = BACKEND.create(path, compression=compression)
     for record in RECORDS:
@@ -671,7 +671,7 @@ def test_flushed_records_survive_unclosed_writer(tmp_path: Path, compression: st
 
 
 @loop_over("kept", [1.0, 0.4])
-def test_resumed_file_equals_uninterrupted_file(tmp_path: Path, compression: str | None, kept: float) -> None:
+def test_resumed_file_equals_uninterrupted_file(tmp_path: Path, compression: Compression, kept: float) -> None:
     records = [b"%d" % (i * i) * (i % 50) for i in range(9000)]
     whole = BACKEND.create(tmp_path / "whole", compression=compression)
     whole.extend(records)
@@ -718,7 +718,7 @@ def test_a_damaged_file_is_resumed_before_the_damage(tmp_path: Path) -> None:
     assert read(opened(path)) == [*RECORDS[:2], b"other"]
 
 
-def test_resume_without_data_starts_new_file(tmp_path: Path, compression: str | None) -> None:
+def test_resume_without_data_starts_new_file(tmp_path: Path, compression: Compression) -> None:
     for existing in (False, True):
         path = tmp_path / f"{existing}"
         if existing:
@@ -750,7 +750,7 @@ def test_records_are_bytes_and_are_copied(tmp_path: Path) -> None:
     writer.suspend()
 
 
-def test_discard_deletes_the_file(tmp_path: Path, compression: str | None) -> None:
+def test_discard_deletes_the_file(tmp_path: Path, compression: Compression) -> None:
     writer = BACKEND.create(tmp_path / "x", compression=compression)
     writer.append(b"one")
     writer.flush()

@@ -584,12 +584,12 @@ def test_convert_to_granular_and_back(run: Run, tmp_path: Path) -> None:
 
 def test_convert_generation(run: Run, tmp_path: Path) -> None:
     target = tmp_path / "photos"
-    assert run("convert", PHOTOS, target, "--format", "granular", "--generation", 2).code == 0
+    assert run("convert", PHOTOS, target, "--format", "granular", "--to-option", "generation=2").code == 0
     assert run("info", target).facts["generation"] == "2"
-    for options in (("x.syr", "--generation", 2), (tmp_path / "g", "--format", "granular", "--generation", 1)):
-        result = run("convert", PHOTOS, *options)
+    for options in (("x.syr",), (tmp_path / "g", "--format", "granular")):
+        result = run("convert", PHOTOS, *options, "--to-option", "generation=1")
         assert result.code == 2
-        assert "--generation" in result.err
+        assert "--to-option: " in result.err
 
 
 def test_convert_some_fields_by_other_names(run: Run, tmp_path: Path) -> None:
@@ -626,7 +626,7 @@ def test_convert_names_every_unsupported_field(run: Run, tmp_path: Path) -> None
     source = tmp_path / "odd.tfrecord"
     with dataformats.create(source, "tfrecord", spec={"a b": "int64", "refs": "utf8[]", "ok": "int64"}) as writer:
         writer.append({"a b": 1, "refs": ["x"], "ok": 2})
-    result = run("convert", source, tmp_path / "odd", "--format", "granular", "--generation", 3)
+    result = run("convert", source, tmp_path / "odd", "--format", "granular", "--to-option", "generation=3")
     assert result.code == 2
     first, second, third = result.err.splitlines()
     assert first.startswith("dataformats: field 'a b': ")
@@ -634,7 +634,7 @@ def test_convert_names_every_unsupported_field(run: Run, tmp_path: Path) -> None
     assert second.startswith("  field 'refs': ")
     assert second.endswith("To convert, pass --rename refs=refs_.")
     assert third.startswith("  field 'refs': ")
-    assert third.endswith("Pass --generation 2, or leave it out.")
+    assert third.endswith("Pass --to-option generation=2, or leave it out.")
     renamed = ("--rename", "a b=a_b", "--rename", "refs=refs_")
     assert run("convert", source, tmp_path / "odd", "--format", "granular", *renamed).code == 0
     assert run("convert", source, tmp_path / "odd.syr").err.count("\n") == 1

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import tests.backends.test_tfrecord as fast
 from dataformats.backends.tfrecord import BACKEND
+from dataformats.backends.tfrecord.compression import Compression
 from dataformats.backends.tfrecord.layout import FRAMING
 from dataformats.errors import FormatError
 from tests.backends.test_tfrecord import (
@@ -32,7 +33,7 @@ def test_a_text_index_does_not_hide_damage(tmp_path: Path) -> None:
         close(source)
 
 
-def test_a_file_cut_anywhere_is_resumed_behind_its_last_whole_record(tmp_path: Path, compression: str | None) -> None:
+def test_a_file_cut_anywhere_is_resumed_behind_its_last_whole_record(tmp_path: Path, compression: Compression) -> None:
     writer = BACKEND.create(tmp_path / "whole", compression=compression)
     for record in RECORDS:
         writer.append(record)
@@ -44,7 +45,7 @@ def test_a_file_cut_anywhere_is_resumed_behind_its_last_whole_record(tmp_path: P
         path.write_bytes(whole[:cut])
         writer = BACKEND.create(path, resume=True, compression=compression)
         n = writer.n_records
-        if compression is None:
+        if compression == "none":
             assert writer.n_bytes == path.stat().st_size == len(FRAMING.frames(RECORDS[:n]))
         for record in RECORDS[n:]:
             writer.append(record)
@@ -52,6 +53,6 @@ def test_a_file_cut_anywhere_is_resumed_behind_its_last_whole_record(tmp_path: P
         source = opened(path)
         assert read(source) == RECORDS
         close(source)
-        if compression is None:
+        if compression == "none":
             assert path.read_bytes() == whole
     assert not list(tmp_path.glob("*.partial"))

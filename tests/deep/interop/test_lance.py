@@ -89,7 +89,7 @@ def test_damage_behind_the_rows_of_a_read(tmp_path: Path) -> None:
         source[100]
 
 
-def test_datasets_that_differ_in_fields(tmp_path: Path) -> None:
+def test_union_of_datasets(tmp_path: Path) -> None:
     first = pyarrow.table({"n": pyarrow.array([1, 2, 3], "int32"), "x": [[1.5], [2.5, None], []]})
     lance.write_dataset(first, tmp_path / "a.lance")
     lance.write_dataset(pyarrow.table({"n": [2**40, None], "caption": ["a", "b"]}), tmp_path / "b.lance")
