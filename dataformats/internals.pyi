@@ -71,3 +71,4 @@ from dataformats.storage.threads import concurrent_map as concurrent_map
 from dataformats.storage.threads import processors as processors
 from dataformats.writing.creating import writer as writer
 from dataformats.writing.output_schema import OutputSchema as OutputSchema
+from dataformats.writing.write_options import WriteOptions as WriteOptions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,6 +27,7 @@ from dataformats.staging.paths import area_at
 from dataformats.writing.creating import writer
 from dataformats.writing.encoding import refuse_record
 from dataformats.writing.output_schema import OutputSchema, check_copy_name
+from dataformats.writing.write_options import WriteOptions
 
 _REMEDY = "Convert one of them first"
 _MERGED = Remedy("Write them with convert, which takes several sources.")
@@ -83,7 +85,7 @@ def merge(
         >>> {pathlib.Path(path).name: records for path, records in files.items()}
         {'digits-00000-of-00002.tfrecord': 898, 'digits-00001-of-00002.tfrecord': 899}
     """
-    options: dict[str, Any] = {"overwrite": overwrite, "storage_options": storage_options}
+    options = WriteOptions(overwrite=overwrite, storage_options=storage_options)
     with _opened(sources, source_options, _MERGED) as opened:
         return _copy(opened, path, shards, None, progress=progress, options=options)
 
@@ -151,7 +153,7 @@ def split(
     given = sum(one is not None for one in (shards, shard_records, where, fraction))
     if given != 1 or (where is None and fraction is None) != (rest_path is None):
         raise TypeError("expected one of shards=, shard_records=, or where= or fraction= with rest_path=")
-    options: dict[str, Any] = {"overwrite": overwrite, "storage_options": storage_options}
+    options = WriteOptions(overwrite=overwrite, storage_options=storage_options)
     with _opened(source, source_options, _SPLIT) as opened:
         if rest_path is not None:
             chosen = partial(_chosen, where=where, fraction=fraction, seed=seed)
@@ -166,7 +168,7 @@ def _copy(
     shard_records: int | None,
     *,
     progress: _Progress,
-    options: dict[str, Any],
+    options: WriteOptions,
 ) -> dict[str, int]:
     """Copy all records to one file, or to shards by number or size; return path to records."""
     ends: list[int] = []  # where all shards but the last one end
@@ -178,7 +180,7 @@ def _copy(
         shard_records = max(1, -(-n // shards))
     done, schema = 0, _schema(sources, named=shard_records is None)
     check_copy_name(path, schema.backend.name)
-    with writer(path, schema, refuse_record, shard_records=shard_records, **options) as out:
+    with writer(path, schema, refuse_record, replace(options, shard_records=shard_records)) as out:
         for stored in _stored(sources, progress):
             left, done = stored, done + len(stored)
             while ends and ends[-1] < done:
@@ -200,7 +202,7 @@ def _divide(
     rest_path: Any,
     *,
     progress: _Progress,
-    options: dict[str, Any],
+    options: WriteOptions,
 ) -> dict[str, int]:
     """Copy the chosen records to one dataset, and all others to another."""
     (source,) = sources
@@ -208,13 +210,11 @@ def _divide(
     for destination in (path, rest_path):
         check_copy_name(destination, schema.backend.name)
     # A split that was killed between its two renames is done again.
-    storage_options = options["storage_options"]
-    announced = area_at(path, storage_options).announced().get(str(rest_path))
-    is_ours = announced is not None and area_at(rest_path, storage_options).holds(announced)
-    rest_options: dict[str, Any] = {**options, "overwrite": True} if is_ours else options
+    announced = area_at(path, options.storage_options).announced().get(str(rest_path))
+    is_ours = announced is not None and area_at(rest_path, options.storage_options).holds(announced)
     with (
-        writer(path, schema, refuse_record, **options) as out,
-        writer(rest_path, schema, refuse_record, **rest_options) as others,
+        writer(path, schema, refuse_record, options) as out,
+        writer(rest_path, schema, refuse_record, replace(options, overwrite=options.overwrite or is_ours)) as others,
     ):
         mask = choose(source)  # which may take long: not before both names are known to be free
         for records in _stored(sources, progress):

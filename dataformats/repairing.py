@@ -20,6 +20,7 @@ from dataformats.writing.creating import writer
 from dataformats.writing.dataset_writer import DatasetWriter
 from dataformats.writing.encoding import refuse_record
 from dataformats.writing.output_schema import OutputSchema, check_copy_name
+from dataformats.writing.write_options import WriteOptions
 
 _PARTIAL = ".partial"
 _MAX_LOSSES = 1000
@@ -136,15 +137,8 @@ def repair(
         _copy(data, None, tally)
     else:
         limit = _EACH_SHARD if data.is_sharded else None
-        with writer(
-            path,
-            schema,
-            refuse_record,
-            shard_records=limit,
-            overwrite=overwrite,
-            storage_options=storage_options,
-            verify=True,
-        ) as out:
+        options = WriteOptions(shard_records=limit, overwrite=overwrite, storage_options=storage_options, verify=True)
+        with writer(path, schema, refuse_record, options) as out:
             _copy(data, out, tally)
     return RepairReport(
         source=", ".join(map(str, source)) if isinstance(source, (list, tuple)) else str(source),

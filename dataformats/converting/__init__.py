@@ -32,6 +32,7 @@ from dataformats.reading.scan import read_parts, split_by_bytes
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike
 from dataformats.writing.output_schema import format_of
+from dataformats.writing.write_options import WriteOptions
 
 _FIRST_RECORDS = 16
 _WRITER_RECORDS = 2**16
@@ -198,21 +199,15 @@ def convert(
             trusted = spec is not None or payload is not None
             conversion = Conversion(plan, format, backend_options, codecs, trusted, on_corrupt, verify)
             arguments = {"fields": fields, "rename": rename, "map": None if map is None else name_of(map)}
-            resume = resume or part is not None or publish_parts
-            converter = Converter(
-                conversion,
-                selection,
-                progress,
-                arguments,
-                path,
-                storage_options,
-                shard_records,
-                shard_bytes,
-                overwrite,
-                resume,
-                part,
-                publish_parts,
+            written = WriteOptions(
+                shard_records=shard_records,
+                shard_bytes=shard_bytes,
+                resume=resume or part is not None or publish_parts,
+                overwrite=overwrite,
+                storage_options=storage_options,
+                verify=verify,
             )
+            converter = Converter(conversion, selection, progress, arguments, path, written, part, publish_parts)
             if workers:
                 conversion.check_pickles()
             conversion.try_first(selection.records(0, min(_FIRST_RECORDS, len(selection))))

@@ -27,8 +27,8 @@ from dataformats.storage.threads import concurrent_map
 from dataformats.writing.creating import begin_dataset, writer
 from dataformats.writing.dataset_writer import DatasetWriter
 from dataformats.writing.encoding import refuse_record
-from dataformats.writing.shard_limits import ShardLimits
 from dataformats.writing.shard_writer import publication_of
+from dataformats.writing.write_options import WriteOptions
 
 _LOG = logging.getLogger("dataformats")
 _RANGE_BYTES = 8 * 2**20
@@ -48,11 +48,7 @@ class Converter:
         progress: Called with (records done, records in all).
         arguments: Further arguments that an equal conversion shares, besides source, records, format, payload and spec.
         path: See `create`.
-        storage_options: See `create`; not in `repr`, because a password may be there.
-        shard_records: See `create`.
-        shard_bytes: See `create`.
-        overwrite: See `create`.
-        resume: Continue the partial data of an equal conversion.
+        options: How the data are written.
         part: `(i, n)` to write only each `n`-th shard, from number `i` on, and publish nothing; `None` for all.
         publish_parts: Publish the shards that all parts wrote.
         executor: Runs the tasks; `None` runs them here.
@@ -68,11 +64,7 @@ class Converter:
     progress: Callable[[int, int], None] | None
     arguments: Mapping[str, Any]
     path: Any
-    storage_options: dict[str, Any] | None = field(repr=False)
-    shard_records: int | None
-    shard_bytes: int | None
-    overwrite: bool
-    resume: bool
+    options: WriteOptions
     part: tuple[int, int] | None
     publish_parts: bool
     executor: Executor | None = None
@@ -88,7 +80,7 @@ class Converter:
             return
         if self.part is not None and self.publish_parts:
             raise ValueError("convert() takes part= or publish_parts=True, not both")
-        if self.shard_records is None or self.shard_bytes is not None:
+        if not self._has_tasks:
             raise ValueError(
                 "part= and publish_parts=True need shard_records=, without shard_bytes=: parts write whole shards"
             )
@@ -96,12 +88,16 @@ class Converter:
         if not 0 <= first < n:
             raise ValueError(f"part must be (i, n) with 0 <= i < n, found {self.part}")
 
+    @property
+    def _has_tasks(self) -> bool:
+        """True if tasks write shards of some records in any order; else records are appended in order."""
+        return self.options.shard_records is not None and self.options.shard_bytes is None
+
     def write(self) -> ConvertReport:
         """Convert, or return the report of an equal conversion that is complete."""
         states, plan = _file_states(self.conversion.plan.source), self._plan()
-        by_tasks = self.shard_records is not None and self.shard_bytes is None
         try:
-            begun = self._begun_area(plan) if by_tasks else self._writer(plan)
+            begun = self._begun_area(plan) if self._has_tasks else self._writer(plan)
         except TargetExistsError:
             metadata = self._published(plan)
             if metadata is None:
@@ -121,20 +117,9 @@ class Converter:
     # ---- a single file, or shards of some bytes: records are appended in order
 
     def _writer(self, plan: Mapping[str, Any]) -> DatasetWriter:
-        is_one = self.shard_records is None and self.shard_bytes is None
-        schema = self.conversion.schema_of(len(self.selection)) if is_one else self.conversion.schema
-        return writer(
-            self.path,
-            schema,
-            refuse_record,
-            shard_records=self.shard_records,
-            shard_bytes=self.shard_bytes,
-            resume=self.resume,
-            overwrite=self.overwrite,
-            storage_options=self.storage_options,
-            plan=plan,
-            verify=self.conversion.verify,
-        )
+        is_sharded = self.options.limits_shards
+        schema = self.conversion.schema if is_sharded else self.conversion.schema_of(len(self.selection))
+        return writer(self.path, schema, refuse_record, replace(self.options, plan=plan))
 
     def _append_all(self, out: DatasetWriter, check: Callable[[], None]) -> Mapping[str, Any]:
         """Append all records, publish them, and return the metadata of the sidecar."""
@@ -179,17 +164,8 @@ class Converter:
     # ---- shards of some records: tasks write them in any order
 
     def _begun_area(self, plan: Mapping[str, Any]) -> StagingArea:
-        area, shared = area_at(self.path, self.storage_options), self.part is not None
-        limits = ShardLimits(self.shard_records)
-        begin_dataset(
-            area,
-            self.conversion.schema,
-            limits,
-            resume=self.resume,
-            overwrite=self.overwrite,
-            plan=plan,
-            shared=shared,
-        )
+        area, options = area_at(self.path, self.options.storage_options), replace(self.options, plan=plan)
+        begin_dataset(area, self.conversion.schema, options, shared=self.part is not None)
         return area
 
     def _add_all(self, area: StagingArea, plan: Mapping[str, Any], check: Callable[[], None]) -> Mapping[str, Any]:
@@ -220,12 +196,12 @@ class Converter:
 
     def _write_shards(self, area: StagingArea) -> dict[int, ShardEntry]:
         """Write the shards that are not committed yet, in any order; return the entries of all."""
-        size, (first, step) = self.shard_records or 1, self.part or (0, 1)
+        size, (first, step) = self.options.shard_records or 1, self.part or (0, 1)
         starts = self._starts
         numbers = range(first, len(starts), step)
         self.total = sum(min(size, len(self.selection) - starts[number]) for number in numbers)
-        entries = self._sound(area, numbers, checksums=True) if self.resume else {}
-        if self.part is None and self.resume:
+        entries = self._sound(area, numbers, checksums=True) if self.options.resume else {}
+        if self.part is None and self.options.resume:
             area.keep_only(entries)
         self.n_resumed = sum(entry.n_records for entry in entries.values())
         self.n_omitted = sum(entry.facts["omitted"] for entry in entries.values())
@@ -275,7 +251,7 @@ class Converter:
 
     @property
     def _starts(self) -> range:
-        return range(0, max(1, len(self.selection)), self.shard_records or 1)
+        return range(0, max(1, len(self.selection)), self.options.shard_records or 1)
 
     # ---- both
 
@@ -293,7 +269,7 @@ class Converter:
 
     def _is_kept(self, error: BaseException) -> bool:
         """Return True if the partial data stay after an error: unless the records themselves caused it."""
-        return self.resume or isinstance(error, TargetInUseError) or not isinstance(error, DataFormatsError)
+        return self.options.resume or isinstance(error, TargetInUseError) or not isinstance(error, DataFormatsError)
 
     def _metadata(self) -> dict[str, Any]:
         return {"dataformats": sys.modules["dataformats"].__version__, "omitted": self.n_omitted}
@@ -309,8 +285,8 @@ class Converter:
             "spec": None if conversion.plan.spec is None else conversion.plan.spec.to_json(),
             "options": dict(conversion.options),
             "codecs": sorted(conversion.codecs or ()),
-            "shard_records": self.shard_records,
-            "shard_bytes": self.shard_bytes,
+            "shard_records": self.options.shard_records,
+            "shard_bytes": self.options.shard_bytes,
         }
         given = {name: fact for name, fact in metadata.items() if fact is not None and fact not in ({}, [])}
         plan: dict[str, Any] = json.loads(json.dumps(given, default=str))  # equals a plan that is read from a sidecar
@@ -318,8 +294,8 @@ class Converter:
 
     def _published(self, plan: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return the metadata of the sidecar of data that an equal conversion has published; else `None`."""
-        area = area_at(self.path, self.storage_options)
-        if not self.resume or area.has_partial:
+        area = area_at(self.path, self.options.storage_options)
+        if not self.options.resume or area.has_partial:
             return None
         published, is_sound = area.published_metadata()
         schema = self.conversion.schema

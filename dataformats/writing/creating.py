@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from dataformats.errors import Remedy, TargetExistsError
-from dataformats.integer_arguments import checked_int
 from dataformats.interfaces import AppendsInPlace
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike
@@ -20,8 +20,8 @@ from dataformats.writing.dataset_writer import DatasetWriter
 from dataformats.writing.encoding import Encode
 from dataformats.writing.existing_data import FinishedData
 from dataformats.writing.output_schema import OutputSchema, format_of
-from dataformats.writing.shard_limits import ShardLimits
 from dataformats.writing.shard_writer import ShardWriter, is_sharded
+from dataformats.writing.write_options import WriteOptions
 
 
 def create(
@@ -114,11 +114,7 @@ def create(
     if format is not None and format not in backends and str(path) in backends:
         raise TypeError(f"the path comes before the format: create({str(format)!r}, {str(path)!r})")
     schema = OutputSchema(format or format_of(path), payload, None if spec is None else Spec(spec), backend_options)
-    return writer(
-        path,
-        schema,
-        schema.encoder(codecs),
-        codecs=codecs,
+    options = WriteOptions(
         shard_records=shard_records,
         shard_bytes=shard_bytes,
         shard_start=shard_start,
@@ -129,95 +125,63 @@ def create(
         workers=workers,
         storage_options=storage_options,
     )
+    return writer(path, schema, schema.encoder(codecs), options, codecs)
 
 
 def writer(
-    path: Any,
-    schema: OutputSchema,
-    encode: Encode,
-    *,
-    codecs: Mapping[str, Any] | None = None,
-    shard_records: int | None = None,
-    shard_bytes: int | None = None,
-    shard_start: int | None = None,
-    shard_step: int = 1,
-    append: bool = False,
-    resume: bool = False,
-    overwrite: bool = False,
-    workers: int = 0,
-    storage_options: dict[str, Any] | None = None,
-    plan: Mapping[str, Any] | None = None,
-    verify: bool | None = None,
+    path: Any, schema: OutputSchema, encode: Encode, options: WriteOptions, codecs: Mapping[str, Any] | None = None
 ) -> DatasetWriter:
-    """Return a writer whose records `encode` turns into bytes; for the other arguments see `create`.
-
-    Args:
-        plan: The plan of a conversion, which only an equal one resumes; kept in the sidecar.
-        verify: True if a conversion reads files back, `None` without a conversion: see `ShardWriter`.
-    """
-    limits = ShardLimits(shard_records, shard_bytes)
-    checked_int("workers", workers, 0)
-    checked_int("shard_step", shard_step, 1)
-    if append + overwrite + (shard_start is not None) > 1:
-        raise ValueError("append=True, overwrite=True and shard_start= exclude each other: pass one of them")
-    area = area_at(path, storage_options)
-    if shard_start is not None:
+    """Return a writer whose records `encode` turns into bytes; for the other arguments see `create`."""
+    area = area_at(path, options.storage_options)
+    if options.shard_start is not None:
         names = functools.partial(schema.shard_name, area.final.resolve().name)
-        area = SharedFolder(area.final.resolve(), names, checked_int("shard_start", shard_start, 0), shard_step)
-    elif append or resume:
-        may_grow = limits == ShardLimits() and not overwrite and plan is None
-        area = _growing(area, schema, append=append, may_grow=may_grow)
-    resume |= isinstance(area, InPlaceArea)
-    finished = begin_dataset(area, schema, limits, append=append, resume=resume, overwrite=overwrite, plan=plan)
+        area = SharedFolder(area.final.resolve(), names, options.shard_start, options.shard_step)
+    elif options.append or options.resume:
+        area = _growing(area, schema, options)
+    options = replace(options, resume=options.resume or isinstance(area, InPlaceArea))
+    finished = begin_dataset(area, schema, options)
     try:
-        shards = ShardWriter(area, schema, limits, finished=finished, resume=resume, verify=verify)
+        shards = ShardWriter(area, schema, options, finished)
     except BaseException as error:
         with contextlib.suppress(OSError):
-            if not resume:
+            if not options.resume:
                 area.discard()
         add_name(error, area.name)
         area.release()
         raise
-    more = {} if plan is None else {"plan": plan}
-    resumable = resume or (plan is not None and area.keeps_partial)
+    more = {} if options.plan is None else {"plan": options.plan}
+    resumable = options.resume or (options.plan is not None and area.keeps_partial)
     return DatasetWriter(
-        area, schema, encode, shards, resumable=resumable, workers=workers, metadata=more, codecs=codecs
+        area, schema, encode, shards, resumable=resumable, workers=options.workers, metadata=more, codecs=codecs
     )
 
 
 def begin_dataset(
-    area: StagingArea,
-    schema: OutputSchema,
-    limits: ShardLimits,
-    *,
-    append: bool = False,
-    resume: bool,
-    overwrite: bool,
-    plan: Mapping[str, Any] | None = None,
-    shared: bool = False,
+    area: StagingArea, schema: OutputSchema, options: WriteOptions, *, shared: bool = False
 ) -> FinishedData | None:
     """Lock the name of an area until it is released, and make or resume its partial data.
 
     Returns:
         The data that the new ones extend; `None` if there are none, or if they grow in place.
     """
-    metadata = {"format": schema.backend.name, **(schema.sidecar() or {}), **({} if plan is None else {"plan": plan})}
+    plan = {} if options.plan is None else {"plan": options.plan}
+    metadata = {"format": schema.backend.name, **(schema.sidecar() or {}), **plan}
     finished = None
     try:
-        area.lock(schema.backend, overwrite=overwrite, resume=resume, shared=shared)
+        area.lock(schema.backend, overwrite=options.overwrite, resume=options.resume, shared=shared)
         if area.is_staged:
-            extends = append and area.exists()
-            if append and limits == ShardLimits() and not extends:
+            extends = options.append and area.exists()
+            if options.append and not options.limits_shards and not extends:
                 _ = area.final
-            _check_free(area, overwrite or extends, metadata if resume else None)
+            _check_free(area, options.overwrite or extends, metadata if options.resume else None)
             if extends:
                 area.extend()
-                finished = FinishedData.at(area, schema, limits)
+                finished = FinishedData.at(area, schema, options)
                 metadata["extends"] = finished.digest
         try:
-            area.begin(metadata, resume=resume, sharded=is_sharded(area, limits, finished))
+            area.begin(metadata, resume=options.resume, sharded=is_sharded(area, options, finished))
         except OSError:  # a full disk
-            if not (resume or shared):
+            if not (options.resume or shared):
                 with contextlib.suppress(OSError):
                     area.discard()
             raise
@@ -228,7 +192,7 @@ def begin_dataset(
     return finished
 
 
-def _growing(area: StagingArea, schema: OutputSchema, *, append: bool, may_grow: bool) -> StagingArea:
+def _growing(area: StagingArea, schema: OutputSchema, options: WriteOptions) -> StagingArea:
     """Return the area of data that `append` extends, or that grow in place: if it is a link, what the link names."""
     if not isinstance(area, LocalArea):
         from dataformats.staging.remote_area import RemoteArea  # most processes never need it
@@ -236,9 +200,10 @@ def _growing(area: StagingArea, schema: OutputSchema, *, append: bool, may_grow:
         if isinstance(area, RemoteArea):
             return area
     final = area.final.resolve()
+    may_grow = not (options.limits_shards or options.overwrite or options.plan)
     if may_grow and isinstance(schema.backend, AppendsInPlace) and schema.backend.can_append_in_place(final):
         return InPlaceArea(final)
-    return LocalArea(final) if append else area
+    return LocalArea(final) if options.append else area
 
 
 def _check_free(area: StagingArea, overwrite: bool, resumed: Mapping[str, Any] | None) -> None:

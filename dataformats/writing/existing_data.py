@@ -21,7 +21,7 @@ from dataformats.staging.area import ENCODING, StagingArea, check_encoding
 from dataformats.staging.foreign_files import records_of_shards
 from dataformats.storage import atomic
 from dataformats.writing.output_schema import OutputSchema
-from dataformats.writing.shard_limits import ShardLimits
+from dataformats.writing.write_options import WriteOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +44,13 @@ class FinishedData:
     metadata: Mapping[str, Any]
 
     @classmethod
-    def at(cls, area: StagingArea, schema: OutputSchema, limits: ShardLimits) -> FinishedData:
+    def at(cls, area: StagingArea, schema: OutputSchema, options: WriteOptions) -> FinishedData:
         """Return the data that have the name of an area. Data without a sidecar will have none.
 
         Args:
             area: The area.
             schema: The schema of the new records.
-            limits: When a new shard is full.
+            options: The options of the call.
 
         Raises:
             FormatError: They are damaged, or differ from their sidecar.
@@ -68,7 +68,7 @@ class FinishedData:
             shards = _shards(area.name, entry, (metadata or {}).get("files"), schema)
             return cls(area.name, shards, None, {**known, "files": shards})
         path = area.final
-        if limits != ShardLimits():
+        if options.limits_shards:
             raise _not_extended(area.name, "is a single file")
         if not isinstance(schema.backend, ResumesFinishedFiles):
             raise _not_extended(area.name, f"is complete: a {schema.backend.name} file holds a table of its records")

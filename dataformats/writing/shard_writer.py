@@ -28,7 +28,7 @@ from dataformats.writing.encoding import Encoded
 from dataformats.writing.existing_data import FinishedData
 from dataformats.writing.output_schema import OutputSchema
 from dataformats.writing.read_back import Content, check_written, content_of
-from dataformats.writing.shard_limits import ShardLimits
+from dataformats.writing.write_options import WriteOptions
 
 _LOG = logging.getLogger("dataformats")
 
@@ -41,11 +41,10 @@ class ShardWriter:
     Args:
         area: Where the shards grow, begun.
         schema: Their format.
-        limits: When a shard is full.
+        options: When a shard is full, and whether to resume. `verify`, unless it is `None`: a conversion reads each
+            file back before it is committed, if it is True. Its records come by `append_stored`, and after a resume it
+            gives the records behind the last checkpoint again: see `position`.
         finished: The data that the new records extend.
-        resume: Continue the data of an interrupted writer.
-        verify: True: a conversion reads each file back before it is committed. Its records come by `append_stored`, and
-            after a resume it gives the records behind the last checkpoint again: see `position`.
 
     Attributes:
         file: The writer of the current file.
@@ -58,16 +57,14 @@ class ShardWriter:
         self,
         area: StagingArea,
         schema: OutputSchema,
-        limits: ShardLimits,
-        *,
+        options: WriteOptions,
         finished: FinishedData | None = None,
-        resume: bool = False,
-        verify: bool | None = None,
     ) -> None:
-        self._area, self._schema, self._limits = area, schema, limits
-        self._finished, self._verify = finished, bool(verify)
-        self._is_tracked = verify is not None
-        self._is_sharded = is_sharded(area, limits, finished)
+        self._area, self._schema, self._options = area, schema, options
+        self._finished, self._verify = finished, bool(options.verify)
+        self._is_tracked = options.verify is not None
+        self._is_sharded = is_sharded(area, options, finished)
+        resume = options.resume
         self._numbers = area.numbers
         self._kept: Sequence[Mapping[str, Any]] = (finished and finished.shards) or ()
         self._checksums = self._is_tracked or any("crc32" in str(entry) for entry in self._kept[:1])
@@ -130,20 +127,20 @@ class ShardWriter:
 
     def append(self, encoded: Encoded) -> None:
         """Append one record."""
-        if self._limits.is_full(self.file, encoded):
+        if self._options.is_full(self.file, encoded):
             self.next_shard()
         self.file.append(encoded)  # type: ignore[arg-type]  # the encoder and the file are of one backend
 
     def extend(self, encoded: Sequence[Encoded]) -> None:
         """Append several records, in order; up to the first that raises."""
-        if self._limits.bytes is not None:
+        if self._options.shard_bytes is not None:
             for one in encoded:
                 self.append(one)
             return
         while encoded:
             room = len(encoded)
-            if self._limits.records is not None:
-                room = self._limits.records - self.file.n_records
+            if self._options.shard_records is not None:
+                room = self._options.shard_records - self.file.n_records
             if room > 0:
                 self.file.extend(encoded[:room])  # type: ignore[arg-type]  # as above
                 encoded = encoded[room:]
@@ -155,13 +152,13 @@ class ShardWriter:
         if self._n_skipped:
             skipped = min(self._n_skipped, len(records))
             self._n_skipped, records = self._n_skipped - skipped, records[skipped:]
-        if self._limits.bytes is not None:
+        if self._options.shard_bytes is not None:
             self._append_each(records)
             return
         while len(records):
             room = len(records)
-            if self._limits.records is not None:
-                room = self._limits.records - (self._n_counted if self._is_tracked else self.file.n_records)
+            if self._options.shard_records is not None:
+                room = self._options.shard_records - (self._n_counted if self._is_tracked else self.file.n_records)
             if not room:
                 self.next_shard()
                 continue
@@ -176,7 +173,7 @@ class ShardWriter:
         encoded: Sequence[Encoded] = list(records.blobs if isinstance(self.file, BlobWriter) else records)
         first = 0
         for number in range(min(self._n_ahead, len(records)), len(records)):
-            if self._limits.is_full(self.file, encoded[number]):
+            if self._options.is_full(self.file, encoded[number]):
                 self._count(records[first:number])
                 first = number
                 self.next_shard()
@@ -385,10 +382,10 @@ def check_shards(file: FileWriter, schema: OutputSchema) -> None:
         raise SpecError(what, remedy="Write a single file, without shard_records= and shard_bytes=")
 
 
-def is_sharded(area: StagingArea, limits: ShardLimits, finished: FinishedData | None) -> bool:
+def is_sharded(area: StagingArea, options: WriteOptions, finished: FinishedData | None) -> bool:
     """Return True if the new data are shards, even if there is only one."""
     extends_shards = finished is not None and finished.shards is not None
-    return area.publishes_shards or limits != ShardLimits() or extends_shards
+    return area.publishes_shards or options.limits_shards or extends_shards
 
 
 def publication_of(

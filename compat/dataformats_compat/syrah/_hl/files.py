@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dataformats import DatasetWriter, Spec
 from dataformats.errors import CorruptRecordError, SpecError, UnknownNameError
-from dataformats.internals import OutputSchema, arguments_of, writer
+from dataformats.internals import OutputSchema, WriteOptions, arguments_of, writer
 from dataformats_compat.syrah._hl.serialization import deserialize_array, serialize_array
 
 __all__ = ["ArrayNamesError", "File", "UnknownArrayError"]
@@ -282,7 +282,7 @@ def _begin(path: str | os.PathLike[str], dtypes: Mapping[str, str]) -> DatasetWr
     spec = Spec({name: _type_of(dtype) for name, dtype in dtypes.items()})
     schema = OutputSchema("syrah", None, spec, {})
     schema.needs_sidecar = False  # it would hold nothing that the file does not
-    return writer(path, schema, lambda blobs: blobs, overwrite=True)
+    return writer(path, schema, lambda blobs: blobs, WriteOptions(overwrite=True))
 
 
 def _version_of(path: str | os.PathLike[str]) -> tuple[str, int, int, int]:
