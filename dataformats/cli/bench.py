@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @options.reading
 @options.checksums
 @options.as_json
-def bench(paths: tuple[str, ...], batch_size: int, seconds: float, as_json: bool, **reading: Any) -> None:
+def bench(paths: str | list[str], batch_size: int, seconds: float, as_json: bool, **reading: Any) -> None:
     """Measure how fast a dataset reads and loads on this machine.
 
     Shows the speed in order, at random, and through a Loader with 0, 1, 2 and 4 workers, beside the speed of the disk;
@@ -32,7 +32,7 @@ def bench(paths: tuple[str, ...], batch_size: int, seconds: float, as_json: bool
 
     if isnan(seconds):  # it is in every range of click
         raise click.BadParameter("expected a number from 0.01 to 3600, found 'nan'", param_hint="--seconds")
-    found = benchmark(options.one_or_all(paths), batch_size, seconds, options.open_arguments(**reading))
+    found = benchmark(paths, batch_size, seconds, options.open_arguments(**reading))
     print_json(found.to_json()) if as_json else _print(found)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from dataformats.cli import options
-from dataformats.cli.functions import condition, report_failures_of
+from dataformats.cli.functions import report_failures_of
 from dataformats.cli.shown_records import Failures, opened_records, print_records_as_lines
 
 
@@ -26,17 +26,17 @@ from dataformats.cli.shown_records import Failures, opened_records, print_record
 )
 @options.reading
 @options.checksums
-def cat(paths: tuple[str, ...], fields: str | None, where: str | None, limit: int | None, **reading: Any) -> None:
+def cat(paths: str | list[str], fields: list[str] | None, where: Any, limit: int | None, **reading: Any) -> None:
     """Print all records as JSON lines, for other programs.
 
     Values are whole, and bytes, images and videos are {"base64": "..."}. Numbers that are not finite are text. Fields
     that a record lacks are left out. A damaged record is reported on standard error and left out; then the exit code
     is 1.
     """
-    arguments, failures, chosen = options.open_arguments(**reading), Failures(), condition(where)
+    failures = Failures()
     with (
-        opened_records(options.one_or_all(paths), arguments, options.split_names(fields)) as records,
-        report_failures_of(where=chosen),
+        opened_records(paths, options.open_arguments(**reading), fields) as records,
+        report_failures_of(where=where),
     ):
-        print_records_as_lines(records.batches(chosen, failures), limit)
+        print_records_as_lines(records.batches(where, failures), limit)
     failures.end()

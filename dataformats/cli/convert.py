@@ -14,7 +14,7 @@ import click
 from dataformats.cli import options
 from dataformats.cli.executors import in_workers, worker_options
 from dataformats.cli.exit_codes import FINDING, INTERRUPTED
-from dataformats.cli.functions import condition, named_function, report_failures_of
+from dataformats.cli.functions import named_function, report_failures_of
 from dataformats.cli.output import format_count, print_fact, print_json
 from dataformats.cli.progress import bar
 from dataformats.registry import backends, codecs
@@ -25,6 +25,16 @@ if TYPE_CHECKING:
 _WORKER_BYTES = 32 * 2**20  # starting a process takes as long as converting some megabytes
 
 
+def _part(text: str | None) -> tuple[int, int] | None:
+    """Return the two numbers of `I/N`."""
+    if text is None:
+        return None
+    number, _, n = text.partition("/")
+    if not (number.isdecimal() and n.isdecimal() and int(number) < int(n)):
+        raise ValueError(f"expected I/N, with I from 0 to N-1, found {text!r}")
+    return int(number), int(n)
+
+
 @options.sources
 @options.path_argument(
     "destination", "DESTINATION", "The new file; a new folder with --shard-*, and for Granular datasets."
@@ -32,6 +42,7 @@ _WORKER_BYTES = 32 * 2**20  # starting a process takes as long as converting som
 @click.option(
     "--format",
     metavar="NAME",
+    callback=options.parsed(options.format_name),
     shell_complete=options.complete_names(backends),
     help="The new format, if the name of DESTINATION does not show it.",
 )
@@ -41,6 +52,7 @@ _WORKER_BYTES = 32 * 2**20  # starting a process takes as long as converting som
 @click.option(
     "--payload",
     metavar="NAME",
+    callback=options.parsed(options.payload_name),
     shell_complete=options.complete_names(codecs),
     help="The new codec of whole records; by default unchanged.",
 )
@@ -50,14 +62,14 @@ _WORKER_BYTES = 32 * 2**20  # starting a process takes as long as converting som
     shell_complete=options.complete_names(("gzip", "zlib", "zstd", "snappy", "lz4", "brotli", "none")),
     help="The compression of the new files: one that their format has, such as zstd for Parquet, or none.",
 )
-@click.option(
-    "--to-option",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="An option of the new format, such as generation=2 or row_group_records=1000; repeat it.",
-)
+@options.to_option
 @options.where
-@click.option("--map", "mapped", metavar="MODULE:FUNCTION", help="A function in Python from a record to a new one.")
+@click.option(
+    "--map",
+    metavar="MODULE:FUNCTION",
+    callback=options.parsed(named_function),
+    help="A function in Python from a record to a new one.",
+)
 @options.shuffle_seed
 @options.limit
 @click.option(
@@ -77,6 +89,7 @@ _WORKER_BYTES = 32 * 2**20  # starting a process takes as long as converting som
     click.option(
         "--part",
         metavar="I/N",
+        callback=options.parsed(_part),
         help="Write only the shards I, I+N, ..., and publish nothing: one of N jobs, from 0 on.",
     ),
     click.option("--publish-parts", is_flag=True, help="Publish the shards of all parts; convert nothing."),
@@ -89,30 +102,15 @@ def convert(
     sources: tuple[str, ...],
     destination: str,
     format: str | None,
-    fields: str | None,
-    rename: tuple[str, ...],
-    spec: tuple[str, ...],
-    payload: str | None,
     compression: str | None,
-    to_option: tuple[str, ...],
-    where: str | None,
-    mapped: str | None,
-    shuffle_seed: int | None,
-    limit: int | None,
-    on_corrupt: str,
-    resume: bool,
-    verify: bool,
-    dry_run: bool,
-    overwrite: bool,
-    shard_records: int | None,
-    shard_bytes: int | None,
-    part: str | None,
+    to_option: dict[str, Any],
+    part: tuple[int, int] | None,
     publish_parts: bool,
     workers: int | None,
     engine: str | None,
     address: str | None,
     as_json: bool,
-    **reading: Any,
+    **given: Any,
 ) -> None:
     """Write records in another format, or in other shards.
 
@@ -131,59 +129,32 @@ def convert(
     from dataformats.writing.output_schema import format_of
 
     options.check_sources(sources, destination)
-    source = options.reading_source(**reading)
-    arguments = _content(fields, rename, spec, payload, where, mapped) | {
-        "shuffle_seed": shuffle_seed,
-        "limit": limit,
-        "on_corrupt": on_corrupt,
-        "shard_records": shard_records,
-        "shard_bytes": shard_bytes,
-        "resume": resume,
-        **_parts(part, publish_parts, needs=shard_records is not None and shard_bytes is None),
-        "verify": verify,
-        "dry_run": dry_run,
-        "overwrite": overwrite,
-        "source_options": source,
-    }
-    chosen = options.checked_format(format) or format_of(destination)
-    arguments |= _format_options(chosen, compression, options.parsed_options(to_option, "--to-option"))
-    paths = options.one_or_all(sources)
+    reading = {name: given.pop(name) for name in list(given) if name.startswith("from_")}
+    paths, source = options.one_or_all(sources), options.source_options(**reading)
+    shard_records, resume, where = given["shard_records"], given["resume"], given["where"]
+    if part is not None and publish_parts:
+        raise click.BadParameter("it follows when all parts are written", param_hint="--publish-parts")
+    if (part is not None or publish_parts) and (shard_records is None or given["shard_bytes"] is not None):
+        what = "missing; --part and --publish-parts need it, without --shard-bytes"
+        raise click.BadParameter(what, param_hint="--shard-records")
     if resume and shard_records is None and is_url(destination):
         raise click.BadParameter("missing; a conversion to a URL resumes by shards", param_hint="--shard-records")
+    chosen = format or format_of(destination)
+    given |= _format_options(chosen, compression, to_option) | {"part": part, "publish_parts": publish_parts}
     if engine is None and workers is None and not publish_parts:
         workers = _default_workers(paths, source)
-    arguments |= in_workers(workers, engine, address)
-    functions = {name: arguments[name] for name in ("where", "map")}
+    given |= in_workers(workers, engine, address)
     with (
         _interruptible(destination, resume or part is not None or publish_parts),
-        report_failures_of(**functions),
+        report_failures_of(where=where, map=given["map"]),
         bar("converting") as progress,
     ):
-        report = converted(paths, destination, chosen, progress=progress, **arguments)
-    print_json(asdict(report)) if as_json else _print_report(report, dry_run)
+        report = converted(paths, destination, chosen, progress=progress, source_options=source, **given)
+    print_json(asdict(report)) if as_json else _print_report(report, given["dry_run"])
     if where is not None and not report.records:
         print(f"dataformats: --where matches none of the records: {destination} is empty", file=sys.stderr)
     if report.omitted or (where is not None and not report.records):
         raise SystemExit(FINDING)
-
-
-def _content(
-    fields: str | None,
-    rename: tuple[str, ...],
-    spec: tuple[str, ...],
-    payload: str | None,
-    where: str | None,
-    mapped: str | None,
-) -> dict[str, Any]:
-    """Return the options that say what new records hold, parsed."""
-    return {
-        "fields": options.split_names(fields),
-        "rename": options.parsed_rename(rename),
-        "spec": options.parsed_spec(spec),
-        "payload": options.checked_payload(payload),
-        "where": condition(where),
-        "map": named_function(mapped, "--map"),
-    }
 
 
 def _default_workers(paths: str | list[str], source_options: dict[str, Any]) -> int:
@@ -194,27 +165,6 @@ def _default_workers(paths: str | list[str], source_options: dict[str, Any]) -> 
     with opened_source(paths, source_options) as source:
         n = min(N_THREADS, source.nbytes // _WORKER_BYTES)
     return n if n > 1 else 0
-
-
-def _parts(part: str | None, publish_parts: bool, *, needs: bool) -> dict[str, Any]:
-    """Return `--part I/N`, as two numbers, and `--publish-parts`.
-
-    Args:
-        part: The text of `--part`.
-        publish_parts: True if `--publish-parts` is given.
-        needs: True if shards have a number of records.
-    """
-    if part is None and not publish_parts:
-        return {}
-    if part is not None and publish_parts:
-        raise click.BadParameter("it follows when all parts are written", param_hint="--publish-parts")
-    if not needs:
-        what = "missing; --part and --publish-parts need it, without --shard-bytes"
-        raise click.BadParameter(what, param_hint="--shard-records")
-    number, _, n = (part or "0/1").partition("/")
-    if not (number.isdecimal() and n.isdecimal() and int(number) < int(n)):
-        raise click.BadParameter(f"expected I/N, with I from 0 to N-1, found {part!r}", param_hint="--part")
-    return {"publish_parts": True} if publish_parts else {"part": (int(number), int(n))}
 
 
 @contextmanager

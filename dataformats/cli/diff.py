@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dataformats.cli import options
 from dataformats.cli.exit_codes import FINDING, in_options
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 @options.limit
 @options.from_option
 @options.as_json
-def diff(
-    first: str, second: str, fields: str | None, limit: int | None, from_option: tuple[str, ...], as_json: bool
-) -> None:
+def diff(first: str, second: str, fields: list[str] | None, limit: int | None, as_json: bool, **reading: Any) -> None:
     """Compare the fields and the records of two datasets.
 
     Record i of A is compared with record i of B, bit by bit. The first ten differences of each field are shown, and all
@@ -29,10 +27,9 @@ def diff(
     """
     from dataformats.inspecting.diff_report import diff as compared
 
-    source_options = options.reading_source(from_option=from_option)
-    names = options.split_names(fields)
+    source_options = options.source_options(**reading)
     with bar("comparing") as progress:
-        report = compared(first, second, fields=names, limit=limit, progress=progress, source_options=source_options)
+        report = compared(first, second, fields=fields, limit=limit, progress=progress, source_options=source_options)
     print_json(report.to_json()) if as_json else _print_report(report)
     if not report.equal:
         raise SystemExit(FINDING)

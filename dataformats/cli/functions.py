@@ -29,10 +29,10 @@ def condition(text: str | None) -> Callable[[Any], Any] | Condition | None:
     """Return the condition that `--where` gives; `None` for `None`.
 
     Raises:
-        click.BadParameter: There is no such function, or no such mask.
+        ValueError: There is no such function, or no such mask.
     """
     if text is None or _FUNCTION.fullmatch(text):
-        return named_function(text, "--where")
+        return named_function(text)
     if text.endswith(".npy"):
         return _stored_mask(text)
     from dataformats.reading.conditions import SqlCondition
@@ -48,8 +48,7 @@ def _stored_mask(path: str) -> Condition:
     try:
         return Mask(np.load(path, allow_pickle=False), path)
     except (ValueError, EOFError) as error:
-        what = f"expected an array of bools in a .npy file, found {path!r}: {error}"
-        raise click.BadParameter(what, param_hint="--where") from error
+        raise ValueError(f"expected an array of bools in a .npy file, found {path!r}: {error}") from error
 
 
 def matches(
@@ -67,25 +66,24 @@ def matches(
         yield batch.indices[np.array([bool(where(record)) for record in batch])]
 
 
-def named_function(text: str | None, option: str) -> Callable[[Any], Any] | None:
+def named_function(text: str | None) -> Callable[[Any], Any] | None:
     """Return the function of `module:function`, from the current folder or any installed module; `None` for `None`.
 
     Raises:
-        click.BadParameter: There is no such function, or its module cannot be imported.
+        ValueError: There is no such function, or its module cannot be imported.
     """
     if text is None:
         return None
     module, _, name = text.partition(":")
     if not (module and name):
-        raise click.BadParameter(f"expected MODULE:FUNCTION, found {text!r}", param_hint=option)
+        raise ValueError(f"expected MODULE:FUNCTION, found {text!r}")
     sys.path.insert(0, os.getcwd())  # worker processes get it, too
     try:
         function = functools.reduce(getattr, name.split("."), importlib.import_module(module))
     except Exception as error:  # any line in that module may raise
-        what = f"cannot import {text!r}: {type(error).__name__}: {error}"
-        raise click.BadParameter(what, param_hint=option) from error
+        raise ValueError(f"cannot import {text!r}: {type(error).__name__}: {error}") from error
     if not callable(function):
-        raise click.BadParameter(f"expected a function, found {type(function).__name__}", param_hint=option)
+        raise ValueError(f"expected a function, found {type(function).__name__}")
     found: Callable[[Any], Any] = function
     return found
 

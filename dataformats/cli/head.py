@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dataformats.cli import options
-from dataformats.cli.functions import condition, report_failures_of
+from dataformats.cli.functions import report_failures_of
 from dataformats.cli.shown_records import opened_records, output_kind, print_batches
 
 
@@ -17,10 +17,10 @@ from dataformats.cli.shown_records import opened_records, output_kind, print_bat
 @options.checksums
 @options.output
 def head(
-    paths: tuple[str, ...],
+    paths: str | list[str],
     limit: int,
-    fields: str | None,
-    where: str | None,
+    fields: list[str] | None,
+    where: Any,
     as_json: bool,
     json_lines: bool,
     images: bool,
@@ -32,9 +32,8 @@ def head(
     With --json and --jsonl values are whole, and bytes are in base64. No index is needed, except for --where.
     """
     output = output_kind(as_json, json_lines, images)
-    arguments, chosen = options.open_arguments(**reading), condition(where)
     with (
-        opened_records(options.one_or_all(paths), arguments, options.split_names(fields)) as records,
-        report_failures_of(where=chosen),
+        opened_records(paths, options.open_arguments(**reading), fields) as records,
+        report_failures_of(where=where),
     ):
-        print_batches(records, records.batches(chosen), limit, output)
+        print_batches(records, records.batches(where), limit, output)

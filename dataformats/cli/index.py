@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--text", is_flag=True, help="TFRecord: also write NAME.index, which the tfrecord package reads.")
 @options.reading
 @options.as_json
-def index(paths: tuple[str, ...], full: bool, beside: bool, text: bool, as_json: bool, **reading: Any) -> None:
+def index(paths: str | list[str], full: bool, beside: bool, text: bool, as_json: bool, **reading: Any) -> None:
     """Build or refresh the index of files.
 
     Formats whose files contain their index need none: then the command reports the records alone. The exit code is 2 if
@@ -30,7 +30,7 @@ def index(paths: tuple[str, ...], full: bool, beside: bool, text: bool, as_json:
     """
     from dataformats.interfaces import CachesIndexes
 
-    source = _indexed(options.one_or_all(paths), "beside" if beside else "cache", options.open_arguments(**reading))
+    source = _indexed(paths, "beside" if beside else "cache", options.open_arguments(**reading))
     summary: dict[str, Any] = {
         "format": source.format,
         "records": len(source),

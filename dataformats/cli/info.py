@@ -24,17 +24,18 @@ SHOWN_FILES = 10
 @options.reading
 @options.checksums
 @options.as_json
-def info(paths: tuple[str, ...], as_json: bool, **reading: Any) -> None:
+def info(paths: str | list[str], as_json: bool, **reading: Any) -> None:
     """Describe files: records, size, payload, fields.
 
     The first call builds an index and keeps it. Records are not checked: verify finds damage.
     """
+    names = [paths] if isinstance(paths, str) else paths
     try:
-        about = _about(options.one_or_all(paths), options.open_arguments(**reading))
+        about = _about(paths, options.open_arguments(**reading))
     except FormatError as error:
-        _print_datasets_below(error, paths[0], as_json)
+        _print_datasets_below(error, names[0], as_json)
         raise
-    print_json(about.to_json()) if as_json else _print_info(about, paths)
+    print_json(about.to_json()) if as_json else _print_info(about, names)
 
 
 def _about(path: str | list[str], arguments: dict[str, object]) -> Info:

@@ -28,7 +28,7 @@ def merge(
     from dataformats.merging import merge as merged
 
     options.check_sources(sources, destination)
-    source_options = options.reading_source(**reading)
+    source_options = options.source_options(**reading)
     with bar("merging") as progress:
         counts = merged(
             sources, destination, shards=shards, overwrite=overwrite, progress=progress, source_options=source_options

@@ -39,7 +39,7 @@ def repair(source: str, destination: str, dry_run: bool, overwrite: bool, as_jso
             dry_run=dry_run,
             overwrite=overwrite,
             progress=progress,
-            source_options=options.reading_source(**reading),
+            source_options=options.source_options(**reading),
         )
     print_json(report.to_json()) if as_json else _print_report(report)
     if not report.ok:

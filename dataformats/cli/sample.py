@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dataformats.cli import options
-from dataformats.cli.functions import condition, matches, report_failures_of
+from dataformats.cli.functions import matches, report_failures_of
 from dataformats.cli.shown_records import Failures, ShownRecords, opened_records, output_kind, print_batches
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 @options.checksums
 @options.output
 def sample(
-    paths: tuple[str, ...],
+    paths: str | list[str],
     limit: int,
     seed: int,
-    fields: str | None,
-    where: str | None,
+    fields: list[str] | None,
+    where: Any,
     as_json: bool,
     json_lines: bool,
     images: bool,
@@ -41,12 +41,12 @@ def sample(
     error, and the exit code is 1.
     """
     output = output_kind(as_json, json_lines, images)
-    arguments, failures, chosen = options.open_arguments(**reading), Failures(), condition(where)
+    failures = Failures()
     with (
-        opened_records(options.one_or_all(paths), arguments, options.split_names(fields)) as records,
-        report_failures_of(where=chosen),
+        opened_records(paths, options.open_arguments(**reading), fields) as records,
+        report_failures_of(where=where),
     ):
-        indices = _indices(records, chosen, seed, limit, failures)
+        indices = _indices(records, where, seed, limit, failures)
         print_batches(records, records.read(indices, failures), limit, output)
     failures.end()
 

@@ -14,7 +14,7 @@ from dataformats.cli.output import print_fact, print_json
 @options.paths
 @options.reading
 @options.as_json
-def schema(paths: tuple[str, ...], as_json: bool, **reading: Any) -> None:
+def schema(paths: str | list[str], as_json: bool, **reading: Any) -> None:
     """Show the types of the fields, in a form to pass back.
 
     They are printed as options of commands and as arguments of open. Types are declared by --spec, by the sidecar or by
@@ -25,7 +25,7 @@ def schema(paths: tuple[str, ...], as_json: bool, **reading: Any) -> None:
     from dataformats.interfaces.declared_spec import is_single
     from dataformats.reading.opening import open as open_source
 
-    with open_source(options.one_or_all(paths), **options.open_arguments(**reading)) as source:
+    with open_source(paths, **options.open_arguments(**reading)) as source:
         facts = source.spec_facts
         is_inferred = facts.provenance == "inferred"
         opaque = {name: str(kind) for name, kind in facts.opaque_fields.items()}

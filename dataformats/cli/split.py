@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from dataformats.cli import options
-from dataformats.cli.functions import condition, report_failures_of
+from dataformats.cli.functions import report_failures_of
 from dataformats.cli.merge import print_counts
 from dataformats.cli.progress import bar
 
@@ -40,7 +40,7 @@ def split(
     destination: str,
     shards: int | None,
     shard_records: int | None,
-    where: str | None,
+    where: Any,
     fraction: float | None,
     seed: int,
     rest_path: str | None,
@@ -69,12 +69,12 @@ def split(
     arguments: dict[str, Any] = {
         "shards": shards,
         "shard_records": shard_records,
-        "where": condition(where),
+        "where": where,
         "fraction": fraction,
         "seed": seed,
         "rest_path": rest_path,
         "overwrite": overwrite,
-        "source_options": options.reading_source(**reading),
+        "source_options": options.source_options(**reading),
     }
     with report_failures_of(where=arguments["where"]), bar("splitting") as progress:
         counts = divided(options.one_or_all(sources), destination, progress=progress, **arguments)

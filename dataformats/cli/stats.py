@@ -34,7 +34,7 @@ _BARS, _SHOWN = 40, 10
 @options.reading
 @options.checksums
 @options.as_json
-def stats(paths: tuple[str, ...], fields: str | None, largest: int, as_json: bool, **reading: Any) -> None:
+def stats(paths: str | list[str], fields: list[str] | None, largest: int, as_json: bool, **reading: Any) -> None:
     """Show the distribution and the largest values of each field.
 
     These are range, mean, histogram, most common and largest values. For text, bytes and sequences, they describe the
@@ -43,8 +43,8 @@ def stats(paths: tuple[str, ...], fields: str | None, largest: int, as_json: boo
     """
     from dataformats.reading.opening import open as open_source
 
-    with open_source(options.one_or_all(paths), **options.open_arguments(**reading)) as source:
-        running = _scan(source, options.split_names(fields), largest)
+    with open_source(paths, **options.open_arguments(**reading)) as source:
+        running = _scan(source, fields, largest)
         found = running.snapshot()
         if as_json:
             print_json(_as_json(running, found))

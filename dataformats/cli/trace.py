@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     required=True,
     metavar="PATH",
     type=options.PATH,
+    callback=options.parsed(options.one_or_all),
     help="The data of the run. Repeat it for more.",
 )
 @click.option("--step", metavar="N", help="A step, or steps as FIRST:STOP. Default: the last one.")
@@ -49,11 +50,11 @@ if TYPE_CHECKING:
 )
 def trace(
     state: str,
-    data: tuple[str, ...],
+    data: str | list[str],
     step: str | None,
     position: int | None,
     last: int | None,
-    fields: str | None,
+    fields: list[str] | None,
     as_json: bool,
     json_lines: bool,
     images: bool,
@@ -69,8 +70,8 @@ def trace(
     from dataformats.loaders.saved_state import loader_at
 
     output = output_kind(as_json, json_lines, images)
-    arguments, failures = options.open_arguments(**reading), Failures()
-    with opened_records(options.one_or_all(data), arguments, options.split_names(fields)) as records:
+    failures = Failures()
+    with opened_records(data, options.open_arguments(**reading), fields) as records:
         loader = loader_at(read_state(state, "STATE"), records.source)
         steps = _steps(loader, step, position, last)
         if skip_list is not None:

@@ -48,7 +48,8 @@ class Command(click.Command):
             text = f"expected {what}" if names[0] == name else str(error)
             raise click.BadParameter(text, ctx=ctx, param_hint=f"--{names[0].replace('_', '-')}") from error
         except FileNotFoundError as error:
-            names = [path for path in ctx.params.get("paths", ())[1:] if not os.path.exists(path)]
+            paths = ctx.params.get("paths")
+            names = [path for path in paths[1:] if not os.path.exists(path)] if isinstance(paths, list) else []
             if "fields" not in ctx.params or error.filename not in names:
                 raise
             rest = shlex.join(text for text in self._given if text not in names)
@@ -96,6 +97,8 @@ def _parsed(parse: Callable[..., list[str]], command: Any, ctx: Any, args: list[
     try:
         return parse(ctx, args)
     except click.UsageError as error:
+        if getattr(error, "param_hint", None) is not None:  # `options.parsed` named the option
+            raise
         raise _in_words(error, command, ctx, given) from error
 
 

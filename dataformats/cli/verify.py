@@ -9,7 +9,7 @@ import click
 from dataformats.cli import options
 from dataformats.cli.executors import in_workers, worker_options
 from dataformats.cli.exit_codes import FINDING, in_options
-from dataformats.cli.functions import condition, report_failures_of
+from dataformats.cli.functions import report_failures_of
 from dataformats.cli.output import format_count, print_fact, print_json, why_opaque
 from dataformats.cli.progress import bar
 from dataformats.spec import Type
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="SOURCE",
     type=options.PATH,
+    callback=options.parsed(options.one_or_all),
     help="Compare each record with SOURCE: files, a folder, a URL or a quoted glob.",
 )
 @options.fields
@@ -45,23 +46,14 @@ if TYPE_CHECKING:
 @worker_options("this one alone, whose reads use all processors")
 @options.as_json
 def verify(
-    paths: tuple[str, ...],
-    format: str | None,
-    payload: str | None,
-    spec: tuple[str, ...],
-    option: tuple[str, ...],
-    against: tuple[str, ...],
-    fields: str | None,
-    rename: tuple[str, ...],
-    where: str | None,
-    shuffle_seed: int | None,
-    limit: int | None,
+    paths: str | list[str],
+    against: str | list[str],
     max_findings: int,
     workers: int | None,
     engine: str | None,
     address: str | None,
     as_json: bool,
-    **reading: Any,
+    **given: Any,
 ) -> None:
     """Check every length, checksum and record.
 
@@ -75,22 +67,14 @@ def verify(
     """
     from dataformats.inspecting.verification import verify as verified
 
-    source: dict[str, Any] = {
-        "fields": options.split_names(fields),
-        "rename": options.parsed_rename(rename),
-        "where": condition(where),
-        "shuffle_seed": shuffle_seed,
-        "limit": limit,
-        "source_options": options.reading_source(**reading),
-    }
-    if against:
-        source["against"] = options.one_or_all(against)
-    elif any(value not in (None, {}) for value in source.values()):
+    selection = {name: given.pop(name) for name in ("fields", "rename", "where", "shuffle_seed", "limit")}
+    reading = {name: given.pop(name) for name in list(given) if name.startswith("from_")}
+    selection["source_options"] = options.source_options(**reading)
+    if not against and any(value not in (None, {}) for value in selection.values()):
         raise click.BadParameter("missing; --fields, --where, --from-spec and the like need it", param_hint="--against")
-    arguments = options.open_arguments(format=format, payload=payload, spec=spec, option=option)
-    source |= in_workers(workers, engine, address) | {"max_findings": max_findings}
-    with report_failures_of(where=source["where"]), bar("verifying") as progress:
-        report = verified(options.one_or_all(paths), progress=progress, **source, **arguments)
+    selection |= {"against": against or None, "max_findings": max_findings, **in_workers(workers, engine, address)}
+    with report_failures_of(where=selection["where"]), bar("verifying") as progress:
+        report = verified(paths, progress=progress, **selection, **options.open_arguments(**given))
     print_json(report.to_json()) if as_json else _print_report(report)
     if not report.ok:
         raise SystemExit(FINDING)

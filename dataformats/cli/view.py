@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 @options.reading
 @options.checksums
 def view(
-    paths: tuple[str, ...],
+    paths: str | list[str],
     against: str | None,
     export: str | None,
     records: int | None,
@@ -93,7 +93,7 @@ def view(
             raise click.BadParameter(missing, param_hint=option_name)
     run = None if state is None else ViewedRun(read_state(state, "--state"), step)
     arguments = options.open_arguments(**reading)
-    dataset = ViewedDataset(options.one_or_all(paths), **arguments)
+    dataset = ViewedDataset(paths, **arguments)
     if export is not None:
         _export(dataset, export, 50 if records is None else records)
         return
