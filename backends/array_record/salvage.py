@@ -13,10 +13,9 @@ from dataformats.backends.array_record.reader import ArrayRecordReader
 from dataformats.backends.array_record.riegeli import Chunk, ChunkScanner, chunks_of_footer, end_of_file
 from dataformats.errors import FormatError
 from dataformats.indexing.damaged_scan import scan_past_damage
-from dataformats.interfaces import Loss, ShardSalvage
+from dataformats.interfaces import Loss, SalvagePart, ShardSalvage
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading.salvage_by_reading import salvage_reader
-from dataformats.reading.salvage_rows import Part
 from dataformats.spec import VALUE
 from dataformats.storage.spliced_file import SplicedFile
 
@@ -99,7 +98,7 @@ def _reader_of(file: StoredFile, chunks: Sequence[Chunk]) -> ArrayRecordReader:
     return ArrayRecordReader([SplicedFile(file, [data, bytes(first - len(data)), end_of_file(first, moved)])])
 
 
-def _with_losses(parts: Iterator[Part], losses: Sequence[tuple[int, Loss]]) -> Iterator[Part]:
+def _with_losses(parts: Iterator[SalvagePart], losses: Sequence[tuple[int, Loss]]) -> Iterator[SalvagePart]:
     """Yield the parts, and each loss behind its number of records; it hides the numbers of the records behind it."""
     index, waiting = 0, list(losses[::-1])
     for part in parts:

@@ -24,18 +24,16 @@ from dataformats.backends.ffrecord.layout import (
 from dataformats.backends.ffrecord.reader import FFRecordReader
 from dataformats.backends.ffrecord.resume import stored_journal
 from dataformats.errors import FormatError
-from dataformats.interfaces import Loss, ShardSalvage, StoredRecord
+from dataformats.interfaces import Loss, SalvagePart, ShardSalvage
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import crc32
-from dataformats.reading.salvage_rows import salvage_blobs
+from dataformats.reading.salvage_rows import salvage_blobs, with_unreadable_tail
 from dataformats.storage.spliced_file import SplicedFile
 
 _STEP = 4 * 2**20
 _BUFFER = 2**16
 _PICKLE = b"\x80"  # how pickles begin, from protocol 2 on
 _PROTOCOLS = range(2, 6)
-
-Part = list[StoredRecord] | Loss
 
 
 def salvage(file: StoredFile) -> ShardSalvage:
@@ -126,22 +124,17 @@ def _by_lengths(
     end = min(base + int(sizes.sum()), file.size)
     whole = SplicedFile(file, [header, range(base, end)])
     parts = _moved(salvage_blobs(FFRecordReader([whole]), len(sizes), whole.size), base - len(header))
-    return ShardSalvage(_with_rest(parts, file, end, len(sizes)), notes=[f"{file.name}: {note}"])
+    parts = with_unreadable_tail(parts, file, end, "nothing locates records in these bytes", index=len(sizes))
+    return ShardSalvage(parts, notes=[f"{file.name}: {note}"])
 
 
-def _moved(parts: Iterator[Part], shift: int) -> Iterator[Part]:
+def _moved(parts: Iterator[SalvagePart], shift: int) -> Iterator[SalvagePart]:
     """Yield the parts with the places of losses in the file itself."""
     for part in parts:
         if isinstance(part, Loss) and part.start is not None and part.stop is not None:
             yield replace(part, start=part.start + shift, stop=part.stop + shift)
         else:
             yield part
-
-
-def _with_rest(parts: Iterator[Part], file: StoredFile, end: int, n: int) -> Iterator[Part]:
-    yield from parts
-    if end < file.size:
-        yield Loss(file.name, "nothing locates records in these bytes", end, file.size, n)
 
 
 def _by_pickles(file: StoredFile, prefix: bytes) -> ShardSalvage:

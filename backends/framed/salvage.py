@@ -12,7 +12,7 @@ from dataformats.backends.framed.framing import MAX_LENGTH, Framing, Octets
 from dataformats.backends.framed.window_scan import ScannedFrames, find_frames
 from dataformats.batch import Blobs
 from dataformats.errors import FormatError
-from dataformats.interfaces import Loss, StoredRecord
+from dataformats.interfaces import Loss, SalvagePart
 from dataformats.interfaces.stored_file import StoredFile
 
 _WINDOW = 2 * 2**20
@@ -22,8 +22,6 @@ _CHAIN = 2**16  # what it costs to follow frames
 
 _TOO_SHORT = "the file ends inside the header of a record, or bytes follow the last record"
 _PAST_END = "a record reaches past the end of the file"
-
-Part = list[StoredRecord] | Loss
 
 
 class FrameEvidence(ABC):
@@ -88,7 +86,7 @@ class FrameSalvage:
         self._base, self._window = 0, np.zeros(0, np.uint8)
         self._to_check = max(_CHECKED_LEAST, _CHECKED_PER_BYTE * self._size)
 
-    def __iter__(self) -> Iterator[Part]:
+    def __iter__(self) -> Iterator[SalvagePart]:
         at = 0
         while at < self._size:
             at = yield from self._run(at)
@@ -101,7 +99,7 @@ class FrameSalvage:
 
     # ---- frames back to back
 
-    def _run(self, offset: int) -> Generator[Part, None, int]:
+    def _run(self, offset: int) -> Generator[SalvagePart, None, int]:
         """Yield frames from `offset` on, as long as each leads to a next one; return where that ends."""
         while offset < self._size:
             window, frames, n_whole = self._frames(offset)
@@ -147,7 +145,9 @@ class FrameSalvage:
                 return number
         return n_whole
 
-    def _split(self, offset: int, window: Octets, frames: ScannedFrames, damaged: list[int], n: int) -> Iterator[Part]:
+    def _split(
+        self, offset: int, window: Octets, frames: ScannedFrames, damaged: list[int], n: int
+    ) -> Iterator[SalvagePart]:
         """Yield the first `n` records, and a loss for each damaged one."""
         blobs = Blobs(window, frames.starts + self._framing.head, frames.lengths)
         first = 0

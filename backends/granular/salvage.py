@@ -20,12 +20,10 @@ from dataformats.backends.granular.rest import held_records, index_layout
 from dataformats.backends.granular.row_index import RowIndex
 from dataformats.backends.granular.stored_types import is_sequence
 from dataformats.errors import FormatError
-from dataformats.interfaces import Loss, ShardSalvage, StoredRecord
+from dataformats.interfaces import Loss, SalvagePart, ShardSalvage
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading.salvage_rows import salvage_blobs, salvage_rows
 from dataformats.storage.spliced_file import SplicedFile
-
-Part = list[StoredRecord] | Loss
 
 
 def salvage(files: Sequence[StoredFile]) -> ShardSalvage:
@@ -85,7 +83,7 @@ def _rows(named: dict[str, StoredFile]) -> tuple[RowIndex, list[str]]:
     return RowIndex(dataset_files({**named, REFS + BAG: refs})), [note]
 
 
-def _converted(parts: Iterator[Part], files: DatasetFiles, generation: int) -> Iterator[Part]:
+def _converted(parts: Iterator[SalvagePart], files: DatasetFiles, generation: int) -> Iterator[SalvagePart]:
     """Yield the rows of generation 1 for another generation: integers are signed there, in 2 no value is empty."""
     integers = [name for name, kind in files.spec.items() if kind.codec == "int" and not kind.args]
     first = 0
@@ -109,7 +107,7 @@ def _positive(blob: bytes) -> bytes:
     return blob + b"\0" if not blob or blob[-1] & 0x80 else blob
 
 
-def _with_rest(parts: Iterator[Part], files: DatasetFiles, n_whole: int) -> Iterator[Part]:
+def _with_rest(parts: Iterator[SalvagePart], files: DatasetFiles, n_whole: int) -> Iterator[SalvagePart]:
     """Yield the parts, then what lies behind the last whole row."""
     yield from parts
     if files.refs is not None:
@@ -153,6 +151,6 @@ def _of_bag(bag: StoredFile) -> ShardSalvage:
     return ShardSalvage(_bag_parts(bag, idx, limits), options={"generation": generation})
 
 
-def _bag_parts(bag: StoredFile, idx: StoredFile | None, limits: BagLimits) -> Iterator[Part]:
+def _bag_parts(bag: StoredFile, idx: StoredFile | None, limits: BagLimits) -> Iterator[SalvagePart]:
     yield from salvage_blobs(BagReader([bag]), len(limits), limits.layout.data_bytes)
     yield from _tails(bag, idx, limits, len(limits))

@@ -9,16 +9,16 @@ from dataformats.backends.mds.files import plain_file
 from dataformats.backends.mds.index_file import Shard
 from dataformats.backends.mds.reader import MdsReader, read_table
 from dataformats.errors import FormatError
-from dataformats.interfaces import Loss
+from dataformats.interfaces import Loss, SalvagePart
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.reading.salvage_rows import Part, salvage_rows
+from dataformats.reading.salvage_rows import salvage_rows
 from dataformats.spec import Spec
 from dataformats.storage.spliced_file import SplicedFile
 
 _WORD = 4
 
 
-def salvage_shards(shards: Iterable[tuple[StoredFile | str, Shard]], spec: Spec) -> Iterator[Part]:
+def salvage_shards(shards: Iterable[tuple[StoredFile | str, Shard]], spec: Spec) -> Iterator[SalvagePart]:
     """Yield the sound samples of shards, and the losses.
 
     Args:
@@ -35,7 +35,7 @@ def salvage_shards(shards: Iterable[tuple[StoredFile | str, Shard]], spec: Spec)
         first += shard.samples
 
 
-def _parts(file: StoredFile | str, shard: Shard, spec: Spec) -> Iterator[Part]:
+def _parts(file: StoredFile | str, shard: Shard, spec: Spec) -> Iterator[SalvagePart]:
     if isinstance(file, str):
         yield Loss(file, "the shard is missing", index=0, records=shard.samples)
         return

@@ -15,9 +15,9 @@ from dataformats.backends.megatron.layout import HEADER, TokenTables, files_of_p
 from dataformats.backends.megatron.reader import MegatronReader, index_of_tokens, joined_sequences
 from dataformats.errors import FormatError
 from dataformats.indexing.file_index import FileIndex
-from dataformats.interfaces import Loss, ShardSalvage
+from dataformats.interfaces import Loss, SalvagePart, ShardSalvage
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.reading.salvage_rows import Part, misplaced, salvage_rows
+from dataformats.reading.salvage_rows import misplaced, salvage_rows
 
 _CAUSE = "its entry, or the size or the pointer of a sequence, is damaged in the .idx file"
 
@@ -50,7 +50,7 @@ class _SoundDocuments(MegatronReader):
         return index_of_tokens(file, tables.dtype, (offset, length), damaged, _CAUSE)
 
 
-def _with_rest(parts: Iterator[Part], data: StoredFile) -> Iterator[Part]:
+def _with_rest(parts: Iterator[SalvagePart], data: StoredFile) -> Iterator[SalvagePart]:
     """Yield the parts, then the sequences behind the last document of the table."""
     yield from parts
     tables = _tables(data)

@@ -6,7 +6,7 @@ their own length, so a damaged header costs nothing. Without metadata, the journ
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,15 +18,13 @@ from dataformats.backends.syrah.metadata import ITEM_BYTES, build_metadata, pars
 from dataformats.backends.syrah.reader import SyrahReader
 from dataformats.backends.syrah.resume import stored_journal
 from dataformats.errors import CorruptRecordError, FormatError
-from dataformats.interfaces import Loss, ShardSalvage, StoredRecord
+from dataformats.interfaces import ShardSalvage
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.reading.salvage_rows import misplaced, salvage_rows
+from dataformats.reading.salvage_rows import misplaced, salvage_rows, with_unreadable_tail
 from dataformats.storage.spliced_file import SplicedFile
 
 _STEP = 4 * 2**20
 _MIN_BYTES = 5  # bytes of a document
-
-Part = list[StoredRecord] | Loss
 
 
 def salvage(file: StoredFile) -> ShardSalvage:
@@ -84,13 +82,8 @@ def _by_metadata(file: StoredFile, header: Header) -> ShardSalvage:
     end = header.offset + header.length
     sound = SplicedFile(file, [build_header(header.offset, header.length), range(HEADER.size, end)])
     found = _of(SyrahReader([sound]), (f"{file.name}: the header is damaged or does not fit the file",))
-    return ShardSalvage(_with_rest(found.parts, file, end), found.stored, notes=found.notes)
-
-
-def _with_rest(parts: Iterator[Part], file: StoredFile, end: int) -> Iterator[Part]:
-    yield from parts
-    if end < file.size:
-        yield Loss(file.name, "nothing locates items in these bytes", end, file.size)
+    parts = with_unreadable_tail(found.parts, file, end, "nothing locates items in these bytes")
+    return replace(found, parts=parts)
 
 
 def _behind_metadata(file: StoredFile) -> Header | None:
@@ -146,11 +139,6 @@ def _by_journal(file: StoredFile, journal: StoredJournal) -> ShardSalvage:
     end = HEADER.size + int(sizes.sum())
     sound = SplicedFile(file, [build_header(end, len(metadata)), range(HEADER.size, end), metadata])
     found = _of(SyrahReader([sound]), (f"{file.name}: the file is unfinished; the journal locates the items",))
-    return ShardSalvage(_with_lost_items(found.parts, file, end, n, len(entries) - n), found.stored, notes=found.notes)
-
-
-def _with_lost_items(parts: Iterator[Part], file: StoredFile, end: int, index: int, n_lost: int) -> Iterator[Part]:
-    yield from parts
-    if end < file.size or n_lost:
-        cause = "items differ from the journal, or are cut" if n_lost else "the journal lists no items in these bytes"
-        yield Loss(file.name, cause, end, max(end, file.size), index, n_lost or None)
+    n_lost = len(entries) - n
+    cause = "items differ from the journal, or are cut" if n_lost else "the journal lists no items in these bytes"
+    return replace(found, parts=with_unreadable_tail(found.parts, file, end, cause, index=n, n_lost=n_lost))

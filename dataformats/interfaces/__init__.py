@@ -44,7 +44,7 @@ from dataformats.interfaces.reader import (
 )
 from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
 from dataformats.interfaces.record_writer import RecordWriter
-from dataformats.interfaces.salvage import Loss, ShardSalvage, StoredRecord, SupportsRepair
+from dataformats.interfaces.salvage import Loss, SalvagePart, ShardSalvage, StoredRecord, SupportsRepair
 from dataformats.interfaces.source_facts import Origin, SourceFacts, SpecFacts, SpecProvenance
 from dataformats.interfaces.stored_file import Folder, StoredFile, natural_key
 from dataformats.interfaces.table import BadRowsError, BlockTable, RowTable, Table
@@ -117,6 +117,7 @@ __all__ = [
     "Registry",
     "ResumesFinishedFiles",
     "RowTable",
+    "SalvagePart",
     "SequenceCodec",
     "SequentialReader",
     "ShardSalvage",

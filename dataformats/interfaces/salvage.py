@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import Spec
@@ -42,6 +42,10 @@ class Loss:
     records: int | None = None
 
 
+SalvagePart: TypeAlias = "list[StoredRecord] | Loss"
+"""Sound records, one behind the other, or a loss between such records."""
+
+
 @dataclass(frozen=True, slots=True)
 class ShardSalvage:
     """The sound records and the losses of one damaged shard.
@@ -53,7 +57,7 @@ class ShardSalvage:
         notes: Damage that costs no record.
     """
 
-    parts: Iterator[list[StoredRecord] | Loss]
+    parts: Iterator[SalvagePart]
     stored: Spec | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     notes: Sequence[str] = ()

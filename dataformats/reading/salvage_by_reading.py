@@ -7,11 +7,11 @@ from typing import Any
 
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import CodecError, FormatError, Remedy
-from dataformats.interfaces import Backend, Codec, Loss, Reader, ReaderOptions, ShardSalvage
+from dataformats.interfaces import Backend, Codec, Loss, Reader, ReaderOptions, SalvagePart, ShardSalvage
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.interfaces.table import Table
 from dataformats.reading.copied_records import refused_copy
-from dataformats.reading.salvage_rows import Part, salvage_blobs, salvage_rows
+from dataformats.reading.salvage_rows import salvage_blobs, salvage_rows
 from dataformats.spec import VALUE, Type
 
 _OMIT = Remedy("Write the records that can be read with convert and {on_corrupt}.", on_corrupt="omit")
@@ -51,7 +51,7 @@ def salvage_reader(reader: Reader, payload: str) -> ShardSalvage:
     return ShardSalvage(_parsed(parts, codec, reader.files[0].name))
 
 
-def _parsed(parts: Iterator[Part], codec: Codec, name: str) -> Iterator[Part]:
+def _parsed(parts: Iterator[SalvagePart], codec: Codec, name: str) -> Iterator[SalvagePart]:
     """Yield the parts; a record whose payload does not parse is a loss."""
     index: int | None = 0
     for part in parts:

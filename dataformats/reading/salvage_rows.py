@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.errors import FormatError
-from dataformats.interfaces import Located, Loss, Reader, StoredRecord
+from dataformats.interfaces import Located, Loss, Reader, SalvagePart, StoredRecord
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading.blob_reader import BlobReader
 from dataformats.spec import VALUE
 from dataformats.storage.reference_read import Fetched, readable_lengths
@@ -18,10 +19,8 @@ _STEP_RECORDS = 1024
 _STEP_BYTES = 32 * 2**20
 _ANY_BYTES = 2**62  # the reader compares every length with the file
 
-Part = list[StoredRecord] | Loss
 
-
-def salvage_rows(reader: Reader, n_rows: int, wrong: Mapping[int, str] | None = None) -> Iterator[Part]:
+def salvage_rows(reader: Reader, n_rows: int, wrong: Mapping[int, str] | None = None) -> Iterator[SalvagePart]:
     """Yield the first `n_rows` records of a reader of fields, as stored, and a loss for each damaged one.
 
     Args:
@@ -55,7 +54,7 @@ def salvage_rows(reader: Reader, n_rows: int, wrong: Mapping[int, str] | None = 
         yield from _taken(rows)
 
 
-def salvage_blobs(reader: Reader, n_records: int, size: int) -> Iterator[Part]:
+def salvage_blobs(reader: Reader, n_records: int, size: int) -> Iterator[SalvagePart]:
     """Yield the first `n_records` records of a reader of one file with one blob a record, and the losses.
 
     A record whose place is unknown is lost with all bytes between its neighbors.
@@ -93,6 +92,24 @@ def salvage_blobs(reader: Reader, n_records: int, size: int) -> Iterator[Part]:
         yield from _taken(kept)
     if unknown.records:
         yield replace(unknown, stop=size)
+
+
+def with_unreadable_tail(
+    parts: Iterator[SalvagePart], file: StoredFile, end: int, cause: str, *, index: int | None = None, n_lost: int = 0
+) -> Iterator[SalvagePart]:
+    """Yield the parts of a file up to byte `end`, and the rest of it as a loss.
+
+    Args:
+        parts: The sound records and losses.
+        file: The file.
+        end: The byte behind them.
+        cause: Why the rest is lost.
+        index: The number of its first record.
+        n_lost: How many records are known to be lost; 0 if that is unknown, perhaps none.
+    """
+    yield from parts
+    if end < file.size or n_lost:
+        yield Loss(file.name, cause, end, max(end, file.size), index, n_lost or None)
 
 
 def misplaced(offset: NDArray[np.int64], length: NDArray[np.int64], end: int) -> NDArray[np.bool_]:
