@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-
 from dataformats.backends.syrah.layout import HEADER, Header, parse_header
 from dataformats.backends.syrah.metadata import ITEM_BYTES, ArrayTable, find_unsound, parse_metadata
 from dataformats.errors import CorruptRecordError, FormatError, Remedy, SpecError, TruncatedError
@@ -55,8 +53,7 @@ class SyrahReader(FieldsReader):
             return Type("utf8")
         if dtype not in ITEM_BYTES:
             return Type(dtype)
-        column = self._columns[field].extents
-        sizes = np.delete(column.length, list(column.problems))
+        sizes = self._columns[field].extents.some_lengths
         least, most = (int(sizes.min()), int(sizes.max())) if len(sizes) else (0, 0)
         length = least // ITEM_BYTES[dtype]
         is_fixed = self._fixed_lengths and least == most and 0 < length < _MAX_SIZE

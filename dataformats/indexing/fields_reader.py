@@ -67,7 +67,9 @@ class FieldsReader(FilesReader):
         self._counts = np.array([*map(len, indexes), *[0] * len(added)], np.int64)
         names = dict.fromkeys(name for index in indexes for name in index.fields)
         self._columns = {name: _joined([index.arrays.get(name) for index in indexes], self.starts) for name in names}
-        self._lacking = frozenset(name for name, column in self._columns.items() if _has_gaps(column.extents))
+        self._lacking = frozenset(
+            name for name, column in self._columns.items() if (column.extents.some_lengths < 0).any()
+        )
         self.file_indexes: list[FileIndex] = [self._part_of(*pair) for pair in enumerate(indexes)]
         self._indexes = self.file_indexes
         self.spec: Spec | None = Spec({name: self.type_of(name) for name in names})
@@ -150,8 +152,3 @@ def _joined(parts: Sequence[ArrayIndex | None], starts: NDArray[np.int64]) -> _J
     if counts[~there].any():
         found.append(ArrayIndex(np.zeros(1, np.int8), np.full(1, -1, np.int8)))
     return _JoinedField(join(found), shift if shift.any() else None)
-
-
-def _has_gaps(column: ArrayIndex) -> bool:
-    """True if a record lacks the field."""
-    return any(record not in column.problems for record in np.flatnonzero(column.length < 0).tolist())

@@ -105,6 +105,12 @@ class ArrayIndex:
         stored = None if self.stored is None else self.stored[here]
         return ArrayIndex(self.offset[here], self.length[here], stored, _part(self.problems, first, stop))
 
+    @property
+    def some_lengths(self) -> NDArray[Any]:
+        """The lengths of the records without a problem; one of them if all are the same in a compact index."""
+        lengths = np.delete(self.length, list(self.problems)) if self.problems else self.length
+        return lengths[:1] if lengths.strides == (0,) else lengths
+
     def compact(self) -> ArrayIndex:
         """Return the same extents in the smallest integers; a number that all records have takes no memory."""
         stored = None if self.stored is None else _compact(self.stored)
