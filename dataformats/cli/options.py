@@ -99,14 +99,14 @@ def _options(texts: tuple[str, ...]) -> dict[str, Any]:
 def _pairs(texts: Sequence[str], expected: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for text in texts:
-        for field, value in _parsed(text, expected).items():
+        for field, value in _pair_or_json(text, expected).items():
             if field in found:
                 raise SpecError("given twice", field=field)
             found[field] = value
     return found
 
 
-def _parsed(text: str, expected: str) -> dict[str, str]:
+def _pair_or_json(text: str, expected: str) -> dict[str, str]:
     if text.lstrip().startswith("{"):
         try:
             pairs = json.loads(text)
