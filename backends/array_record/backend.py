@@ -32,7 +32,7 @@ class ArrayRecordBackend(BlobBackend, SupportsRepair):
 
     name = "array_record"
     suffixes: tuple[str, ...] = (".array_record", ".arrayrecord")
-    compressions = ("zstd", "zstd:LEVEL", "brotli", "brotli:LEVEL", "snappy")
+    compressions: tuple[str, ...] = ("zstd", "zstd:LEVEL", "brotli", "brotli:LEVEL", "snappy")
     has_checked_header = True
 
     def matches_name(self, name: str) -> bool:

@@ -52,7 +52,7 @@ class MdsBackend(FieldsBackend, SupportsRepair):
 
     name = "mds"
     suffixes: tuple[str, ...] = (".mds",)
-    compressions = ("zstd",)
+    compressions: tuple[str, ...] = ("zstd",)
     in_folders = True
     has_checked_header = True
     stores_full_spec = False

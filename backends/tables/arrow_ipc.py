@@ -183,7 +183,7 @@ class ArrowBackend(FieldsBackend):
 
     name = "arrow"
     suffixes: tuple[str, ...] = (".arrow", ".feather", ".ipc")
-    compressions = ("lz4", "zstd")
+    compressions: tuple[str, ...] = ("lz4", "zstd")
     has_checked_header = True
     copies_records = False
     stores_full_spec = False

@@ -98,7 +98,7 @@ class ParquetBackend(FieldsBackend):
 
     name = "parquet"
     suffixes: tuple[str, ...] = (".parquet", ".pq")
-    compressions = ("zstd", "snappy", "lz4", "gzip", "brotli")
+    compressions: tuple[str, ...] = ("zstd", "snappy", "lz4", "gzip", "brotli")
     has_checked_header = True
     copies_records = False
     stores_full_spec = False

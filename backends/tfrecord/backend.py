@@ -40,7 +40,7 @@ class TFRecordBackend(BlobBackend, ResumesFinishedFiles, SupportsRepair):
     name = "tfrecord"
     suffixes: tuple[str, ...] = (*_ENDINGS, *(ending + more for ending in _ENDINGS for more in _COMPRESSED))
     has_checked_header = True
-    compressions = ("auto", "gzip", "zlib")
+    compressions: tuple[str, ...] = ("auto", "gzip", "zlib")
 
     def matches_name(self, name: str) -> bool:
         """True for the suffixes, and for `x-00000-of-00003` without one."""
