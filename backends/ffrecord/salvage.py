@@ -22,12 +22,13 @@ from dataformats.backends.ffrecord.layout import (
     parse_prefix,
 )
 from dataformats.backends.ffrecord.reader import FFRecordReader
-from dataformats.backends.ffrecord.resume import stored_journal
+from dataformats.backends.ffrecord.writer import JOURNAL_METADATA, moved_records
 from dataformats.errors import FormatError
 from dataformats.interfaces import Loss, SalvagePart, ShardSalvage
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import crc32
 from dataformats.reading.salvage_rows import salvage_blobs, with_unreadable_tail
+from dataformats.storage.record_journal import StoredJournal, journal_path
 from dataformats.storage.spliced_file import SplicedFile
 
 _STEP = 4 * 2**20
@@ -48,11 +49,11 @@ def salvage(file: StoredFile) -> ShardSalvage:
     stored, n = PREFIX.unpack(prefix)
     if 0 <= n <= _most(file) and stored == _checksum(file, n):
         return _by_table(file, n)
-    journal = None if file.local is None else stored_journal(Path(file.local))
-    if journal is not None:
-        entries = journal.load()
+    journal = None if file.local is None else StoredJournal.find(journal_path(Path(file.local)))
+    if file.local is not None and journal is not None and journal.metadata == JOURNAL_METADATA:
+        (base,), entries = moved_records(Path(file.local), journal) or journal.bases, journal.load()
         note = "the header is missing; the journal of the writer locates the records"
-        return _by_lengths(file, journal.metadata["base"], entries.lengths, entries.checksums, note)
+        return _by_lengths(file, base, entries.lengths, entries.checksums[:, 0], note)
     found = _count(file, n)
     if found is None:
         return _by_pickles(file, prefix)

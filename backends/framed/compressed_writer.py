@@ -74,9 +74,9 @@ class CompressedWriter(FramedWriter):
             self._take_name()
         super().flush(sync=sync)
 
-    def close(self, *, sync: bool = True) -> None:
+    def close(self) -> None:
         """Complete the file and sync it; a second call is a no-op."""
-        super().close(sync=sync)
+        super().close()
         self._take_name()
 
     def _resume(self) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 
 from dataformats.backends.granular.layout import ENTRY_BYTES
 from dataformats.batch import Blobs
-from dataformats.storage.atomic import open_unbuffered, write_all
-from dataformats.storage.flush_journal import FlushJournal
+from dataformats.storage import atomic
+from dataformats.storage.record_journal import RecordJournal
 
 _COPY_BYTES = 2**20
 
@@ -48,7 +48,7 @@ class BagAppender:
         path: The file of the records.
     """
 
-    def __init__(self, bag: Path, idx: Path, point: ResumePoint, journal: FlushJournal, number: int = 0) -> None:
+    def __init__(self, bag: Path, idx: Path, point: ResumePoint, journal: RecordJournal, number: int = 0) -> None:
         self.path = bag
         self._journal, self._number = journal, number
         self.n_records: int = point.n_records
@@ -61,9 +61,9 @@ class BagAppender:
         self._packed = b""  # ends of written records that are not indexed yet
         self._is_truncated = False
         # The index first: a bag without one is complete, with its table at its end.
-        self._files = [open_unbuffered(idx)]
+        self._files = [atomic.open_unbuffered(idx)]
         try:
-            self._files.append(open_unbuffered(bag))
+            self._files.append(atomic.open_unbuffered(bag))
         except BaseException:
             self._files[0].close()
             if not bag.exists() and not idx.stat().st_size:
@@ -97,7 +97,9 @@ class BagAppender:
         """Hand the records to the operating system."""
         self._truncate()
         if self._records:
-            self._journal.write(self._number, self._descriptor, self._records, self._written)
+            records = atomic.joined(self._records)
+            atomic.write_parts(self._descriptor, records, self._written)
+            self._journal.count(self._number, records)
             self._records.clear()
             self._written = self.end
         if self._ends:
@@ -110,7 +112,7 @@ class BagAppender:
     def write_ends(self) -> None:
         """Hand the ends to the operating system; only after the records, so that an end always has its record."""
         if self._packed:
-            write_all(self._idx_descriptor, self._packed, ENTRY_BYTES * self._n_indexed)
+            atomic.write_all(self._idx_descriptor, self._packed, ENTRY_BYTES * self._n_indexed)
             self._n_indexed += len(self._packed) // ENTRY_BYTES
             self._packed = b""
 
@@ -127,7 +129,7 @@ class BagAppender:
         size = ENTRY_BYTES * self._n_indexed
         for at in range(0, size, _COPY_BYTES):
             part = os.pread(self._idx_descriptor, min(_COPY_BYTES, size - at), at)
-            write_all(self._descriptor, part, self.end + at)
+            atomic.write_all(self._descriptor, part, self.end + at)
         os.fsync(self._descriptor)
 
     def drop_index(self) -> None:

@@ -13,7 +13,7 @@ from dataformats.backends.granular.resume import is_partial
 from dataformats.errors import Remedy, SpecError
 from dataformats.interfaces import BlobWriter, HasSidecars
 from dataformats.storage import atomic
-from dataformats.storage.flush_journal import FlushJournal
+from dataformats.storage.record_journal import RecordJournal, journal_path
 
 _PARTIAL = ".partial"
 _PENDING_BYTES = 4 * 2**20
@@ -44,8 +44,10 @@ class BagWriter(BlobWriter, HasSidecars):
             self._restore_files()
         else:
             atomic.remove(path, self._idx)
-        self._journal = FlushJournal(path.with_name(f"{path.name}.journal"), (path, self._idx), resume=resume)
-        self._journal.cut()
+        self._journal = RecordJournal(journal_path(path), (path, self._idx), n_sizes=2)
+        if resume:
+            self._journal.resume()
+            self._journal.cut()
         point = self._resume_point() if resume else ResumePoint()
         self._bag = BagAppender(path, self._idx, point, self._journal)
         self._open = True
@@ -76,8 +78,6 @@ class BagWriter(BlobWriter, HasSidecars):
     def flush(self, *, sync: bool = False) -> None:
         """Flush buffers to the operating system, with `sync` also to the disk."""
         self._flush(sync=sync, to_disk=sync)
-        if sync:
-            self._journal.append(self._bag.sizes, synced=True, to_disk=True)
 
     def _flush(self, *, sync: bool, to_disk: bool) -> None:
         self._require_open()
@@ -85,7 +85,9 @@ class BagWriter(BlobWriter, HasSidecars):
         self._bag.write_records()
         if sync:
             self._bag.sync_records()
-        self._journal.append(self._bag.sizes, to_disk=to_disk)
+        self._journal.append()
+        if to_disk:
+            self._journal.sync(self._bag.sizes)
         self._bag.write_ends()
         self._pending_bytes = self._pending_records = 0
         if sync:

@@ -7,7 +7,7 @@ Records that were synced pass all of this, because they were synced before their
 before them.
 
 Records have no checksums, so the ends cannot show zeros in a record. The journal of the writer does: what it does not
-prove is cut off before the ends are read (`FlushJournal`). The ends alone count for data of other programs.
+prove is cut off before the ends are read (`RecordJournal`). The ends alone count for data of other programs.
 """
 
 from __future__ import annotations

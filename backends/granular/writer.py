@@ -26,7 +26,7 @@ from dataformats.errors import SpecError
 from dataformats.interfaces import FieldsWriter
 from dataformats.spec import Spec
 from dataformats.storage import atomic
-from dataformats.storage.flush_journal import FlushJournal
+from dataformats.storage.record_journal import RecordJournal, journal_path
 
 _PENDING_BYTES = 2**20  # written while they are in the processor's cache
 
@@ -62,10 +62,12 @@ class GranularWriter(FieldsWriter):
         path.mkdir(parents=True, exist_ok=True)
         resumes = resume and check_spec(path, self._types, generation)
         # Beside partial data, so that it is deleted before their rename, also on the disk.
-        journal = path.with_name(f"{path.name}.journal") if is_partial(path) else path / f"{SPEC}.journal"
+        journal = journal_path(path if is_partial(path) else path / SPEC)
         names = [*self._types, *([REFS] if generation == 2 else [])]
         files = [path / (name + ending) for name in names for ending in (BAG, IDX)]
-        self._journal = FlushJournal(journal, files, resume=resumes)
+        self._journal = RecordJournal(journal, files, n_sizes=len(files))
+        if resumes:
+            self._journal.resume()
         n_records, points = self._resume_points() if resumes else (0, {})
         if self._journal.cut():  # not before the finished rows are found to be sound
             n_records, points = self._resume_points()
@@ -122,8 +124,6 @@ class GranularWriter(FieldsWriter):
     def flush(self, *, sync: bool = False) -> None:
         """Hand all rows to the operating system, with `sync` also to the disk; may be repeated after an error."""
         self._flush(sync=sync, to_disk=sync)
-        if sync:
-            self._journal.append(self._sizes, synced=True, to_disk=True)
 
     def _flush(self, *, sync: bool, to_disk: bool) -> None:
         self._require_open()
@@ -138,7 +138,9 @@ class GranularWriter(FieldsWriter):
         if sync:
             for bag in self._all:
                 bag.sync_records()
-        self._journal.append(self._sizes, to_disk=to_disk)
+        self._journal.append()
+        if to_disk:
+            self._journal.sync(self._sizes)
         for bag in self._all:
             bag.write_ends()
         self._pending_bytes = self._pending_rows = 0
@@ -196,7 +198,7 @@ class GranularWriter(FieldsWriter):
         if is_partial(self._folder):
             finished: int | None = 0
         else:
-            finished = None if self._journal.synced is None else self._journal.synced[1] // ENTRY_BYTES
+            finished = self._journal.bases[1] // ENTRY_BYTES if self._journal.is_found else None
         return column_resume_points(self._folder, self._stored, finished)
 
     def _open_bags(self, points: Mapping[str, ResumePoint], resumes: bool) -> None:

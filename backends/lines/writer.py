@@ -62,7 +62,7 @@ class LinesWriter(CompressedWriter):
         place: FilePlace | None = None,
     ) -> None:
         self.framing = LineFraming(name)  # type: ignore[assignment]  # the part of a framing that writers use
-        self.has_checksums: bool = compression != "none"
+        self.journaled: Literal["flush"] | None = "flush" if compression == "none" else None
         super().__init__(path, resume=resume, compression=compression, place=place)
 
     def check(self, record: bytes) -> None:

@@ -11,16 +11,15 @@ from pathlib import Path
 
 import numpy as np
 
-from dataformats.backends.journaled.journal import StoredJournal, sound_entries
 from dataformats.backends.syrah.document import INT32
 from dataformats.backends.syrah.layout import HEADER, MAX_METADATA_BYTES, Header, build_header
 from dataformats.backends.syrah.metadata import ITEM_BYTES, build_metadata, parse_metadata
 from dataformats.backends.syrah.reader import SyrahReader
-from dataformats.backends.syrah.resume import stored_journal
 from dataformats.errors import CorruptRecordError, FormatError
 from dataformats.interfaces import ShardSalvage
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading.salvage_rows import misplaced, salvage_rows, with_unreadable_tail
+from dataformats.storage.record_journal import StoredJournal, journal_path, sound_entries
 from dataformats.storage.spliced_file import SplicedFile
 
 _STEP = 4 * 2**20
@@ -40,8 +39,8 @@ def salvage(file: StoredFile) -> ShardSalvage:
     header = _behind_metadata(file) or _metadata_at_end(file)
     if header is not None:
         return _by_metadata(file, header)
-    journal = None if file.local is None else stored_journal(Path(file.local))
-    if journal is not None:
+    journal = None if file.local is None else StoredJournal.find(journal_path(Path(file.local)))
+    if journal is not None and journal.n_sizes == len(journal.metadata):
         return _by_journal(file, journal)
     damage.remedy = "Nothing can be saved: no metadata locate the arrays, and there is no journal of the writer"
     raise damage
@@ -131,7 +130,7 @@ def _by_journal(file: StoredFile, journal: StoredJournal) -> ShardSalvage:
     """Return the items at the front of an unfinished file that its journal proves."""
     dtypes, n_arrays, entries = dict(journal.metadata), journal.n_sizes, journal.load()
     with open(file.name, "rb", buffering=0) as data:
-        n = sum(map(len, sound_entries(data.fileno(), HEADER.size, [entries])))
+        n = sum(map(len, sound_entries([data.fileno()], journal.bases, [entries])))
     sizes = entries.sizes[:n].reshape(-1).astype("<i8")
     offsets = (HEADER.size + np.cumsum(sizes) - sizes).astype("<i8")
     tables = [[table[array::n_arrays].tobytes() for array in range(n_arrays)] for table in (offsets, sizes)]

@@ -14,7 +14,7 @@ class TFRecordWriter(CompressedWriter):
 
     framing: Framing = FRAMING
     extra: int = FRAMING.extra
-    has_checksums: bool = True
+    journaled: None = None  # records have checksums
 
     def _decompressed(self, stored: StoredFile) -> StoredFile:
         assert self._compression != "zstd"  # TFRecord has none

@@ -18,6 +18,8 @@ from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.sidecars.file_comparison import compare_entry, fitting_metadata
 from dataformats.sidecars.sidecar import list_file, load_sidecar, sidecar_bytes, without_checksums
 from dataformats.staging.entries import ShardEntry
+from dataformats.storage import atomic
+from dataformats.storage.record_journal import journal_path
 
 _LOG = logging.getLogger("dataformats")
 ENCODING = ("format", "payload", "spec", "extends", "plan")
@@ -193,9 +195,10 @@ class StagingArea(ABC):
         """Write an entry at once: it is there whole, or not at all."""
 
     def add(self, number: int, entry: ShardEntry, shard: Path) -> None:
-        """Add a shard and commit it, perhaps in the background: see `settle`."""
+        """Add a shard and commit it, perhaps in the background: see `settle`. Then its journal is deleted."""
         self.send(shard)
         self.write_entry(number, entry)
+        atomic.remove(journal_path(shard))
 
     def settle(self, n_pending: int = 0) -> None:  # noqa: B027  # nothing is pending unless `add` works in the background
         """Wait until at most this many shards are not committed yet, and raise the error of one that failed.

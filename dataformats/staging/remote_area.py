@@ -28,6 +28,7 @@ from dataformats.staging.foreign_files import unrelated_object
 from dataformats.staging.objects import Objects
 from dataformats.staging.redo_log import LogObject, RedoLog
 from dataformats.storage import atomic
+from dataformats.storage.record_journal import journal_path
 from dataformats.storage.remote.errors import raise_as_os_error
 from dataformats.storage.remote.files import FsspecFile, FsspecFolder
 from dataformats.storage.remote.names import parent_of
@@ -166,7 +167,7 @@ class RemoteArea(StagingArea):
             index = shard.with_name(index_name(shard.name))
             files = [*([index] if index.exists() else []), *_files(shard)]
             self._objects.send({f"{self._prefix}/{path.relative_to(shard.parent).as_posix()}": path for path in files})
-        atomic.remove(shard)
+        atomic.remove(shard, journal_path(shard))
 
     def write_entry(self, number: int, entry: ShardEntry) -> None:
         with raise_as_os_error(self.name):

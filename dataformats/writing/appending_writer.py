@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import logging
 import os
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from io import FileIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dataformats.errors import FormatError
 from dataformats.indexing.file_index import ArrayIndex
 from dataformats.interfaces import BlobWriter, FileWriter
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage import atomic
-from dataformats.storage.atomic import write_parts
 from dataformats.storage.files import LocalFile
-from dataformats.storage.flush_journal import FlushJournal
+from dataformats.storage.record_journal import Entries, RecordJournal, StoredJournal, journal_path
 
 _LOG = logging.getLogger("dataformats")
 _BUFFER_BYTES = 2**20
@@ -31,16 +32,21 @@ class AppendingWriter(FileWriter):
 
     It buffers records, continues a write that a full disk stopped, syncs, and resumes behind the last whole record that
     the index of the format's own reader finds in the file. If frames have no checksums, a journal beside the file shows
-    which records a loss of power damaged. Inherit from `BlobWriter` or `FieldsWriter` as well.
+    which records a loss of power damaged. If a table that `complete` writes locates the records, the journal does so
+    until then. Inherit from `BlobWriter` or `FieldsWriter` as well.
 
     Args:
         path: The file.
         resume: Keep the whole records at the front of the file, and append to them.
+        first_byte: Where the first record of a new file begins, if `complete` writes what is before it.
 
     Attributes:
         begin: The bytes that every file begins with.
         extra: Bytes that a frame adds to its record, about.
-        has_checksums: True if `index` verifies all bytes of a record.
+        journaled: What an entry of the journal covers: `"flush"`, or `"record"` if nothing in the file locates records
+            before it is complete; `None` if `index` verifies all bytes of a record, so that there is no journal.
+        blobs_per_record: Parts of `frames` that are one record, if the journal has an entry for each.
+        journal_metadata: What the journal keeps about the file, as JSON; a writer with others cannot resume it.
 
     Example:
         >>> import pathlib, tempfile
@@ -68,9 +74,11 @@ class AppendingWriter(FileWriter):
 
     begin: bytes = b""
     extra: int = 0
-    has_checksums: bool = False
+    journaled: Literal["flush", "record"] | None = "flush"
+    blobs_per_record: int = 1
+    journal_metadata: Mapping[str, Any] = {}
 
-    def __init__(self, path: Path, *, resume: bool = False) -> None:
+    def __init__(self, path: Path, *, resume: bool = False, first_byte: int = 0) -> None:
         self.n_records: int = 0
         self.n_bytes: int = len(self.begin)
         self._path = path
@@ -79,33 +87,39 @@ class AppendingWriter(FileWriter):
         self._pending: list[Any] = []
         self._pending_bytes = 0
         self._unwritten: list[bytes | memoryview] = []  # what a write that failed has yet to write
-        self._end = 0  # bytes in the file
+        self._end = first_byte  # bytes in the file
         self._is_named = False  # True once the folder's entry of the file is on disk
         self._file: FileIO | None = None
-        self._journal: FlushJournal | None = None
-        if not self.has_checksums:
-            self._journal = FlushJournal(path.with_name(f"{path.name}.journal"), [path], resume=resume)
+        self._journal: RecordJournal | None = None
+        if self.journaled is not None:
+            n_sizes, metadata = self.blobs_per_record, self.journal_metadata
+            self._journal = RecordJournal(
+                journal_path(path), [path], n_sizes=n_sizes, metadata=metadata, bases=[first_byte]
+            )
         if resume and path.exists():
             self._resume()
         else:
-            self._open(path)
+            self._open(path, first_byte)
 
     # ---- what a format implements
 
-    @abstractmethod
     def frame(self, record: Any) -> bytes:
         """Return the bytes of one record in the file, from its blob or from a mapping from field to blobs."""
+        raise NotImplementedError(f"{type(self).__name__} implements neither frame nor frames")
 
-    @abstractmethod
     def index(self, file: StoredFile) -> Iterator[ArrayIndex]:
         """Yield the index of a file that an interrupted writer left, as the reader builds it, in one part or several.
 
         The first record with a problem and all behind it are truncated. If fields are stored apart, the extents
-        describe whole records.
+        describe whole records. A format whose journal lists records needs no index.
         """
+        raise NotImplementedError(f"{type(self).__name__} implements no index, and its journal lists no records")
 
     def frames(self, records: Sequence[Any]) -> Sequence[bytes | memoryview]:
-        """Return the bytes of several records; override it if that is faster at once."""
+        """Return the bytes of several records; override it if that is faster at once.
+
+        If the journal lists records, these are `blobs_per_record` parts for each.
+        """
         return [self.frame(record) for record in records]
 
     def frame_end(self, offset: int, length: int) -> int:
@@ -118,6 +132,17 @@ class AppendingWriter(FileWriter):
     def end(self) -> bytes:
         """Return the bytes that complete the file, such as a table of its records; by default, none."""
         return b""
+
+    def complete(self) -> None:
+        """Complete the file and sync it; by default, `end` does.
+
+        If the journal lists records, they and `journal` are on the disk before.
+        """
+        self._write(self.end())
+        os.fsync(self._open_file().fileno())
+
+    def moved(self, journal: StoredJournal) -> Sequence[int] | None:
+        """Return where the records begin now if `complete` has moved them; by default, it does not."""
 
     # ---- the same for all formats
 
@@ -162,23 +187,31 @@ class AppendingWriter(FileWriter):
         if sync:
             os.fsync(file.fileno())
             if self._journal is not None:
-                self._journal.append([self._end], synced=True, to_disk=True)
-            if not self._is_named:
+                self._journal.sync([self._end])  # and the names in its folder
+            elif not self._is_named:
                 atomic.sync(self._path.parent)
                 self._is_named = True
 
-    def close(self, *, sync: bool = True) -> None:
-        """Complete the file and sync it; a second call is a no-op."""
+    def close(self) -> None:
+        """Complete the file and sync it; a second call is a no-op.
+
+        Raises:
+            RuntimeError: An append was interrupted halfway.
+        """
         if self._file is None:
             return
-        self._write_pending()
-        self._write(self.end())
-        if sync:
-            os.fsync(self._file.fileno())
+        if self.journaled == "record":
+            self.flush(sync=True)  # so that a crash below leaves what `resume` understands
+            self._check_whole()
+        else:
+            self._write_pending()
+        self.complete()
         self._file.close()
         self._file = None
         if self._journal is not None:
-            self._journal.remove()
+            self._journal.close()
+            if self.journaled == "flush":
+                self._journal.remove()
 
     def suspend(self) -> None:
         """Close the incomplete file, with every record that was appended if the disk takes them."""
@@ -211,7 +244,11 @@ class AppendingWriter(FileWriter):
     def _resume(self) -> None:
         """Truncate the file behind the last whole record."""
         if self._journal is not None:
+            self._journal.resume(self.moved)
             self._journal.cut()
+        if self.journaled == "record":
+            self._resume_by_entries()
+            return
         n, end, stored = 0, len(self.begin), LocalFile(self._path)
         try:
             head = stored.pread(0, end)
@@ -236,11 +273,30 @@ class AppendingWriter(FileWriter):
         self.n_records, self.n_bytes = n, end
         self._open(self._path, end if has_begin else 0)
 
+    def _resume_by_entries(self) -> None:
+        """Resume behind the last record that the journal proves."""
+        journal = self.journal
+        if not journal.is_found and self._path.stat().st_size:
+            what = "cannot resume an unfinished file without its journal, which locates its records"
+            raise FormatError(what, path=str(self._path), remedy="Delete it, or write without resume")
+        self.n_records, (base,), (end,) = journal.n_entries, journal.bases, journal.sizes
+        self._count(0, end - base + self.extra * self.n_records)
+        self._open(self._path, end)
+
+    @property
+    def journal(self) -> RecordJournal:
+        """The journal, which lists the records of a file that shows them only when it is complete."""
+        assert self._journal is not None  # the format has one
+        return self._journal
+
     def _open(self, path: Path, end: int = 0) -> None:
         """Open the file to write from byte `end` on; the bytes behind it are deleted."""
         self._file, self._end = atomic.open_unbuffered(path), end
-        os.ftruncate(self._file.fileno(), end)
-        self._unwritten = [] if end else [self.begin]
+        if os.fstat(self._file.fileno()).st_size > end:
+            os.ftruncate(self._file.fileno(), end)
+        self._unwritten = []
+        if not end and self.begin:
+            self._add(self.begin)
 
     def _open_file(self) -> FileIO:
         if self._file is None:
@@ -266,19 +322,48 @@ class AppendingWriter(FileWriter):
         self._pending, self._pending_bytes = [], 0
         self._write(*parts)
 
+    def _write_blobs(self, data: memoryview, sizes: NDArray[np.int64], checksums: NDArray[np.uint32]) -> None:
+        """Append records to the file at once, if the journal has an entry for each.
+
+        Args:
+            data: The blobs of all records, back to back.
+            sizes: int64[n, blobs of a record], their bytes.
+            checksums: uint32[n], the CRC-32 of each record.
+        """
+        self._open_file()
+        self._write_pending()
+        self._count(len(sizes), len(data))
+        self._add(data, entries=Entries(sizes, checksums[:, None]))
+        self._write()
+
     def _write(self, *parts: bytes | memoryview) -> None:
         """Append to the file. Bytes that could not be written (a full disk) are written by the next call."""
-        self._unwritten += parts
+        if parts:
+            self._add(*parts)
         if self._unwritten:
             descriptor = self._open_file().fileno()
-            if self._journal is None:
-                self._end += write_parts(descriptor, self._unwritten, self._end)
-            else:
+            if self._journal is not None:
                 self._journal.begin([self._end])
-                self._end += self._journal.write(0, descriptor, self._unwritten, self._end)
+            self._end += atomic.write_parts(descriptor, self._unwritten, self._end)
             self._unwritten = []
         if self._journal is not None:
-            self._journal.append([self._end])
+            self._journal.append()
+
+    def _add(self, *parts: bytes | memoryview, entries: Entries | None = None) -> None:
+        """Add parts to what is written next, and their entries to the journal."""
+        joined = atomic.joined(parts)
+        if entries is not None:
+            self.journal.add(entries)
+        elif self.journaled == "record":
+            self.journal.add(Entries.of_records(parts, self.blobs_per_record))
+        elif self._journal is not None:
+            self._journal.count(0, joined)
+        self._unwritten += joined
+
+    def _check_whole(self) -> None:
+        """Refuse a state that an interrupt (Ctrl-C) in an append or a flush left half changed."""
+        if (self.journal.n_entries, self.journal.sizes) != (self.n_records, [self._end]):
+            raise RuntimeError(f"an append to {str(self._path)!r} was interrupted; continue with resume=True")
 
 
 def _n_bytes(record: Mapping[str, Sequence[bytes]]) -> int:

@@ -1269,6 +1269,7 @@ def test_a_bag_is_resumed(generation: int, tmp_path: Path, monkeypatch: pytest.M
     killed = dataformats.create(path, "granular", generation=generation, resume=True)
     assert len(killed) == 2
     killed.append(b"ccc")
+    killed.flush()
     with monkeypatch.context() as patch:
         publish = "publish_together" if generation == 3 else "publish"
         patch.setattr(f"dataformats.storage.atomic.{publish}", only_the_index)

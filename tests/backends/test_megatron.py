@@ -255,7 +255,7 @@ def test_resume_of_a_complete_file(tmp_path: Path) -> None:
 
 def test_tables_do_not_depend_on_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = [document(index) for index in range(20)]
-    monkeypatch.setattr("dataformats.backends.journaled.journal._BLOCK_BYTES", 100)
+    monkeypatch.setattr("dataformats.storage.record_journal._BLOCK_BYTES", 100)
     with dataformats.create(tmp_path / "x.bin", spec={"tokens": "uint16[]"}) as writer:
         writer.extend({"tokens": tokens} for tokens in expected)
     assert (tmp_path / "x.idx").read_bytes() == (GOLDEN / "uint16.idx").read_bytes()
@@ -263,7 +263,7 @@ def test_tables_do_not_depend_on_blocks(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_resume_refuses_another_dtype(tmp_path: Path) -> None:
     unfinished(tmp_path).suspend()
-    with pytest.raises(SpecError, match="expected uint16 tokens, found int32"):
+    with pytest.raises(SpecError, match=r"expected .*uint16.*, found .*int32"):
         MegatronWriter(tmp_path / "x", "int32", "x.bin", resume=True)
 
 

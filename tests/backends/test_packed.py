@@ -261,7 +261,7 @@ def test_pack_refuses_and_leaves_nothing(tmp_path: Path) -> None:
     os.symlink("..", tmp_path / "in" / "above")
     with pytest.raises(ValueError, match="nested more than"):
         pack_folder(tmp_path / "in", tmp_path / "out.ffr")
-    write(tmp_path / "file", [])
+    (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError):
         pack_folder(tmp_path / "file", tmp_path / "out.ffr")
     assert sorted(os.listdir(tmp_path)) == ["file", "in"]

@@ -679,28 +679,21 @@ def test_resuming_a_damaged_item(tmp_path: Path) -> None:
 
 
 def test_resume_accepts_complete_file(tmp_path: Path) -> None:
-    path, journal = left_behind(tmp_path)
-    entries = journal.read_bytes()
+    path, _ = left_behind(tmp_path)
     assert resumed(path) == 6
     complete = path.read_bytes()
-    assert not journal.exists()
     assert resumed(path) == 6  # killed before it got its name
-    journal.write_bytes(entries)
-    assert resumed(path) == 6  # killed before its journal was deleted
     assert path.read_bytes() == complete
 
 
-def test_resume_refuses_other_spec_journal_or_writer(tmp_path: Path) -> None:
+def test_resume_refuses_other_spec_or_no_journal(tmp_path: Path) -> None:
     path, journal = left_behind(tmp_path)
     for spec in ({"n": "int64"}, {"data": "bytes", "n": "int64"}, {"n": "int32", "data": "bytes"}):
-        with pytest.raises(SpecError, match=r"cannot resume .*: expected the arrays"):
+        with pytest.raises(SpecError, match=r"cannot resume .*: expected \{"):
             BACKEND.create(path, stored=BACKEND.stored_spec(Spec(spec)), resume=True)
     journal.unlink()
     with pytest.raises(FormatError, match="without its journal"):
         BACKEND.create(path, stored=BACKEND.stored_spec(Spec(SPEC)), resume=True)
-    path.write_bytes((GOLDEN / "key_order.syr").read_bytes())
-    with pytest.raises(FormatError, match="cannot resume a file of another writer"):
-        BACKEND.create(path, stored=Spec({"b": "uint8", "a": "uint8", "c": "uint8"}), resume=True)
 
 
 # ---- sniffing, converting

@@ -17,9 +17,9 @@ import dataformats
 import dataformats.converting.converter
 from dataformats.backends.framed.writer import FramedWriter
 from dataformats.backends.granular.writer import GranularWriter
-from dataformats.backends.journaled.journaled_file import JournaledFileWriter
 from dataformats.staging.local_area import LocalArea
 from dataformats.testing.loop_over import loop_over
+from dataformats.writing.appending_writer import AppendingWriter
 
 SPEC = {"n": "int64", "image": "uint8[4,4]", "text": "utf8"}
 FORMATS = ("tfrecord", "ofrecord", "ffrecord", "syrah", "granular")
@@ -110,7 +110,7 @@ def test_checkpoints_follow_synced_data(
     monkeypatch.setattr(dataformats.converting.converter, "_CHECKPOINT_S", -1.0)
     monkeypatch.setattr(dataformats.converting.converter, "_RANGE_RECORDS", 16)
     backend = {"tfrecord": FramedWriter, "ofrecord": FramedWriter, "granular": GranularWriter}
-    spy(monkeypatch, steps, backend.get(format, JournaledFileWriter), "flush")
+    spy(monkeypatch, steps, backend.get(format, AppendingWriter), "flush")
     spy(monkeypatch, steps, LocalArea, "write_entry")
     dataformats.convert(source, tmp_path / "new", format, shuffle_seed=1)
     at_checkpoints = "".join("e" if step.startswith("write_entry") else "f" if "True" in step else "" for step in steps)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import tests.backends.test_journal as fast
 from tests.backends.test_journal import entries_of, load, same, written
+
 from tests.campaign import chosen
 
 k = fast.k  # fixtures

@@ -22,7 +22,6 @@ import numpy as np
 import dataformats
 from dataformats.backends.framed import frame_index
 from dataformats.backends.framed.frame_index import FrameIndexStore
-from dataformats.backends.journaled import journal
 from dataformats.backends.tfrecord import text_index
 from dataformats.backends.tfrecord.layout import FRAMING
 from dataformats.indexing import block_file, index_cache
@@ -34,6 +33,7 @@ from dataformats.reading.dataset_sidecars import DatasetSidecars
 from dataformats.reading.opening import OpenArguments, raise_error
 from dataformats.sidecars import file_comparison, sidecar
 from dataformats.staging import entries, local_area, lock
+from dataformats.storage import record_journal
 from tests.fuzz.parsers.engine import Files, Target
 from tests.fuzz.parsers.memory_files import held
 from tests.fuzz.parsers.mutation import change_bytes, change_json, changed_value
@@ -128,7 +128,6 @@ def _text_index(files: Files) -> None:
         FrameIndexStore(FRAMING, text_index.text_hints).load_hinted(held(files, _DATA), IndexCache("beside"))
 
 
-_MAGIC = b"DFFUZZ01"
 _RESUMED: dict[str, tuple[dict[str, Any], Any]] = {
     "tfrecord": ({"payload": "bytes"}, b"abc"),
     "ofrecord": ({"payload": "bytes"}, b"abc"),
@@ -169,10 +168,9 @@ def _resumer(format: str, **options: Any) -> Callable[[Files], None]:
 def _journal(files: Files) -> None:
     path = Path(tempfile.gettempdir()) / "x.journal"
     path.write_bytes(files["x.journal"])
-    stored = journal.StoredJournal.find(path, _MAGIC)
+    stored = record_journal.StoredJournal.find(path)
     if stored is not None:
-        entries = stored.load()
-        _ = entries.lengths, entries.n_bytes
+        _ = stored.load().lengths
 
 
 def _journal_seeds() -> list[Files]:
@@ -180,8 +178,11 @@ def _journal_seeds() -> list[Files]:
     for n_sizes in (1, 3):
         path = Path(tempfile.gettempdir()) / "x.journal"
         sizes = np.arange(4 * n_sizes, dtype=np.int64).reshape(4, n_sizes)
-        entries = journal.Entries(sizes, np.arange(4, dtype=np.uint32))
-        journal.Journal(path, _MAGIC, {"names": ["a", "b"], "base": 8}, n_sizes, [entries]).close()
+        journal = record_journal.RecordJournal(path, [path], n_sizes=n_sizes, metadata={"names": ["a", "b"]})
+        journal.begin([0])
+        journal.add(record_journal.Entries(sizes, np.arange(4, dtype=np.uint32)[:, None]))
+        journal.append()
+        journal.close()
         found.append({"x.journal": path.read_bytes()})
     return found
 
@@ -189,14 +190,13 @@ def _journal_seeds() -> list[Files]:
 def _sealed_journal(random: Random, data: bytes, others: Sequence[bytes]) -> bytes:
     """Return a journal whose head, after a change, has the right checksum."""
     try:
-        magic, n_sizes, length = struct.unpack_from("<8sII", data)
-        n_sizes = random.choice((n_sizes, n_sizes, 0, 1, 2**31, 2**32 - 1))
-        metadata = changed_value(random, json.loads(data[16 : 16 + length]))
+        magic, length = struct.unpack_from("<8sI", data)
+        facts = changed_value(random, json.loads(data[12 : 12 + length]))
     except (ValueError, struct.error):
         return change_bytes(random, data, others)
-    text = json.dumps(metadata).encode()
-    head = struct.pack("<8sII", magic, n_sizes, len(text)) + text
-    return head + crc32(head).to_bytes(4, "little") + data[20 + length :]
+    text = json.dumps(facts).encode()
+    head = struct.pack("<8sI", magic, len(text)) + text
+    return head + crc32(head).to_bytes(4, "little") + data[16 + length :]
 
 
 _CHANGES = {".json": (change_json, change_bytes), ".journal": (change_bytes, _sealed_journal, change_json)}
@@ -224,7 +224,7 @@ TARGETS: Sequence[Target] = (
         {".idx": (_sealed_index, _sealed_index, change_bytes)},
     ),
     Target("text_index", _text_index, _text_seeds, (text_index,)),
-    Target("journal", _journal, _journal_seeds, (journal,), _CHANGES),
-    *(_resume_target(f"resume_{format}", (journal,), format) for format in _RESUMED),
+    Target("journal", _journal, _journal_seeds, (record_journal,), _CHANGES),
+    *(_resume_target(f"resume_{format}", (record_journal,), format) for format in _RESUMED),
     _resume_target("resume_shards", (entries, local_area, lock), "tfrecord", shard_records=2),
 )

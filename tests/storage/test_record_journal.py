@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import struct
 from collections.abc import Iterator
@@ -13,13 +14,12 @@ import numpy as np
 import pytest
 
 import dataformats
-from dataformats.backends.journaled import journal as journal_module
-from dataformats.backends.journaled.journal import Entries, Journal, StoredJournal, read_checksums, sound_entries
+from dataformats.storage import record_journal
 from dataformats.storage.atomic import write_all
+from dataformats.storage.record_journal import Entries, RecordJournal, StoredJournal, sound_entries
 from dataformats.testing.loop_over import loop_over
 
-MAGIC = b"TESTJRNL"
-METADATA = {"base": 7, "a key": "int64"}
+METADATA = {"a key": "int64"}
 N = 5
 BLOBS = [bytes([i]) * length for i, length in enumerate([3, 0, 1, 4, 1, 5, 0, 0, 2])]
 
@@ -27,7 +27,7 @@ BLOBS = [bytes([i]) * length for i, length in enumerate([3, 0, 1, 4, 1, 5, 0, 0,
 def entries_of(n: int, k: int, first: int = 0) -> Entries:
     numbers = np.arange(first, first + n, dtype=np.int64)
     sizes = numbers[:, None] * 1000003 + np.arange(k)
-    return Entries(sizes, (numbers * 2654435761 % 2**32).astype(np.uint32))
+    return Entries(sizes, (numbers * 2654435761 % 2**32).astype(np.uint32)[:, None])
 
 
 def none(k: int) -> Entries:
@@ -44,19 +44,31 @@ def same(one: Entries | None, other: Entries) -> bool:
 
 
 def load(path: Path) -> Entries | None:
-    found = StoredJournal.find(path, MAGIC)
+    found = StoredJournal.find(path)
     return None if found is None else found.load()
 
 
+def begun(path: Path, k: int, n: int = 0) -> RecordJournal:
+    """A journal of n entries, in front of which the file has seven bytes."""
+    path.with_name("data").write_bytes(b"")
+    journal = RecordJournal(path, [path.with_name("data")], n_sizes=k, metadata=METADATA, bases=[7])
+    journal.begin([7])
+    journal.add(entries_of(n, k))
+    journal.append()
+    return journal
+
+
 def written(path: Path, k: int) -> tuple[bytes, int, int]:
-    """A journal of N entries, some there from the start and some appended; its head's bytes, and an entry's."""
-    Journal(path, MAGIC, METADATA, k).close()
+    """A journal of N entries; its bytes, its head's, and an entry's."""
+    begun(path, k).close()
     head = path.stat().st_size
-    journal = Journal(path, MAGIC, METADATA, k, [entries_of(2, k)])
+    journal = begun(path, k, 2)
     for first, n in ((2, 2), (4, 0), (4, 1)):
-        journal.append(entries_of(n, k, first))
-    assert (journal.n_entries, journal.n_bytes) == (N, entries_of(N, k).n_bytes)
-    journal.sync()
+        journal.add(entries_of(n, k, first))
+        journal.append()
+    end = 7 + int(entries_of(N, k).sizes.sum())
+    assert (journal.n_entries, journal.sizes) == (N, [end])
+    journal.sync([end])
     assert same(Entries.join(journal.entries(), k), entries_of(N, k))
     journal.close()
     data = path.read_bytes()
@@ -70,33 +82,28 @@ def k(request: pytest.FixtureRequest) -> int:
 
 def test_journal_returns_appended_entries(tmp_path: Path, k: int) -> None:
     written(tmp_path / "j", k)
-    stored = StoredJournal.find(tmp_path / "j", MAGIC)
+    stored = StoredJournal.find(tmp_path / "j")
     assert stored is not None
     assert (list(stored.metadata.items()), stored.n_sizes, stored.n_listed) == (list(METADATA.items()), k, N)
+    assert stored.bases == [7]
     found = stored.load()
     assert same(found, entries_of(N, k))
     assert found.lengths.tolist() == found.sizes.sum(axis=1).tolist()
-    assert found.n_bytes == found.sizes.sum()
-    assert [path.name for path in tmp_path.iterdir()] == ["j"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "j"]
 
 
 def test_no_entries(tmp_path: Path, k: int) -> None:
-    Journal(tmp_path / "j", MAGIC, METADATA, k).close()
+    begun(tmp_path / "j", k).close()
     found = load(tmp_path / "j")
     assert same(found, none(k))
     assert found is not None
-    assert (len(found), found.n_bytes, found.sizes.shape) == (0, 0, (0, k))
+    assert (len(found), found.sizes.shape) == (0, (0, k))
 
 
 def test_a_missing_or_empty_journal(tmp_path: Path) -> None:
     assert load(tmp_path / "j") is None
     (tmp_path / "j").write_bytes(bytes(100))
     assert load(tmp_path / "j") is None
-
-
-def test_the_journal_of_another_format(tmp_path: Path) -> None:
-    written(tmp_path / "j", 1)
-    assert StoredJournal.find(tmp_path / "j", b"ANOTHER1") is None
 
 
 def test_cut_at_every_byte(tmp_path: Path, k: int) -> None:
@@ -122,8 +129,11 @@ def test_a_moved_entry_ends_the_journal(tmp_path: Path, k: int) -> None:
 
 def test_a_negative_size_ends_the_journal(tmp_path: Path) -> None:
     sizes = np.array([[1, 2], [3, -1], [4, 5]])
-    Journal(tmp_path / "j", MAGIC, {}, 2, [Entries(sizes, np.zeros(3, np.uint32))]).close()
-    assert same(load(tmp_path / "j"), Entries(sizes[:1], np.zeros(1, np.uint32)))
+    journal = begun(tmp_path / "j", 2)
+    journal.add(Entries(sizes, np.zeros((3, 1), np.uint32)))
+    journal.append()
+    journal.close()
+    assert same(load(tmp_path / "j"), Entries(sizes[:1], np.zeros((1, 1), np.uint32)))
 
 
 def test_a_failed_append_can_be_done_again(tmp_path: Path, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,20 +143,20 @@ def test_a_failed_append_can_be_done_again(tmp_path: Path, k: int, monkeypatch: 
         pwrite(descriptor, data[:21], offset)
         raise OSError("the disk is full")
 
-    journal = Journal(tmp_path / "j", MAGIC, METADATA, k, [entries_of(2, k)])
-    added = entries_of(N - 2, k, 2)
+    journal = begun(tmp_path / "j", k, 2)
+    journal.add(entries_of(N - 2, k, 2))
     with monkeypatch.context() as patch:
         patch.setattr("os.pwrite", torn)
         with pytest.raises(OSError, match="full"):
-            journal.append(added)
+            journal.append()
     assert journal.n_entries == 2
-    journal.append(added)
+    journal.append()
     journal.close()
     assert same(load(tmp_path / "j"), entries_of(N, k))
 
 
 def test_changed_journal_is_not_believed_at_close(tmp_path: Path, k: int) -> None:
-    journal = Journal(tmp_path / "j", MAGIC, METADATA, k, [entries_of(N, k)])
+    journal = begun(tmp_path / "j", k, N)
     data = (tmp_path / "j").read_bytes()
     for changed in (data[:-1], data[:-9] + bytes([data[-9] ^ 1]) + data[-8:]):
         (tmp_path / "j").write_bytes(changed)
@@ -161,7 +171,7 @@ def test_a_crash_while_it_is_written_anew_loses_nothing(tmp_path: Path, monkeypa
         with monkeypatch.context() as patch:
             patch.setattr(f"os.{name}", lambda *_: 1 // 0)
             with pytest.raises(ZeroDivisionError):
-                Journal(tmp_path / "j", MAGIC, METADATA, 1, [entries_of(2, 1)])
+                begun(tmp_path / "j", 1, 2)
         assert same(load(tmp_path / "j"), entries_of(N, 1))
 
 
@@ -179,7 +189,7 @@ def test_the_system_may_take_less_than_it_was_given(tmp_path: Path, monkeypatch:
 
 @pytest.fixture(params=[1, 3, 8, 2**20])
 def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_module, "_CHUNK_BYTES", request.param)
+    monkeypatch.setattr(record_journal, "_CHUNK_BYTES", request.param)
 
 
 @pytest.fixture
@@ -193,21 +203,14 @@ def data(tmp_path: Path) -> Iterator[int]:
 
 def entries_of_blobs() -> Entries:
     lengths = np.array([len(blob) for blob in BLOBS])
-    checksums = np.array([crc32(blob) for blob in BLOBS], np.uint32)
+    checksums = np.array([[crc32(blob)] for blob in BLOBS], np.uint32)
     return Entries(np.stack([lengths // 2, lengths - lengths // 2], axis=1), checksums)
 
 
 def count_sound(descriptor: int, entries: Entries) -> int:
     """The sound records; the entries come in blocks of three."""
     blocks = [Entries(entries.sizes[i : i + 3], entries.checksums[i : i + 3]) for i in range(0, len(entries), 3)]
-    return sum(map(len, sound_entries(descriptor, 6, blocks)))
-
-
-@pytest.mark.usefixtures("pieces")
-def test_checksums_of_neighbors(data: int) -> None:
-    parts = list(read_checksums(data, 6, entries_of_blobs().lengths))
-    assert np.concatenate(parts).tolist() == [crc32(blob) for blob in BLOBS]
-    assert list(read_checksums(data, 6, np.zeros(0, np.int64))) == []
+    return sum(map(len, sound_entries([descriptor], [6], blocks)))
 
 
 @pytest.mark.usefixtures("pieces")
@@ -233,35 +236,70 @@ def test_data_with_a_flipped_bit(data: int) -> None:
     assert count_sound(data, entries) == len(BLOBS)
 
 
-@loop_over("n_sizes", [0, 2**31, 2**32 - 1])
+def head(text: bytes) -> bytes:
+    start = struct.pack("<8sI", b"RECJRNL1", len(text)) + text
+    return start + crc32(start).to_bytes(4, "little")
+
+
+@loop_over(
+    "facts", [{}, {"sizes": 0}, {"sizes": 2**31}, {"sizes": "1"}, {"bases": [-1]}, {"bases": ["0"]}, {"metadata": 3}]
+)
+def test_impossible_head_is_rejected(tmp_path: Path, facts: dict[str, Any]) -> None:
+    sound = {"metadata": {}, "sizes": 1, "bases": [0]}
+    for one in (sound, {**sound, **facts}):
+        (tmp_path / "j").write_bytes(head(json.dumps(one).encode()) + bytes(64))
+        assert (load(tmp_path / "j") is not None) == (one == sound)
+
+
 @loop_over("text", [b"{}", b"[]", b"3", b"{", b"[" * 10_000])
-def test_impossible_journal_header_is_rejected(tmp_path: Path, n_sizes: int, text: bytes) -> None:
-    for n in {n_sizes, 1} - ({1} if text == b"{}" else set()):
-        head = struct.pack("<8sII", MAGIC, n, len(text)) + text
-        (tmp_path / "j").write_bytes(head + crc32(head).to_bytes(4, "little") + bytes(64))
-        assert load(tmp_path / "j") is None
+def test_head_without_facts_is_rejected(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "j").write_bytes(head(text) + bytes(64))
+    assert load(tmp_path / "j") is None
 
 
-def test_facts_of_another_format_are_not_sound(tmp_path: Path) -> None:
-    Journal(tmp_path / "j", MAGIC, METADATA, 3, [entries_of(2, 3)]).close()
-    assert StoredJournal.find(tmp_path / "j", MAGIC, lambda metadata, n: (metadata, n) == (METADATA, 3)) is not None
-    assert StoredJournal.find(tmp_path / "j", MAGIC, lambda metadata, n: n == len(metadata)) is None
+def test_begin_after_a_full_disk_keeps_all_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blobs = [b"one", b"three"]
+    journal = RecordJournal(tmp_path / "j", [tmp_path / "data"])
+    journal.begin([0])
+    (tmp_path / "data").write_bytes(b"".join(blobs) + b"more")
+    journal.add(Entries.of_records(blobs))
+    journal.append()
+    journal.close()
+    again = RecordJournal(tmp_path / "j", [tmp_path / "data"])
+    again.resume()
+    assert (again.n_entries, again.sizes) == (2, [8])
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", lambda _: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            again.begin([8])
+    again.begin([8])
+    assert same(Entries.join(again.entries(), 1), Entries.of_records(blobs))
+    again.close()
+    other = RecordJournal(tmp_path / "j", [tmp_path / "data"])
+    other.resume()
+    other.begin([3])  # the writer keeps less than the journal proves
+    assert (other.n_entries, other.bases, other.sizes) == (0, [3], [3])
+    other.close()
 
 
-@loop_over("metadata", [{}, {"base": "0"}, {"base": None}, {"base": -1}, {"base": 2**62}])
-@loop_over("format", ["ffrecord", "syrah"])
-def test_data_with_forged_metadata_are_not_resumed(tmp_path: Path, format: str, metadata: dict[str, Any]) -> None:
-    spec = {"a": "int64", "b": "int64"}
-    writer = dataformats.create(tmp_path / "x", format, spec=spec, resume=True)
-    writer.extend([{"a": 1, "b": 2}] * 3)
-    writer.flush()
-    writer.abort()
-    journal = next(tmp_path.glob("*.journal"))
-    loaded = StoredJournal.find(journal, journal.read_bytes()[:8])
-    assert loaded is not None
-    Journal(journal, journal.read_bytes()[:8], metadata, loaded.n_sizes, loaded.entries()).close()
-    with pytest.raises(dataformats.FormatError, match="without its journal"):
-        dataformats.create(tmp_path / "x", format, spec=spec, resume=True)
+def test_several_files_are_kept_up_to_one_entry(tmp_path: Path) -> None:
+    files = [tmp_path / "a", tmp_path / "b"]
+    journal = RecordJournal(tmp_path / "j", files, n_sizes=2)
+    journal.begin([0, 0])
+    for parts in ((b"aa", b"b"), (b"", b"bb"), (b"a", b"")):
+        for number, (file, part) in enumerate(zip(files, parts, strict=True)):
+            with file.open("ab") as stream:
+                stream.write(part)
+            journal.count(number, [part])
+        journal.append()
+    journal.close()
+    for wrong, n in ((b"", 3), (b"x", 1)):
+        (tmp_path / "b").write_bytes(b"bb" + (wrong or b"b"))
+        again = RecordJournal(tmp_path / "j", files, n_sizes=2)
+        again.resume()
+        assert (again.n_entries, again.sizes) == (n, [3, 3] if n == 3 else [2, 1])
+    assert again.cut()
+    assert [file.read_bytes() for file in files] == [b"aa", b"b"]
 
 
 # ---- tables that are written from the journal, and journals from tables, block by block
@@ -269,9 +307,7 @@ def test_data_with_forged_metadata_are_not_resumed(tmp_path: Path, format: str, 
 
 @pytest.fixture(params=[1, 100, 2**20])
 def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_module, "_BLOCK_BYTES", request.param)
-    monkeypatch.setattr("dataformats.backends.syrah.resume._BLOCK_BYTES", request.param)
-    monkeypatch.setattr("dataformats.backends.ffrecord.resume._BLOCK_RECORDS", max(1, request.param // 16))
+    monkeypatch.setattr(record_journal, "_BLOCK_BYTES", request.param)
 
 
 SPEC = {"a": "bytes", "b": "utf8"}
@@ -279,29 +315,23 @@ ROWS = [{"a": bytes(i % 3), "b": "x" * (i % 5)} for i in range(20)]
 
 
 @pytest.mark.usefixtures("blocks")
-@loop_over("left", ["journal", "journal and table", "table"])
+@loop_over("left", ["journal", "journal and table"])
 @loop_over("format", ["ffrecord", "syrah"])
 def test_files_do_not_depend_on_blocks(format: str, left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(journal_module, "_BLOCK_BYTES", 2**20)
+        patch.setattr(record_journal, "_BLOCK_BYTES", 2**20)
         with dataformats.create(tmp_path / "whole", format, spec=SPEC) as whole:
             whole.extend(ROWS)
     writer = dataformats.create(tmp_path / "x", format, spec=SPEC, resume=True)
     writer.extend(ROWS)
     writer.flush()
-    journal = (tmp_path / "x.partial.journal").read_bytes()
     if left == "journal":
         writer.abort()
     else:
         with monkeypatch.context() as patch:
-            patch.setattr("dataformats.storage.atomic.publish", lambda *_, **__: 1 // 0)
-            if format == "ffrecord":
-                patch.setattr("dataformats.backends.ffrecord.writer.publish", os.replace)
+            patch.setattr("dataformats.staging.local_area.LocalArea.publish", lambda *_: 1 // 0)
             with pytest.raises(ZeroDivisionError):
                 writer.close()
-        assert not (tmp_path / "x.partial.journal").exists()
-        if left == "journal and table":
-            (tmp_path / "x.partial.journal").write_bytes(journal)
     with dataformats.create(tmp_path / "x", format, spec=SPEC, resume=True) as writer:
         assert len(writer) == len(ROWS)
     assert (tmp_path / "x").read_bytes() == (tmp_path / "whole").read_bytes()

@@ -14,6 +14,7 @@ import pytest
 import dataformats
 from dataformats.backends.granular.bag_appender import BagAppender
 from dataformats.errors import FormatError
+from dataformats.storage.record_journal import StoredJournal
 from dataformats.testing.loop_over import loop_over
 
 SPEC = {"id": "int64", "data": "bytes"}
@@ -47,7 +48,11 @@ def killed(path: Path, options: dict[str, Any]) -> tuple[Path, dict[Path, int]]:
         writer.append(record(i, options))
         writer.flush()
     writer.abort()
-    return path, {file: size for file, size in sizes.items() if "json" not in file.name and "journal" not in file.name}
+    return path, {file: size for file, size in sizes.items() if file.suffix == ".journal" or "json" not in file.name}
+
+
+def data_files(sizes: dict[Path, int]) -> dict[Path, int]:
+    return {file: size for file, size in sizes.items() if file.suffix != ".journal"}
 
 
 def zero(file: Path, start: int) -> None:
@@ -81,7 +86,7 @@ def test_zeros_behind_the_last_sync_are_dropped(name: str, tmp_path: Path) -> No
     file, options = FORMATS[name]
     path, sizes = killed(tmp_path / file, options)
     # The ends and the headers stay: only the data of the records are lost.
-    for data, size in sizes.items():
+    for data, size in data_files(sizes).items():
         if data.suffix != ".idx" and ".idx." not in data.name:
             zero(data, size + 20 if "ofrecord" in name else size)
     assert resumed(path, options) == N_SYNCED
@@ -91,19 +96,20 @@ def test_zeros_behind_the_last_sync_are_dropped(name: str, tmp_path: Path) -> No
 def test_whole_flushes_before_the_damage_are_kept(name: str, tmp_path: Path) -> None:
     file, options = FORMATS[name]
     path, sizes = killed(tmp_path / file, options)
-    data = next(data for data in sizes if "data.bag" in data.name or "d.bag" in data.name or ".idx" not in data.name)
+    data = next(
+        data for data in data_files(sizes) if "data.bag" in data.name or "d.bag" in data.name or ".idx" not in data.name
+    )
     zero(data, data.stat().st_size - 1)
     assert resumed(path, options) == N_FLUSHED - 1
 
 
 @loop_over("name", FORMATS)
-def test_synced_records_need_no_later_line_of_the_journal(name: str, tmp_path: Path) -> None:
+def test_synced_records_need_no_later_entry_of_the_journal(name: str, tmp_path: Path) -> None:
     file, options = FORMATS[name]
-    path, _ = killed(tmp_path / file, options)
+    path, sizes = killed(tmp_path / file, options)
     (journal,) = tmp_path.rglob("*.journal")
-    lines = journal.read_bytes().splitlines(keepends=True)
-    synced = [number for number, line in enumerate(lines, 1) if b'"synced": true' in line]
-    zero(journal, sum(map(len, lines[: synced[-1]])))
+    synced = sizes[journal]
+    zero(journal, synced)
     assert resumed(path, options) == N_SYNCED
 
 
@@ -114,7 +120,7 @@ def test_resumed_records_are_proven_again(name: str, tmp_path: Path) -> None:
     writer = dataformats.create(path, resume=True, **options)
     writer.append(record(N_FLUSHED, options))
     writer.abort()
-    for data, size in sizes.items():
+    for data, size in data_files(sizes).items():
         if data.suffix != ".idx":
             zero(data, size + 20 if "ofrecord" in name else size)
     assert resumed(path, options) == N_SYNCED
@@ -152,10 +158,12 @@ def test_damaged_journal_is_refused(tmp_path: Path) -> None:
     assert resumed(path, options) == N_FLUSHED
 
 
-def test_torn_first_line_of_a_journal(tmp_path: Path) -> None:
-    """A full disk or a kill ends the first write to the journal: no record was synced."""
+def test_head_without_entries(tmp_path: Path) -> None:
+    """The first entry of a journal was lost: no record was synced."""
     file, options = FORMATS["ofrecord"]
     path, _ = killed(tmp_path / file, options)
     (journal,) = tmp_path.rglob("*.journal")
-    journal.write_bytes(journal.read_bytes()[:40])
+    stored = StoredJournal.find(journal)
+    assert stored is not None
+    journal.write_bytes(journal.read_bytes()[: stored.start + 5])
     assert resumed(path, options) == 0
