@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from dataformats.interfaces import BlobWriter
 from dataformats.kernels import crc32, crc32_extents
 from dataformats.storage import atomic
 from dataformats.storage.record_journal import Entries, StoredJournal
-from dataformats.writing.appending_writer import AppendingWriter
+from dataformats.writing.appending_writer import AppendingWriter, Journaled
 
 JOURNAL_METADATA = {"format": "ffrecord"}
 
@@ -37,7 +37,7 @@ class FFRecordWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportInco
     """
 
     extra: int = ENTRY_BYTES
-    journaled: Literal["record"] = "record"
+    journaled: Journaled = "record"
     journal_metadata: Mapping[str, Any] = JOURNAL_METADATA
 
     def __init__(self, path: Path, *, resume: bool = False, records: int | None = None) -> None:
@@ -47,6 +47,7 @@ class FFRecordWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportInco
         self._rebuilt = path.with_name(f"{path.name}.partial")
         self._rebuilt.unlink(missing_ok=True)
         super().__init__(path, resume=resume, first_byte=0 if records is None else header_bytes(records))
+        self._checks = records is not None
         self.n_bytes += PREFIX.size
         if records is not None and self.n_records > records:
             self._close_file()
@@ -55,18 +56,12 @@ class FFRecordWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportInco
     def frames(self, records: Sequence[bytes]) -> Sequence[bytes]:
         return records
 
-    def append(self, record: bytes, /) -> None:
-        """Append one record.
-
-        Raises:
-            TypeError: It is not bytes, bytearray or memoryview.
-            ValueError: It is one more than `records`, or the writer is closed.
-        """
+    def check(self, record: bytes) -> None:
+        """Raise `ValueError` for one record more than `records`."""
         if self._records is not None and self.n_records >= self._records:
             raise ValueError(f"cannot append record {self.n_records + 1}: expected records={self._records}")
-        super().append(record)
 
-    def extend(self, records: Sequence[bytes], /) -> None:
+    def extend(self, records: Sequence[bytes], /) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         if self._records is not None and self.n_records + len(records) > self._records:
             BlobWriter.extend(self, records)
         else:
@@ -83,7 +78,7 @@ class FFRecordWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportInco
             checksums = crc32_extents(data, offsets[:-1], np.diff(offsets))
         self._write_blobs(data.data, np.diff(offsets)[:, None], checksums)
 
-    def close(self) -> None:
+    def close(self, *, sync: bool = True) -> None:
         """Complete the file and sync it.
 
         Raises:
@@ -91,7 +86,7 @@ class FFRecordWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportInco
         """
         if self._file is not None and self._records is not None and self.n_records != self._records:
             raise ValueError(f"cannot close: expected records={self._records}, found {self.n_records} records")
-        super().close()
+        super().close(sync=sync)
 
     def discard(self) -> None:
         """Delete the file, its journal, and the copy that an interrupted `close` left."""
@@ -107,7 +102,6 @@ class FFRecordWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportInco
         (base,), size, descriptor = self.journal.bases, header_bytes(self.n_records), self._open_file().fileno()
         if size == base:
             self._write_header(descriptor)
-            os.fsync(descriptor)
             return
         with self._rebuilt.open("wb", buffering=0) as destination:
             self._write_header(destination.fileno())

@@ -74,9 +74,9 @@ class CompressedWriter(FramedWriter):
             self._take_name()
         super().flush(sync=sync)
 
-    def close(self) -> None:
+    def close(self, *, sync: bool = True) -> None:
         """Complete the file and sync it; a second call is a no-op."""
-        super().close()
+        super().close(sync=sync)
         self._take_name()
 
     def _resume(self) -> None:

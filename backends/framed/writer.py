@@ -74,10 +74,10 @@ class FramedWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportIncomp
         self._add_to_index(blobs)
         self._write(*self._compressed([_frames_around(blobs, self.framing)]))
 
-    def close(self) -> None:
+    def close(self, *, sync: bool = True) -> None:
         """Complete the file and sync it, and leave its index if it gets one; a second call is a no-op."""
         is_open = self._file is not None
-        super().close()
+        super().close(sync=sync)
         if is_open and self._index is not None:
             self._index.save(self.framing.name, {"compression": "none", "rest": None, "damage": None})
 

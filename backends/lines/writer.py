@@ -18,6 +18,7 @@ from dataformats.batch import Blobs, StoredRecords
 from dataformats.errors import FormatError, Remedy, SpecError
 from dataformats.interfaces import BlobWriter, FilePlace, RecordChunk
 from dataformats.interfaces.stored_file import StoredFile
+from dataformats.writing.appending_writer import Journaled
 
 _WINDOW = 2**20
 _JSON = re.compile(rb'[ \t\r]*+(?:[{\["\d-]|true|false|null|NaN|Infinity)[^\n]*+(?:\n[ \t\r]*+)*+\Z')
@@ -62,7 +63,7 @@ class LinesWriter(CompressedWriter):
         place: FilePlace | None = None,
     ) -> None:
         self.framing = LineFraming(name)  # type: ignore[assignment]  # the part of a framing that writers use
-        self.journaled: Literal["flush"] | None = "flush" if compression == "none" else None
+        self.journaled: Journaled = "flush" if compression == "none" else "none"
         super().__init__(path, resume=resume, compression=compression, place=place)
 
     def check(self, record: bytes) -> None:

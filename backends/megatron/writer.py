@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from dataformats.errors import SpecError
 from dataformats.interfaces import FieldsWriter, HasSidecars
 from dataformats.kernels import crc32_extents
 from dataformats.storage import atomic
-from dataformats.writing.appending_writer import AppendingWriter
+from dataformats.writing.appending_writer import AppendingWriter, Journaled
 
 _MAX_TOKENS = 2**31 - 1
 _BLOCK = 2**17  # documents in a block of the last table
@@ -36,7 +36,7 @@ class MegatronWriter(AppendingWriter, FieldsWriter, HasSidecars):  # pyright: ig
     """
 
     extra: int = 20
-    journaled: Literal["record"] = "record"
+    journaled: Journaled = "record"
 
     def __init__(self, path: Path, dtype: str, name: str, *, resume: bool) -> None:
         self._dtype = np.dtype(dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from dataformats.interfaces import FieldsWriter
 from dataformats.kernels import crc32_extents
 from dataformats.spec import Spec
 from dataformats.storage.atomic import write_all
-from dataformats.writing.appending_writer import AppendingWriter
+from dataformats.writing.appending_writer import AppendingWriter, Journaled
 
 _ENTRY_BYTES = 16  # metadata bytes for each array of each item
 
@@ -38,7 +38,7 @@ class SyrahWriter(AppendingWriter, FieldsWriter):  # pyright: ignore[reportIncom
         SpecError: The unfinished file has other fields.
     """
 
-    journaled: Literal["record"] = "record"
+    journaled: Journaled = "record"
 
     def __init__(self, path: Path, *, stored: Spec, resume: bool = False) -> None:
         self._dtypes = dtypes_of(stored)
@@ -86,7 +86,6 @@ class SyrahWriter(AppendingWriter, FieldsWriter):  # pyright: ignore[reportIncom
         end = self._write_metadata(descriptor)
         os.fsync(descriptor)
         write_all(descriptor, build_header(self._end, end - self._end), 0)
-        os.fsync(descriptor)
 
     def _write_metadata(self, descriptor: int) -> int:
         """Write the metadata behind the arrays, in blocks of items; return where they end."""

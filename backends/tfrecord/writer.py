@@ -7,6 +7,7 @@ from dataformats.backends.framed.framing import Framing
 from dataformats.backends.tfrecord.compression import decompress_file
 from dataformats.backends.tfrecord.layout import FRAMING
 from dataformats.interfaces.stored_file import StoredFile
+from dataformats.writing.appending_writer import Journaled
 
 
 class TFRecordWriter(CompressedWriter):
@@ -14,7 +15,7 @@ class TFRecordWriter(CompressedWriter):
 
     framing: Framing = FRAMING
     extra: int = FRAMING.extra
-    journaled: None = None  # records have checksums
+    journaled: Journaled = "none"  # records have checksums
 
     def _decompressed(self, stored: StoredFile) -> StoredFile:
         assert self._compression != "zstd"  # TFRecord has none

@@ -69,17 +69,20 @@ class Entries:
         return Entries(self.sizes[:count], self.checksums[:count])
 
     @classmethod
-    def of_records(cls, parts: Sequence[bytes | memoryview], n_sizes: int = 1) -> Entries:
-        """Return an entry for each record, which has `n_sizes` of the parts."""
-        sizes = np.fromiter(map(len, parts), np.int64, len(parts))
+    def of_records(
+        cls, blobs: Sequence[bytes | memoryview], n_sizes: int = 1
+    ) -> tuple[Entries, Sequence[bytes | memoryview]]:
+        """Return an entry for each record of `n_sizes` blobs, and the blobs, joined if they are short."""
+        sizes = np.fromiter(map(len, blobs), np.int64, len(blobs))
         # Not `sum`: its first call imports a module, which fails while Python shuts down and writers are aborted.
         lengths = np.add.reduce(sizes.reshape(-1, n_sizes), axis=1)
         if np.add.reduce(sizes) < _LONG_BYTES * len(sizes):
-            checksums = crc32_extents(b"".join(parts), np.cumsum(lengths) - lengths, lengths)
+            blobs = [b"".join(blobs)]
+            checksums = crc32_extents(blobs[0], np.cumsum(lengths) - lengths, lengths)
         else:
-            records = zip(*[iter(parts)] * n_sizes, strict=True)
+            records = zip(*[iter(blobs)] * n_sizes, strict=True)
             checksums = np.fromiter(map(_checksum, records), np.uint32, len(lengths))
-        return cls(sizes.reshape(-1, n_sizes), checksums[:, None])
+        return cls(sizes.reshape(-1, n_sizes), checksums[:, None]), blobs
 
     @classmethod
     def join(cls, parts: Iterable[Entries], n_sizes: int, n_files: int = 1) -> Entries:
@@ -397,10 +400,9 @@ def _is_head(facts: Any) -> bool:
     if not isinstance(facts, dict) or not isinstance(facts.get("metadata"), dict):
         return False
     n_sizes, bases = facts.get("sizes"), facts.get("bases")
-    are_numbers = isinstance(n_sizes, int) and isinstance(bases, list) and all(isinstance(base, int) for base in bases)
-    if not are_numbers or not 0 < n_sizes <= _MAX_SIZES or not all(0 <= base < _MAX_BASE for base in bases):
+    if not isinstance(n_sizes, int) or not isinstance(bases, list) or len(bases) not in (1, n_sizes):
         return False
-    return len(bases) in (1, n_sizes)
+    return 0 < n_sizes <= _MAX_SIZES and all(isinstance(base, int) and 0 <= base < _MAX_BASE for base in bases)
 
 
 def _entry(n_sizes: int, n_files: int) -> np.dtype[Any]:

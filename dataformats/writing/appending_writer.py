@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from io import FileIO
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from dataformats.storage.record_journal import Entries, RecordJournal, StoredJou
 _LOG = logging.getLogger("dataformats")
 _BUFFER_BYTES = 2**20
 _BUFFER_RECORDS = 4096
+Journaled: TypeAlias = Literal["none", "flush", "record"]
 LARGE_BYTES = 8 * 2**20
 """A longer record is written by itself, without a copy."""
 
@@ -44,7 +45,7 @@ class AppendingWriter(FileWriter):
         begin: The bytes that every file begins with.
         extra: Bytes that a frame adds to its record, about.
         journaled: What an entry of the journal covers: `"flush"`, or `"record"` if nothing in the file locates records
-            before it is complete; `None` if `index` verifies all bytes of a record, so that there is no journal.
+            before it is complete; `"none"` if `index` verifies all bytes of a record, so that there is no journal.
         blobs_per_record: Parts of `frames` that are one record, if the journal has an entry for each.
         journal_metadata: What the journal keeps about the file, as JSON; a writer with others cannot resume it.
 
@@ -74,7 +75,7 @@ class AppendingWriter(FileWriter):
 
     begin: bytes = b""
     extra: int = 0
-    journaled: Literal["flush", "record"] | None = "flush"
+    journaled: Journaled = "flush"
     blobs_per_record: int = 1
     journal_metadata: Mapping[str, Any] = {}
 
@@ -82,7 +83,7 @@ class AppendingWriter(FileWriter):
         self.n_records: int = 0
         self.n_bytes: int = len(self.begin)
         self._path = path
-        self._expected: type[Any] = bytes if isinstance(self, BlobWriter) else Mapping
+        self._type: type[Any] = bytes if isinstance(self, BlobWriter) else dict
         self._checks = type(self).check is not AppendingWriter.check
         self._pending: list[Any] = []
         self._pending_bytes = 0
@@ -91,7 +92,7 @@ class AppendingWriter(FileWriter):
         self._is_named = False  # True once the folder's entry of the file is on disk
         self._file: FileIO | None = None
         self._journal: RecordJournal | None = None
-        if self.journaled is not None:
+        if self.journaled != "none":
             n_sizes, metadata = self.blobs_per_record, self.journal_metadata
             self._journal = RecordJournal(
                 journal_path(path), [path], n_sizes=n_sizes, metadata=metadata, bases=[first_byte]
@@ -134,12 +135,8 @@ class AppendingWriter(FileWriter):
         return b""
 
     def complete(self) -> None:
-        """Complete the file and sync it; by default, `end` does.
-
-        If the journal lists records, they and `journal` are on the disk before.
-        """
+        """Write what completes the file; by default, `end`. If the journal lists records, both are on the disk."""
         self._write(self.end())
-        os.fsync(self._open_file().fileno())
 
     def moved(self, journal: StoredJournal) -> Sequence[int] | None:
         """Return where the records begin now if `complete` has moved them; by default, it does not."""
@@ -153,15 +150,16 @@ class AppendingWriter(FileWriter):
             TypeError: It is not bytes, bytearray or memoryview; if fields are stored apart, not a mapping.
             SpecError: The format cannot hold it.
         """
-        if type(record) is not self._expected:
+        if type(record) is not self._type:
             if isinstance(record, (bytearray, memoryview)):
                 record = bytes(record)
-            if not isinstance(record, self._expected):
-                kinds = f"expected {self._expected.__name__.lower()}, found {type(record).__name__}"
+            expected: type[Any] = bytes if self._type is bytes else Mapping
+            if not isinstance(record, expected):
+                kinds = f"expected {expected.__name__.lower()}, found {type(record).__name__}"
                 raise TypeError(f"cannot append a record to {str(self._path)!r}: {kinds}")
         if self._checks:
             self.check(record)
-        n_bytes = len(record) if self._expected is bytes else _n_bytes(record)
+        n_bytes = len(record) if self._type is bytes else _n_bytes(record)
         if n_bytes > LARGE_BYTES:
             self._write_pending()
         self._hold((record,), n_bytes)
@@ -192,7 +190,7 @@ class AppendingWriter(FileWriter):
                 atomic.sync(self._path.parent)
                 self._is_named = True
 
-    def close(self) -> None:
+    def close(self, *, sync: bool = True) -> None:
         """Complete the file and sync it; a second call is a no-op.
 
         Raises:
@@ -206,6 +204,8 @@ class AppendingWriter(FileWriter):
         else:
             self._write_pending()
         self.complete()
+        if sync:
+            os.fsync(self._file.fileno())
         self._file.close()
         self._file = None
         if self._journal is not None:
@@ -309,7 +309,8 @@ class AppendingWriter(FileWriter):
             self._open_file()
         self._pending += records
         self._pending_bytes += n_bytes
-        self._count(len(records), n_bytes)
+        self.n_records += len(records)
+        self.n_bytes += n_bytes + len(records) * self.extra
         if self._pending_bytes >= _BUFFER_BYTES or len(self._pending) >= _BUFFER_RECORDS:
             self._write_pending()
 
@@ -351,12 +352,13 @@ class AppendingWriter(FileWriter):
 
     def _add(self, *parts: bytes | memoryview, entries: Entries | None = None) -> None:
         """Add parts to what is written next, and their entries to the journal."""
-        joined = atomic.joined(parts)
+        joined: Sequence[bytes | memoryview] = parts
+        if entries is None and self.journaled == "record":
+            entries, joined = Entries.of_records(parts, self.blobs_per_record)
         if entries is not None:
             self.journal.add(entries)
-        elif self.journaled == "record":
-            self.journal.add(Entries.of_records(parts, self.blobs_per_record))
         elif self._journal is not None:
+            joined = atomic.joined(parts)
             self._journal.count(0, joined)
         self._unwritten += joined
 
@@ -367,4 +369,4 @@ class AppendingWriter(FileWriter):
 
 
 def _n_bytes(record: Mapping[str, Sequence[bytes]]) -> int:
-    return sum(len(blob) for blobs in record.values() for blob in blobs)
+    return sum([len(blob) for blobs in record.values() for blob in blobs])

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import tests.backends.test_journal as fast
-from tests.backends.test_journal import entries_of, load, same, written
-
+import tests.storage.test_record_journal as fast
 from tests.campaign import chosen
+from tests.storage.test_record_journal import entries_of, load, same, written
 
 k = fast.k  # fixtures
 
