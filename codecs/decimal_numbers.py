@@ -61,7 +61,7 @@ class _Decimal(Codec):
     def _text(self, number: Any) -> bytes:
         if self._dtype.kind != "f":
             return b"%d" % number
-        text = str(number)
+        text = str(float(number))  # the digits of a float16 alone are another number to who reads them as a double
         return _WORDS.get(text) or text.encode()
 
     def _numbers(self, texts: Any) -> NDArray[Any]:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from dataformats.backends.images.listing import is_image
 from dataformats.display.media import media_of
 from dataformats.errors import SpecError
 from dataformats.interfaces import FieldsWriter
+from dataformats.kernels import crc32
 from dataformats.storage import atomic
+from dataformats.storage.checked_json import pack_checked, parse_checked
+from dataformats.storage.record_journal import journal_path
 
 _ENDINGS = {b"\xff\xd8": ".jpg", b"\x89PNG": ".png", b"RIFF": ".webp"}
 
 
 class ImagesWriter(FieldsWriter):
     """Writes each image under a hidden name and renames it, so that a killed writer leaves whole images.
+
+    After a loss of power, an image may have its name, and other bytes. So a journal beside the folder lists the images
+    in order, with sizes and CRC-32s, and a resume keeps those at the front that are as listed.
 
     Args:
         path: The folder.
@@ -27,16 +33,38 @@ class ImagesWriter(FieldsWriter):
         self._folder = path
         self._unsynced: list[Path] = []
         self._has_numbers = False  # True if folders have the number of their label
+        self._journal = journal_path(path)
         if not resume:
-            atomic.remove(path)
+            atomic.remove(path, self._journal)
         path.mkdir(parents=True, exist_ok=True)
-        there = [file for file in path.rglob("*") if file.is_file()]
-        for file in there:
-            if file.name.startswith("."):
-                file.unlink()
-        images = [file for file in there if not file.name.startswith(".")]
-        self.n_records: int = len(images)
-        self.n_bytes: int = sum(file.stat().st_size for file in images)
+        kept = dict(self._kept())
+        for file in [file for file in path.rglob("*") if file.is_file() and file not in kept]:
+            file.unlink()
+        atomic.write_chunks(self._journal, kept.values())  # it is on the disk before the first image
+        self._file = atomic.open_unbuffered(self._journal)
+        self._end = sum(map(len, kept.values()))  # bytes of the journal
+        self.n_records: int = len(kept)
+        self.n_bytes: int = sum(file.stat().st_size for file in kept)
+
+    def _kept(self) -> Iterator[tuple[Path, bytes]]:
+        """Yield the images at the front that are as their lines in the journal say; without a journal, all images."""
+        if not self._journal.exists():
+            files = (file for file in self._folder.rglob("[!.]*") if file.is_file())
+            yield from ((file, self._line(file, file.read_bytes())) for file in files)
+            return
+        with self._journal.open("rb") as lines:
+            for line in lines:
+                try:
+                    path = self._folder / parse_checked(line)["path"]
+                    if self._line(path, path.read_bytes()) != line:
+                        return
+                except (OSError, ValueError):
+                    return
+                yield path, line
+
+    def _line(self, path: Path, image: bytes) -> bytes:
+        name = path.relative_to(self._folder).as_posix()
+        return pack_checked({"path": name, "bytes": len(image), "crc32": crc32(image)}) + b"\n"
 
     def append(self, blobs: Mapping[str, Sequence[bytes]]) -> None:
         """Append one image.
@@ -56,6 +84,9 @@ class ImagesWriter(FieldsWriter):
         partial = path.parent / f".{path.name}"
         partial.write_bytes(image)
         os.rename(partial, path)
+        line = self._line(path, image)
+        atomic.write_all(self._file.fileno(), line, self._end)
+        self._end += len(line)
         self._unsynced.append(path)
         self.n_records += 1
         self.n_bytes += len(image)
@@ -98,6 +129,7 @@ class ImagesWriter(FieldsWriter):
             for path in {*self._unsynced, *(path.parent for path in self._unsynced), self._folder}:
                 atomic.sync(path)
             self._unsynced.clear()
+            os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """Sync all images.
@@ -105,7 +137,10 @@ class ImagesWriter(FieldsWriter):
         Raises:
             SpecError: Labels without names have gaps: readers number the folders from 0 on.
         """
+        if self._file.closed:
+            return
         self.flush(sync=True)
+        self._file.close()
         if self._has_numbers:
             found = sorted(int(path.name) for path in self._folder.iterdir() if path.is_dir())
             missing = next((number for number, label in enumerate(found) if number != label), None)
@@ -115,7 +150,8 @@ class ImagesWriter(FieldsWriter):
                 raise SpecError(what, field="label", remedy=remedy)
 
     def suspend(self) -> None:
-        pass
+        self._file.close()
 
     def discard(self) -> None:
-        atomic.remove(self._folder)
+        self._file.close()
+        atomic.remove(self._folder, self._journal)

@@ -223,6 +223,27 @@ def test_folders_behind_urls(tmp_path: Path) -> None:
         memory.rm("/images", recursive=True)
 
 
+@loop_over("left", ["zeros", "nothing", "no journal"])
+def test_images_that_a_power_loss_damaged_are_written_again(left: str, tmp_path: Path) -> None:
+    """Unsynced images have their names, and other bytes or none."""
+    spec = {"image": "png", "path": "utf8"}
+    rows = [{"image": encoded(i), "path": f"{'ab'[i % 2]}/{i}.png"} for i in range(6)]
+    writer = dataformats.create(tmp_path / "x", "images", spec=spec, resume=True)
+    writer.extend(rows)
+    writer.abort()
+    damaged = tmp_path / "x.partial" / "a" / "2.png"
+    if left == "no journal":
+        (tmp_path / "x.partial.journal").unlink()
+    else:
+        damaged.write_bytes(bytes(damaged.stat().st_size) if left == "zeros" else b"")
+    with dataformats.create(tmp_path / "x", "images", spec=spec, resume=True) as writer:
+        assert len(writer) == (6 if left == "no journal" else 2)
+        writer.extend(rows[len(writer) :])
+    found = dataformats.open(tmp_path / "x", spec={"image": "bytes", "path": "utf8"})
+    assert {one["path"]: one["image"] for one in found} == {row["path"]: row["image"] for row in rows}
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
 def test_an_interrupted_writer_resumes(tmp_path: Path) -> None:
     spec = {"image": "png", "label_name": "utf8"}
     records = [{"image": pixels(i), "label_name": "ab"[i % 2]} for i in range(6)]
