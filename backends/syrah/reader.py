@@ -53,7 +53,7 @@ class SyrahReader(FieldsReader):
             return Type("utf8")
         if dtype not in ITEM_BYTES:
             return Type(dtype)
-        sizes = self._columns[field].extents.some_lengths
+        sizes = self._columns[field].extents.distinct_lengths
         least, most = (int(sizes.min()), int(sizes.max())) if len(sizes) else (0, 0)
         length = least // ITEM_BYTES[dtype]
         is_fixed = self._fixed_lengths and least == most and 0 < length < _MAX_SIZE

@@ -16,7 +16,7 @@ from dataformats.columns.arrow_columns import columns_of_arrow
 from dataformats.columns.numbers import offsets_of
 from dataformats.errors import DataFormatsError, FormatError, SpecError
 from dataformats.fork_hooks import import_unforked
-from dataformats.interfaces import Backend, Folder, ReaderOptions, RowTable, SniffResult, StoredFile
+from dataformats.interfaces import Backend, BadRowsError, Folder, ReaderOptions, RowTable, SniffResult, StoredFile
 from dataformats.spec import Spec
 from dataformats.storage.files import LocalFile
 
@@ -80,7 +80,10 @@ class LanceTable(RowTable):
 
     def _columns(self, parts: Sequence[Any], fields: Sequence[str]) -> dict[str, Column]:
         """Return the rows of several datasets, one behind the other."""
-        each = [columns_of_arrow(part, self.spec, fields) for part in parts]
+        try:
+            each = [columns_of_arrow(part, self.spec, fields) for part in parts]
+        except BadRowsError as error:
+            raise error.failed[min(error.failed)] from None  # the source finds the rows by reading them one by one
         if len(each) == 1:
             return each[0]
         owners = np.repeat(np.arange(len(parts)), [part.num_rows for part in parts])

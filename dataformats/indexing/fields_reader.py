@@ -68,7 +68,7 @@ class FieldsReader(FilesReader):
         names = dict.fromkeys(name for index in indexes for name in index.fields)
         self._columns = {name: _joined([index.arrays.get(name) for index in indexes], self.starts) for name in names}
         self._lacking = frozenset(
-            name for name, column in self._columns.items() if (column.extents.some_lengths < 0).any()
+            name for name, column in self._columns.items() if (column.extents.distinct_lengths < 0).any()
         )
         self.file_indexes: list[FileIndex] = [self._part_of(*pair) for pair in enumerate(indexes)]
         self._indexes = self.file_indexes

@@ -106,8 +106,8 @@ class ArrayIndex:
         return ArrayIndex(self.offset[here], self.length[here], stored, _part(self.problems, first, stop))
 
     @property
-    def some_lengths(self) -> NDArray[Any]:
-        """The lengths of the records without a problem; one of them if all are the same in a compact index."""
+    def distinct_lengths(self) -> NDArray[Any]:
+        """The lengths of the records without a problem, each of them at least once."""
         lengths = np.delete(self.length, list(self.problems)) if self.problems else self.length
         return lengths[:1] if lengths.strides == (0,) else lengths
 

@@ -61,13 +61,13 @@ class RowTable(Table):
             fields: Names of the spec.
 
         Raises:
-            BadRowsError: Some of the records cannot be read.
+            CodecError: A value of a record does not fit its type.
             FormatError: A record is damaged.
         """
 
 
 class BadRowsError(DataFormatsError):
-    """Some rows of a read cannot be read. Tables raise it with the columns of the other rows.
+    """Some rows of a block cannot be read. A `BlockTable` raises it with the columns of the other rows.
 
     Args:
         columns: The columns of the other rows.

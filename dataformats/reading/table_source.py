@@ -16,7 +16,7 @@ from dataformats.columns.masks import check_part, elements_of, insert_missing
 from dataformats.errors import SpecError
 from dataformats.interfaces import Backend, SequenceCodec
 from dataformats.interfaces.record_source import Fields
-from dataformats.interfaces.table import BadRowsError, BlockTable, RowTable, Table
+from dataformats.interfaces.table import BlockTable, RowTable, Table
 from dataformats.reading.blob_reader import fields_in_memory
 from dataformats.reading.dataset_schema import DatasetSchema, DeclaredSchema
 from dataformats.reading.decode_fallback import OnFailure, read_records
@@ -129,10 +129,7 @@ class TableSource(FileSource):
     def _columns(self, records: NDArray[np.int64], mask: _Mask) -> dict[str, Column]:
         names = tuple(mask)
         if isinstance(self._table, RowTable):
-            try:
-                found = self._table.read(records, names)
-            except BadRowsError as error:
-                raise error.failed[min(error.failed)] from None
+            found = self._table.read(records, names)
         else:
             assert self._blocks is not None
             found = self._blocks.read(records, names)

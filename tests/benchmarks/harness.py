@@ -282,15 +282,19 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _time_s(side: Side, before: Callable[[], None] | None) -> float:
-    """Return the seconds that all steps took; the last batch is kept until the next is ready, as in a trainer."""
+    """Return the seconds that all steps took; the last batch is kept until the next is ready, as in a trainer.
+
+    What a library does after the last batch does not count: an iterator of tf.data waits some seconds for its tuner.
+    """
     total = 0.0
     batches = iter(side.batches())
     batch: Any = None
     done = object()
-    while batch is not done:
+    while True:
         if before is not None:
             before()
         begin = time.perf_counter()
         batch = next(batches, done)
+        if batch is done:
+            return total
         total += time.perf_counter() - begin
-    return total
