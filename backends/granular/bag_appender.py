@@ -11,6 +11,7 @@ import numpy as np
 from dataformats.backends.granular.layout import ENTRY_BYTES
 from dataformats.batch import Blobs
 from dataformats.storage import atomic
+from dataformats.storage.atomic import open_unbuffered
 from dataformats.storage.record_journal import RecordJournal
 
 _COPY_BYTES = 2**20
@@ -61,9 +62,9 @@ class BagAppender:
         self._packed = b""  # ends of written records that are not indexed yet
         self._is_truncated = False
         # The index first: a bag without one is complete, with its table at its end.
-        self._files = [atomic.open_unbuffered(idx)]
+        self._files = [open_unbuffered(idx)]
         try:
-            self._files.append(atomic.open_unbuffered(bag))
+            self._files.append(open_unbuffered(bag))
         except BaseException:
             self._files[0].close()
             if not bag.exists() and not idx.stat().st_size:

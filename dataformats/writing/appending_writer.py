@@ -23,9 +23,10 @@ from dataformats.storage.record_journal import Entries, RecordJournal, StoredJou
 _LOG = logging.getLogger("dataformats")
 _BUFFER_BYTES = 2**20
 _BUFFER_RECORDS = 4096
-Journaled: TypeAlias = Literal["none", "flush", "record"]
 LARGE_BYTES = 8 * 2**20
 """A longer record is written by itself, without a copy."""
+Journaled: TypeAlias = Literal["none", "flush", "record"]
+"""What an entry of a journal covers; `"none"` if there is no journal."""
 
 
 class AppendingWriter(FileWriter):
@@ -136,7 +137,8 @@ class AppendingWriter(FileWriter):
 
     def complete(self) -> None:
         """Write what completes the file; by default, `end`. If the journal lists records, both are on the disk."""
-        self._write(self.end())
+        if end := self.end():
+            self._write(end)
 
     def moved(self, journal: StoredJournal) -> Sequence[int] | None:
         """Return where the records begin now if `complete` has moved them; by default, it does not."""
@@ -221,7 +223,8 @@ class AppendingWriter(FileWriter):
             self.flush()
         except OSError as error:
             _LOG.warning("could not write the last records of %s: %s", self._path, error)
-        self._close_file()
+        finally:
+            self._close_file()
 
     def discard(self) -> None:
         """Delete the file."""
