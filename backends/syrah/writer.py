@@ -62,7 +62,7 @@ class SyrahWriter(AppendingWriter, FieldsWriter):  # pyright: ignore[reportIncom
             )
 
     def frames(self, records: Sequence[Mapping[str, Sequence[bytes]]]) -> Sequence[bytes]:
-        """Return the arrays of the items, those of each in the order of the spec."""
+        """Return the arrays of the items, in the order of the spec."""
         return [record[name][0] for record in records for name in self._dtypes]
 
     def append_stored(self, records: StoredRecords) -> None:

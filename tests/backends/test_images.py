@@ -224,7 +224,7 @@ def test_folders_behind_urls(tmp_path: Path) -> None:
 
 
 @loop_over("left", ["zeros", "nothing", "no journal"])
-def test_images_that_a_power_loss_damaged_are_written_again(left: str, tmp_path: Path) -> None:
+def test_images_damaged_by_a_power_loss_are_written_again(left: str, tmp_path: Path) -> None:
     """Unsynced images have their names, and other bytes or none."""
     spec = {"image": "png", "path": "utf8"}
     rows = [{"image": encoded(i), "path": f"{'ab'[i % 2]}/{i}.png"} for i in range(6)]
