@@ -2,94 +2,79 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from io import TextIOWrapper
 from typing import NoReturn
 
 import click
 
-from dataformats.cli.bench import bench
-from dataformats.cli.cat import cat
 from dataformats.cli.completion import completion
-from dataformats.cli.convert import convert
-from dataformats.cli.diff import diff
-from dataformats.cli.doctor import doctor, version
+from dataformats.cli.doctor import version
 from dataformats.cli.exit_codes import INTERRUPTED, USAGE, exit_code, in_lines
-from dataformats.cli.head import head
-from dataformats.cli.index import index
-from dataformats.cli.info import info
-from dataformats.cli.merge import merge
-from dataformats.cli.repair import repair
-from dataformats.cli.sample import sample
-from dataformats.cli.schema import schema
-from dataformats.cli.split import split
-from dataformats.cli.stats import stats
-from dataformats.cli.trace import trace
 from dataformats.cli.usage import Command, CommandGroup
-from dataformats.cli.verify import verify
-from dataformats.cli.view import view
 from dataformats.cli.warning_lines import warnings_in_one_line
 from dataformats.display.text import escape_text
 
 DEBUG = "DATAFORMATS_DEBUG"
 
-COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
-    info: (
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "info": (
         "dataformats info 'digits-*.tfrecord'",
         "dataformats info photos.tfrecord --json",
     ),
-    head: (
+    "head": (
         "dataformats head photos.tfrecord -n 2 --fields name,image",
         "dataformats head photos.tfrecord --images",
         "dataformats head 'digits-*.tfrecord' --spec image=uint8[8,8] --spec label=int64",
     ),
-    schema: ("dataformats schema photos.tfrecord", "dataformats schema 'digits-*.tfrecord' --json"),
-    view: (
+    "schema": ("dataformats schema photos.tfrecord", "dataformats schema 'digits-*.tfrecord' --json"),
+    "view": (
         "dataformats view photos.tfrecord",
         "dataformats view 'digits-*.tfrecord' --spec image=uint8[8,8] --spec label=int64 --port 8080",
         "dataformats view photos.tfrecord --against photos.ffr",
         "dataformats view photos.tfrecord --export card",
     ),
-    cat: (
+    "cat": (
         "dataformats cat photos.tfrecord --fields name,width --limit 3",
         "dataformats cat 'digits-*.tfrecord' --fields label",
     ),
-    sample: (
+    "sample": (
         "dataformats sample photos.tfrecord -n 3 --seed 7 --fields name,width",
         "dataformats sample 'digits-*.tfrecord' -n 2 --json",
     ),
-    stats: (
+    "stats": (
         "dataformats stats photos.tfrecord --largest 3",
         "dataformats stats 'digits-*.tfrecord' --fields label",
     ),
-    trace: (
+    "trace": (
         "dataformats trace state.json --data 'digits-*.tfrecord'",
         "dataformats trace state.json --data 'digits-*.tfrecord' --step 12:14 --fields label --jsonl",
     ),
-    bench: (
+    "bench": (
         "dataformats bench photos.tfrecord --seconds 0.1",
         "dataformats bench 'digits-*.tfrecord' --batch-size 256 --seconds 0.1 --json",
     ),
-    verify: (
+    "verify": (
         "dataformats verify 'digits-*.tfrecord'",
         "dataformats verify photos.tfrecord --json",
         "dataformats convert photos.tfrecord photos.ffr",
         "dataformats verify photos.ffr --against photos.tfrecord",
     ),
-    diff: (
+    "diff": (
         "dataformats convert photos.tfrecord photos.ffr",
         "dataformats diff photos.tfrecord photos.ffr",
         "dataformats diff photos.tfrecord photos.ffr --fields name,width --limit 10",
     ),
-    index: (
+    "index": (
         "dataformats index 'digits-*.tfrecord' --full",
         "dataformats index photos.tfrecord --text",
     ),
-    convert: (
+    "convert": (
         "dataformats convert photos.tfrecord photos.ffr",
         "dataformats convert 'digits-*.tfrecord' digits --format ffrecord --shard-records 1000",
         "dataformats convert 'digits-*.tfrecord' digits.tfrecord.gz",
@@ -100,24 +85,24 @@ COMMANDS: dict[Callable[..., None], tuple[str, ...]] = {
         "dataformats convert 'digits-*.tfrecord' sample --format tfrecord --shuffle-seed 7 --limit 500"
         " --shard-records 100 --resume",
     ),
-    repair: (
+    "repair": (
         "dataformats repair photos.tfrecord repaired.tfrecord --dry-run",
         "dataformats repair photos.tfrecord repaired.tfrecord",
         "dataformats repair 'digits-*.tfrecord' repaired",
     ),
-    merge: (
+    "merge": (
         "dataformats merge 'digits-*.tfrecord' digits.tfrecord",
         "dataformats merge 'digits-*.tfrecord' digits --shards 2",
     ),
-    split: (
+    "split": (
         "dataformats split photos.tfrecord shards --shards 4",
         "dataformats split photos.tfrecord thousands --shard-records 1000",
         "dataformats split photos.tfrecord train.tfrecord test.tfrecord --fraction 0.8 --seed 0",
         "dataformats split photos.tfrecord wide.tfrecord narrow.tfrecord --where 'width > height'",
     ),
-    doctor: ("dataformats doctor", "dataformats doctor --json"),
+    "doctor": ("dataformats doctor", "dataformats doctor --json"),
 }
-"""Each command with the examples in its help."""
+"""Each command, which the module of its name has, with the examples in its help."""
 
 
 @click.group(
@@ -148,8 +133,9 @@ def _epilog(examples: Sequence[str]) -> str:
     return "\b\n" + "\n".join(["Example:" if len(examples) == 1 else "Examples:", *(f"  {line}" for line in examples)])
 
 
-for _command, _examples in COMMANDS.items():
-    app.command(_command.__name__, cls=Command, epilog=_epilog(_examples))(_command)
+for _name, _examples in COMMANDS.items():
+    _command = getattr(importlib.import_module(f"dataformats.cli.{_name}"), _name)
+    app.command(_name, cls=Command, epilog=_epilog(_examples))(_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -20,7 +20,6 @@ TESTS = Path(__file__).parents[1]
 REAL = TESTS / "golden" / "real"
 DAMAGED = TESTS / "golden" / "tfrecord" / "corrupt" / "data_bit.tfrecord"
 PROGRAM = [sys.executable, "-m", "dataformats"]
-NAMES = [command.__name__ for command in COMMANDS]
 
 
 @pytest.fixture
@@ -43,7 +42,7 @@ def run(arguments: list[str], environment: dict[str, str], folder: Path = REAL) 
 def test_help_has_every_command_and_no_colors(environment: dict[str, str]) -> None:
     shown = run(["--help"], environment)
     assert shown.returncode == 0
-    assert all(re.search(rf"^  {name} ", shown.stdout, re.MULTILINE) for name in NAMES)
+    assert all(re.search(rf"^  {name} ", shown.stdout, re.MULTILINE) for name in COMMANDS)
     assert "\x1b" not in shown.stdout
     assert re.search(r"^  .*\.\.\.$", shown.stdout, re.MULTILINE) is None  # no description is cut
 

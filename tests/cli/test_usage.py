@@ -57,7 +57,7 @@ def test_sentences(run: Run, arguments: str) -> None:
     assert result.err.rstrip().endswith(" --help")
 
 
-@loop_over("command", [command.__name__ for command in COMMANDS])
+@loop_over("command", [*COMMANDS])
 def test_every_option_refuses_in_these_sentences(run: Run, command: str) -> None:
     for option in app.commands[command].params:
         if not isinstance(option, click.Option):

@@ -17,14 +17,15 @@ import pytest
 import dataformats
 import tests.cli.conftest as commands
 import tests.cli.test_program as fast
+from dataformats.cli.app import COMMANDS
 from tests.cli.conftest import Run
-from tests.cli.test_program import NAMES, PROGRAM, REAL, run
+from tests.cli.test_program import PROGRAM, REAL, run
 from tests.waiting import wait_until
 
 environment, run_here = fast.environment, commands.run  # fixtures
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "view"])  # `view` serves until it is ended
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "view"])  # `view` serves until it is ended
 def test_examples_of_the_help_run(name: str, run_here: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = run_here(name, "--help")
     assert shown.code == 0
