@@ -117,13 +117,13 @@ def split(
             the dataset of that share.
         shards: The number of shards: see `merge`.
         shard_records: The records of each shard; the last one may have fewer.
-        where: A condition: see `RecordSource.where`. SQL and a function make records be decoded, before anything is
-            written.
-        fraction: A share of the records, in (0, 1): the same ones as in the first view of `RecordSource.split`.
+        where: A condition on records: see `RecordSource.where`. SQL and a function make records be decoded, before
+            anything is written.
+        fraction: A random share of the records, in (0, 1): the first view of `RecordSource.split` has the same ones.
         seed: Another seed, another share.
         rest_path: The dataset of all other records, if `where` or `fraction` is given. The two datasets are published
             one after the other.
-        overwrite: See `merge`.
+        overwrite: Replace existing files or folders of these names, at the end.
         progress: See `merge`.
         source_options: See `merge`.
         storage_options: Options of the fsspec file systems of URLs at `path` and `rest_path`.

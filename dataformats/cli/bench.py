@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from math import isnan
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from dataformats.cli import options
 from dataformats.cli.output import format_count, print_fact, print_json
@@ -15,10 +12,8 @@ if TYPE_CHECKING:
 
 
 @options.paths
-@click.option("--batch-size", type=click.IntRange(1), default=64, metavar="N", help="Records of a loader's batch.")
-@click.option(
-    "--seconds", type=click.FloatRange(0.01, 3600), default=1.0, metavar="S", help="How long each measurement takes."
-)
+@options.option("batch_size", "int", "Records of a loader's batch.", 64)
+@options.option("seconds", "", "How long each measurement takes.", 1.0, type=options.Number(0.01, 3600), metavar="S")
 @options.reading
 @options.checksums
 @options.as_json
@@ -30,9 +25,7 @@ def bench(paths: str | list[str], batch_size: int, seconds: float, as_json: bool
     """
     from dataformats.loaders.benchmark import benchmark
 
-    if isnan(seconds):  # it is in every range of click
-        raise click.BadParameter("expected a number from 0.01 to 3600, found 'nan'", param_hint="--seconds")
-    found = benchmark(paths, batch_size, seconds, options.open_arguments(**reading))
+    found = benchmark(paths, batch_size, seconds, options.open_arguments(reading))
     print_json(found.to_json()) if as_json else _print(found)
 
 

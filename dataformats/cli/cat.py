@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from dataformats.cli import options
-from dataformats.cli.functions import report_failures_of
 from dataformats.cli.shown_records import Failures, opened_records, print_records_as_lines
 
 
@@ -21,9 +20,7 @@ from dataformats.cli.shown_records import Failures, opened_records, print_record
 )
 @options.fields
 @options.where
-@click.option(
-    "-n", "--limit", type=click.IntRange(0), metavar="N", help="Only the first N sound records, after --where."
-)
+@options.option("limit", "int", "Only the first N sound records, after --where.")
 @options.reading
 @options.checksums
 def cat(paths: str | list[str], fields: list[str] | None, where: Any, limit: int | None, **reading: Any) -> None:
@@ -34,9 +31,6 @@ def cat(paths: str | list[str], fields: list[str] | None, where: Any, limit: int
     is 1.
     """
     failures = Failures()
-    with (
-        opened_records(paths, options.open_arguments(**reading), fields) as records,
-        report_failures_of(where=where),
-    ):
+    with opened_records(paths, reading, fields, where) as records:
         print_records_as_lines(records.batches(where, failures), limit)
     failures.end()

@@ -11,111 +11,43 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dataformats.cli import options
+from dataformats.cli import options, signatures
 from dataformats.cli.executors import in_workers, worker_options
 from dataformats.cli.exit_codes import FINDING, INTERRUPTED
-from dataformats.cli.functions import named_function, report_failures_of
+from dataformats.cli.functions import report_failures_of
 from dataformats.cli.output import format_count, print_fact, print_json
 from dataformats.cli.progress import bar
-from dataformats.registry import backends, codecs
 
 if TYPE_CHECKING:
     from dataformats.converting.report import ConvertReport
 
+_CONVERT = "dataformats.converting:convert"
 _WORKER_BYTES = 32 * 2**20  # starting a process takes as long as converting some megabytes
-
-
-def _part(text: str | None) -> tuple[int, int] | None:
-    """Return the two numbers of `I/N`."""
-    if text is None:
-        return None
-    number, _, n = text.partition("/")
-    if not (number.isdecimal() and n.isdecimal() and int(number) < int(n)):
-        raise ValueError(f"expected I/N, with I from 0 to N-1, found {text!r}")
-    return int(number), int(n)
 
 
 @options.sources
 @options.path_argument(
     "destination", "DESTINATION", "The new file; a new folder with --shard-*, and for Granular datasets."
 )
-@click.option(
-    "--format",
-    metavar="NAME",
-    callback=options.parsed(options.format_name),
-    shell_complete=options.complete_names(backends),
-    help="The new format, if the name of DESTINATION does not show it.",
-)
-@options.fields
-@options.rename
-@options.spec
-@click.option(
-    "--payload",
-    metavar="NAME",
-    callback=options.parsed(options.payload_name),
-    shell_complete=options.complete_names(codecs),
-    help="The new codec of whole records; by default unchanged.",
-)
-@click.option(
-    "--compression",
-    metavar="NAME",
-    shell_complete=options.complete_names(("gzip", "zlib", "zstd", "snappy", "lz4", "brotli", "none")),
-    help="The compression of the new files: one that their format has, such as zstd for Parquet, or none.",
-)
-@options.to_option
-@options.where
-@click.option(
-    "--map",
-    metavar="MODULE:FUNCTION",
-    callback=options.parsed(named_function),
-    help="A function in Python from a record to a new one.",
-)
-@options.shuffle_seed
-@options.limit
-@click.option(
-    "--on-corrupt",
-    type=click.Choice(["raise", "omit"]),
-    default="raise",
-    help="Stop at a record that fails, or omit it: then the exit code is 1.",
-)
-@click.option("--resume", is_flag=True, help="Continue an interrupted conversion with equal options.")
-@click.option("--verify/--no-verify", default=True, help="Read back what was written.")
-@click.option("--dry-run", is_flag=True, help="Check the options and the first records; write nothing.")
-@options.overwrite
-@options.section(
-    "Shard options",
-    click.option("--shard-records", type=click.IntRange(1), metavar="N", help="Start a new file after N records."),
-    click.option("--shard-bytes", type=click.IntRange(1), metavar="N", help="Start a new file before one has N bytes."),
-    click.option(
-        "--part",
-        metavar="I/N",
-        callback=options.parsed(_part),
-        help="Write only the shards I, I+N, ..., and publish nothing: one of N jobs, from 0 on.",
-    ),
-    click.option("--publish-parts", is_flag=True, help="Publish the shards of all parts; convert nothing."),
-)
+@options.of(_CONVERT)
+@options.option("compression", "", "The compression of the new files: one that their format has, or none.")
+@options.option("to_option", "**", "An option of the new format, such as row_group_records=1000; repeat it.")
 @worker_options("one for each processor, fewer if SOURCE is small")
-@options.from_source
-@options.from_spec
+@options.source("format", "payload", "spec")
 @options.as_json
 def convert(
     sources: tuple[str, ...],
     destination: str,
-    format: str | None,
     compression: str | None,
     to_option: dict[str, Any],
-    part: tuple[int, int] | None,
-    publish_parts: bool,
-    workers: int | None,
-    engine: str | None,
-    address: str | None,
     as_json: bool,
     **given: Any,
 ) -> None:
     """Write records in another format, or in other shards.
 
-    Every checksum is verified, and the new data are read back. A record that fails stops the conversion, and the exit
-    code is 1. DESTINATION appears when it is complete. After an interruption, the same command with --resume continues.
+    Every checksum is verified, and the new data are read back. A record that fails stops the conversion, or is omitted
+    by --on-corrupt omit; the exit code is 1. DESTINATION appears when it is complete. After an interruption, the same
+    command with --resume continues.
 
     Records whose payload stays the same are copied byte by byte, and so are images and other blobs whose codec stays
     the same. --fields selects fields, by their old names. --spec changes the types of some fields, by their new names:
@@ -126,30 +58,24 @@ def convert(
     """
     from dataformats.converting import convert as converted
     from dataformats.storage.remote.systems import is_url
-    from dataformats.writing.output_schema import format_of
 
     options.check_sources(sources, destination)
-    reading = {name: given.pop(name) for name in list(given) if name.startswith("from_")}
-    paths, source = options.one_or_all(sources), options.source_options(**reading)
-    shard_records, resume, where = given["shard_records"], given["resume"], given["where"]
-    if part is not None and publish_parts:
-        raise click.BadParameter("it follows when all parts are written", param_hint="--publish-parts")
-    if (part is not None or publish_parts) and (shard_records is None or given["shard_bytes"] is not None):
-        what = "missing; --part and --publish-parts need it, without --shard-bytes"
-        raise click.BadParameter(what, param_hint="--shard-records")
-    if resume and shard_records is None and is_url(destination):
+    paths, source = options.one_or_all(sources), options.source_options(given)
+    where, resumes = given["where"], given["resume"] or given["part"] is not None or given["publish_parts"]
+    if given["workers"] is None and given["engine"] is None and not given["publish_parts"]:
+        given["workers"] = _default_workers(paths, source)
+    if given["resume"] and given["shard_records"] is None and is_url(destination):
         raise click.BadParameter("missing; a conversion to a URL resumes by shards", param_hint="--shard-records")
-    chosen = format or format_of(destination)
-    given |= _format_options(chosen, compression, to_option) | {"part": part, "publish_parts": publish_parts}
-    if engine is None and workers is None and not publish_parts:
-        workers = _default_workers(paths, source)
-    given |= in_workers(workers, engine, address)
+    if taken := [name for name in to_option if name in ("source", "path", *signatures.parameters(_CONVERT))]:
+        raise click.BadParameter(f"expected an option of a format, found {taken[0]!r}", param_hint="--to-option")
+    given |= in_workers(given)
+    new = to_option if compression is None else {**to_option, "compression": compression}
     with (
-        _interruptible(destination, resume or part is not None or publish_parts),
+        _interruptible(destination, resumes),
         report_failures_of(where=where, map=given["map"]),
         bar("converting") as progress,
     ):
-        report = converted(paths, destination, chosen, progress=progress, source_options=source, **given)
+        report = converted(paths, destination, progress=progress, source_options=source, **given, **new)
     print_json(asdict(report)) if as_json else _print_report(report, given["dry_run"])
     if where is not None and not report.records:
         print(f"dataformats: --where matches none of the records: {destination} is empty", file=sys.stderr)
@@ -177,20 +103,6 @@ def _interruptible(destination: str, resumes: bool) -> Iterator[None]:
         is_kept = os.path.exists(f"{destination.rstrip('/')}.partial")
         print(f"dataformats: interrupted{f'; to continue, {hint}' if is_kept else ''}", file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
-
-
-def _format_options(format: str, compression: str | None, more: dict[str, Any]) -> dict[str, Any]:
-    """Return the options for new files; each must be one of the format's."""
-    from dataformats.interfaces import checked_options
-
-    given = more if compression is None else more | {"compression": compression}
-    for name, value in given.items():
-        try:
-            checked_options(backends.get(format), "create", {name: value})
-        except TypeError as error:
-            hint = "--compression" if name not in more else "--to-option"
-            raise click.BadParameter(str(error), param_hint=hint) from error
-    return given
 
 
 def _print_report(report: ConvertReport, dry_run: bool) -> None:

@@ -15,11 +15,10 @@ if TYPE_CHECKING:
 
 @options.path_argument("first", "A", "A file, a folder, a URL or a quoted glob.")
 @options.path_argument("second", "B", "Another one, of any format.")
-@options.fields
-@options.limit
-@options.from_option
+@options.of("dataformats.inspecting.diff_report:diff")
+@options.source("format", "payload")
 @options.as_json
-def diff(first: str, second: str, fields: list[str] | None, limit: int | None, as_json: bool, **reading: Any) -> None:
+def diff(first: str, second: str, as_json: bool, **given: Any) -> None:
     """Compare the fields and the records of two datasets.
 
     Record i of A is compared with record i of B, bit by bit. The first ten differences of each field are shown, and all
@@ -27,9 +26,9 @@ def diff(first: str, second: str, fields: list[str] | None, limit: int | None, a
     """
     from dataformats.inspecting.diff_report import diff as compared
 
-    source_options = options.source_options(**reading)
+    source = options.source_options(given)
     with bar("comparing") as progress:
-        report = compared(first, second, fields=fields, limit=limit, progress=progress, source_options=source_options)
+        report = compared(first, second, progress=progress, source_options=source, **given)
     print_json(report.to_json()) if as_json else _print_report(report)
     if not report.equal:
         raise SystemExit(FINDING)

@@ -7,21 +7,23 @@ from typing import Any
 
 import click
 
-from dataformats.cli import options
+from dataformats.cli.options import option
 
 
 def worker_options(default: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that adds these options; `default` says how many processes there are without them."""
-    return options.section(
-        "Worker options",
-        click.option("--workers", type=click.IntRange(0, 9999), metavar="N", help=f"Processes; by default {default}."),
-        click.option("--engine", type=click.Choice(["ray"]), help="Run on a cluster instead."),
-        click.option("--address", metavar="HOST:PORT", help="The cluster; by default RAY_ADDRESS, or this machine."),
-    )
+    title = "Worker options"
+    about = f"Processes; by default {default}."
+    workers = option("workers", "int", about, type=click.IntRange(0, 9999), section=title)
+    engine = option("engine", "", "Run on a cluster instead.", type=click.Choice(["ray"]), section=title)
+    cluster = "The cluster; by default RAY_ADDRESS, or this machine."
+    address = option("address", "", cluster, metavar="HOST:PORT", section=title)
+    return lambda function: workers(engine(address(function)))
 
 
-def in_workers(workers: int | None, engine: str | None, address: str | None) -> dict[str, Any]:
-    """Return these options as `executor=` or `workers=`."""
+def in_workers(given: dict[str, Any]) -> dict[str, Any]:
+    """Remove these options from the options of a command; return them as `executor=` or `workers=`."""
+    workers, engine, address = (given.pop(name) for name in ("workers", "engine", "address"))
     if engine is None:
         if address is not None:
             raise click.BadParameter("it needs --engine", param_hint="--address")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from dataformats.cli import options
-from dataformats.cli.functions import report_failures_of
 from dataformats.cli.shown_records import opened_records, output_kind, print_batches
 
 
@@ -16,24 +15,12 @@ from dataformats.cli.shown_records import opened_records, output_kind, print_bat
 @options.reading
 @options.checksums
 @options.output
-def head(
-    paths: str | list[str],
-    limit: int,
-    fields: list[str] | None,
-    where: Any,
-    as_json: bool,
-    json_lines: bool,
-    images: bool,
-    **reading: Any,
-) -> None:
+def head(paths: str | list[str], limit: int, fields: list[str] | None, where: Any, **given: Any) -> None:
     """Show the first records.
 
     Long values are cut, images and videos are shown by format and size, and fields that no codec decodes as bytes.
     With --json and --jsonl values are whole, and bytes are in base64. No index is needed, except for --where.
     """
-    output = output_kind(as_json, json_lines, images)
-    with (
-        opened_records(paths, options.open_arguments(**reading), fields) as records,
-        report_failures_of(where=where),
-    ):
+    output = output_kind(given)
+    with opened_records(paths, given, fields, where) as records:
         print_batches(records, records.batches(where), limit, output)

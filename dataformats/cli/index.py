@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 @options.paths
-@click.option("--full", is_flag=True, help="Infer the fields from all records, and keep them.")
-@click.option("--beside", is_flag=True, help="Keep the index beside the data, not in the cache folder.")
-@click.option("--text", is_flag=True, help="TFRecord: also write NAME.index, which the tfrecord package reads.")
+@options.option("full", "bool", "Infer the fields from all records, and keep them.")
+@options.option("beside", "bool", "Keep the index beside the data, not in the cache folder.")
+@options.option("text", "bool", "TFRecord: also write NAME.index, which the tfrecord package reads.")
 @options.reading
 @options.as_json
 def index(paths: str | list[str], full: bool, beside: bool, text: bool, as_json: bool, **reading: Any) -> None:
@@ -29,8 +29,12 @@ def index(paths: str | list[str], full: bool, beside: bool, text: bool, as_json:
     an index cannot be written.
     """
     from dataformats.interfaces import CachesIndexes
+    from dataformats.reading.opening import arguments_of
 
-    source = _indexed(paths, "beside" if beside else "cache", options.open_arguments(**reading))
+    place, arguments = "beside" if beside else "cache", options.open_arguments(reading)
+    with bar("indexing", "bytes") as progress:
+        source = arguments_of(paths, index=place, progress=progress, **arguments).open()
+        len(source)
     summary: dict[str, Any] = {
         "format": source.format,
         "records": len(source),
@@ -42,15 +46,6 @@ def index(paths: str | list[str], full: bool, beside: bool, text: bool, as_json:
     print_json(summary) if as_json else _print_summary(summary, source)
     if isinstance(source.reader, CachesIndexes) and source.reader.index_failure is not None:
         raise SystemExit(USAGE)  # a warning says why
-
-
-def _indexed(path: str | list[str], where: str, arguments: dict[str, Any]) -> FileSource:
-    from dataformats.reading.opening import arguments_of
-
-    with bar("indexing", "bytes") as progress:
-        source = arguments_of(path, index=where, progress=progress, **arguments).open()
-        len(source)
-    return source
 
 
 def _inferred(source: FileSource) -> dict[str, str]:

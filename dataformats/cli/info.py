@@ -29,20 +29,16 @@ def info(paths: str | list[str], as_json: bool, **reading: Any) -> None:
 
     The first call builds an index and keeps it. Records are not checked: verify finds damage.
     """
+    from dataformats.inspecting.description import info as described
+
     names = [paths] if isinstance(paths, str) else paths
     try:
-        about = _about(paths, options.open_arguments(**reading))
+        with bar("indexing", "bytes") as progress:
+            about = described(paths, progress=progress, **options.open_arguments(reading))
     except FormatError as error:
         _print_datasets_below(error, names[0], as_json)
         raise
     print_json(about.to_json()) if as_json else _print_info(about, names)
-
-
-def _about(path: str | list[str], arguments: dict[str, object]) -> Info:
-    from dataformats.inspecting.description import info as about
-
-    with bar("indexing", "bytes") as progress:
-        return about(path, progress=progress, **arguments)
 
 
 def _print_datasets_below(error: FormatError, path: str, as_json: bool) -> None:

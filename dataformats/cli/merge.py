@@ -13,13 +13,10 @@ from dataformats.cli.progress import bar
 @options.path_argument(
     "destination", "DESTINATION", "The new file; a new folder with --shards, and for Granular datasets."
 )
-@options.shards
-@options.overwrite
-@options.from_source
+@options.of("dataformats.merging:merge")
+@options.source("format", "payload")
 @options.as_json
-def merge(
-    sources: tuple[str, ...], destination: str, shards: int | None, overwrite: bool, as_json: bool, **reading: Any
-) -> None:
+def merge(sources: tuple[str, ...], destination: str, as_json: bool, **given: Any) -> None:
     """Copy datasets of one format into one, without decoding.
 
     They have the same payload and spec. Every checksum is verified, and copied with its record. A damaged record stops
@@ -28,11 +25,9 @@ def merge(
     from dataformats.merging import merge as merged
 
     options.check_sources(sources, destination)
-    source_options = options.source_options(**reading)
+    source = options.source_options(given)
     with bar("merging") as progress:
-        counts = merged(
-            sources, destination, shards=shards, overwrite=overwrite, progress=progress, source_options=source_options
-        )
+        counts = merged(sources, destination, progress=progress, source_options=source, **given)
     print_counts(counts, as_json)
 
 

@@ -1,16 +1,17 @@
-"""Options that several commands share, as decorators such as `@options.where`. Commands get parsed values."""
+"""Options of commands, from the signatures of the functions that they render. Commands get parsed values."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import isnan
 from typing import Any, TypeVar
 
 import click
 
 from dataformats.cli.exit_codes import in_options
-from dataformats.cli.functions import condition
+from dataformats.cli.functions import condition, named_function
+from dataformats.cli.signatures import Parameter, option_name, parameters
 from dataformats.errors import SpecError, UnknownNameError
 from dataformats.registry import backends, codecs
 from dataformats.spec import Spec, Type
@@ -38,6 +39,10 @@ def parsed(parse: Callable[[Any], Any]) -> Callable[[click.Context, click.Parame
 def one_or_all(paths: Sequence[str]) -> str | list[str]:
     """Return the paths for `open`: a single path stays a string, because it may have a sidecar."""
     return paths[0] if len(paths) == 1 else list(paths)
+
+
+def _sources(paths: Sequence[str]) -> str | list[str] | None:
+    return one_or_all(paths) if paths else None
 
 
 def format_name(name: str | None) -> str | None:
@@ -82,6 +87,16 @@ def _rename(texts: tuple[str, ...]) -> dict[str, str]:
     return _pairs(texts, "OLD=NEW, such as 'image/encoded=image'")
 
 
+def _part(text: str | None) -> tuple[int, int] | None:
+    """Return the two numbers of `I/N`."""
+    if text is None:
+        return None
+    number, _, n = text.partition("/")
+    if not (number.isdecimal() and n.isdecimal() and int(number) < int(n)):
+        raise ValueError(f"expected I/N, with I from 0 to N-1, found {text!r}")
+    return int(number), int(n)
+
+
 def _options(texts: tuple[str, ...]) -> dict[str, Any]:
     """Return arguments from texts that are `name=value`, with values of JSON or text."""
     found = {}
@@ -123,23 +138,6 @@ def _pair_or_json(text: str, expected: str) -> dict[str, str]:
     return {field: value}
 
 
-def section(title: str, *options: Callable[[Any], Any]) -> Callable[[_Function], _Function]:
-    """Return a decorator that adds these options to a command, in a section of its help."""
-
-    def add(function: _Function) -> _Function:
-        for option in reversed(options):
-            option(function)
-            function.__click_params__[-1].section = title  # type: ignore[attr-defined]  # where click keeps them
-        return function
-
-    return add
-
-
-def complete_names(names: Iterable[str]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """Return a function that completes these names in shells."""
-    return lambda context, parameter, incomplete: [name for name in names if name.startswith(incomplete)]
-
-
 class _PathArgument(click.Argument):
     """A path, or several ones, with a line in the help."""
 
@@ -167,141 +165,156 @@ paths = path_argument(
     callback=parsed(one_or_all),
 )
 sources = path_argument("sources", "SOURCE...", "Files, a folder, a URL or a quoted glob.", nargs=-1)
-spec = click.option(
-    "--spec",
-    multiple=True,
-    callback=parsed(_spec),
-    metavar="FIELD=TYPE",
-    help='The type of a field, repeated for each field, or all as JSON: \'{"label": "int64"}\'.',
-)
-reading = section(
-    "Reading options",
-    click.option(
-        "--format",
-        metavar="NAME",
-        callback=parsed(format_name),
-        shell_complete=complete_names(backends),
-        help="The file format, if the content does not show it.",
-    ),
-    click.option(
-        "--payload",
-        metavar="NAME",
-        callback=parsed(payload_name),
-        shell_complete=complete_names(codecs),
-        help="The codec of whole records: bytes, example, sequence_example, msgpack, json, ... "
-        "Naming pickle runs code in the data: only for files that you trust.",
-    ),
-    spec,
-    click.option(
-        "--option",
-        multiple=True,
-        callback=parsed(_options),
-        metavar="NAME=VALUE",
-        help="Another argument of open, or an option of the format, such as window=1024 or split=train; repeat it.",
-    ),
-)
-checksums = section(
-    "Reading options",
-    click.option("--checksums/--no-checksums", default=True, help="Verify checksums; lengths are always checked."),
-)
-from_option = section(
-    "Source options",
-    click.option(
-        "--from-option",
-        multiple=True,
-        callback=parsed(_options),
-        metavar="NAME=VALUE",
-        help="An option of the format of SOURCE: see head --option.",
-    ),
-)
-from_source = section(
-    "Source options",
-    click.option(
-        "--from-format",
-        metavar="NAME",
-        callback=parsed(format_name),
-        shell_complete=complete_names(backends),
-        help="The format of SOURCE, if its content does not show it.",
-    ),
-    click.option(
-        "--from-payload",
-        metavar="NAME",
-        callback=parsed(payload_name),
-        shell_complete=complete_names(codecs),
-        help="The codec of the records of SOURCE, such as example. Naming pickle runs code in the data.",
-    ),
-    from_option,
-)
-from_spec = section(
-    "Source options",
-    click.option(
-        "--from-spec",
-        multiple=True,
-        callback=parsed(_spec),
-        metavar="FIELD=TYPE",
-        help="The type of a field of SOURCE, by its old name, if --spec changes it.",
-    ),
-)
-rename = click.option(
-    "--rename",
-    multiple=True,
-    metavar="OLD=NEW",
-    callback=parsed(_rename),
-    help="A new name for a field; repeat it, or give all as JSON.",
-)
-where = click.option(
-    "--where",
-    metavar="CONDITION",
-    callback=parsed(condition),
-    help="Only records for which this is true: SQL, such as 'label = 3 and width > 100'; or MODULE:FUNCTION, a "
-    "function of a record in Python; or a .npy file with one bool for each record.",
-)
-shuffle_seed = click.option("--shuffle-seed", type=int, metavar="SEED", help="Shuffle all records.")
-limit = click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(0),
-    metavar="N",
-    help="Only the first N records, after --where and --shuffle-seed.",
-)
-count = click.option("-n", "--limit", type=click.IntRange(0), default=5, metavar="N", help="How many records.")
-fields = click.option("--fields", metavar="A,B", callback=parsed(_names), help="Only these fields.")
-shards = click.option(
-    "--shards", type=click.IntRange(1), metavar="N", help="Write N shards whose sizes differ by one record at most."
-)
-to_option = click.option(
-    "--to-option",
-    multiple=True,
-    metavar="NAME=VALUE",
-    callback=parsed(_options),
-    help="An option of the new format, such as generation=2 or row_group_records=1000; repeat it.",
-)
-overwrite = click.option("--overwrite", is_flag=True, help="Replace DESTINATION if it exists.")
+
+
+def _compressions(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the compressions of the format that is given, or of all formats."""
+    given: Any = context.params.get("format")
+    formats = [given] if given in backends else backends
+    found = {"none"}.union(*(backends.get(name).compressions for name in formats))
+    return sorted(name for name in found if name.startswith(incomplete) and ":" not in name)
+
+
+def _complete(names: Iterable[str]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    return lambda context, parameter, incomplete: [name for name in names if name.startswith(incomplete)]
+
+
+class Number(click.FloatRange):
+    """A number in a range; NaN, which click takes to be in every range, is in none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        return self.fail("not a number", param, ctx) if isnan(number) else number
+
+
+_KINDS: dict[str, dict[str, Any]] = {
+    "bool": {"is_flag": True},
+    "int": {"type": click.IntRange(1), "metavar": "N"},
+    "float": {"type": Number(0, 1, min_open=True, max_open=True), "metavar": "SHARE"},
+    "Any": {"type": PATH, "metavar": "PATH"},
+    "RecordSource | Any": {"type": PATH, "metavar": "SOURCE", "multiple": True, "callback": parsed(_sources)},
+    "OnCorrupt": {"type": click.Choice(["raise", "omit"])},
+    "SpecLike": {"metavar": "FIELD=TYPE", "multiple": True, "callback": parsed(_spec)},
+    "Sequence[str]": {"metavar": "A,B", "callback": parsed(_names)},
+    "Mapping[str, str]": {"metavar": "OLD=NEW", "multiple": True, "callback": parsed(_rename)},
+    "Where": {"metavar": "CONDITION", "callback": parsed(condition)},
+    "Callable[[Any], Any]": {"metavar": "MODULE:FUNCTION", "callback": parsed(named_function)},
+    "tuple[int, int]": {"metavar": "I/N", "callback": parsed(_part)},
+    "**": {"metavar": "NAME=VALUE", "multiple": True, "callback": parsed(_options)},
+}
+"""Annotation to the settings of an option. Parameters of other types have no option."""
+_NAMES: dict[str, dict[str, Any]] = {
+    "format": {"metavar": "NAME", "callback": parsed(format_name), "shell_complete": _complete(backends)},
+    "payload": {"metavar": "NAME", "callback": parsed(payload_name), "shell_complete": _complete(codecs)},
+    "compression": {"metavar": "NAME", "shell_complete": _compressions},
+    "limit": {"type": click.IntRange(0)},
+    "seed": {"type": int, "metavar": "SEED"},
+    "shuffle_seed": {"type": int, "metavar": "SEED"},
+}
+"""Parameter to the settings that its type does not give."""
+_NOTES = {
+    "SpecLike": """. Repeat it, or give all as JSON: '{"label": "int64"}'.""",
+    "Mapping[str, str]": ". Repeat it, or give all as JSON.",
+    "Where": ": SQL, such as 'label = 3 and width > 100'; or MODULE:FUNCTION, a function of a record in Python; or a "
+    ".npy file with one bool for each record.",
+    "payload": ". Naming pickle runs code in the data: only for files that you trust.",
+}
+_OTHERWISE = ("workers",)  # which `executors` declares
+_OF_SHARDS = {"shards", "shard_records", "shard_bytes", "part", "publish_parts"}
+
+
+def added(make: Callable[[], Iterable[click.Option]]) -> Callable[[_Function], _Function]:
+    """Return a decorator that adds options to a command, which `usage.Command` makes when it parses."""
+
+    def add(function: _Function) -> _Function:
+        function.__dict__.setdefault("__click_params__", []).append(make)  # where click keeps them
+        return function
+
+    return add
+
+
+def option(
+    name: str, kind: str, about: str, default: Any = None, *, section: str = "Options", **settings: Any
+) -> Callable[[_Function], _Function]:
+    """Return a decorator that adds the option for an argument of this name and annotation to a command."""
+    return added(lambda: [_option(name, Parameter(kind, default, about), section, **settings)])
+
+
+def of(function: str, *names: str, prefix: str = "", section: str = "Options") -> Callable[[_Function], _Function]:
+    """Return a decorator that adds the options for the parameters of a function to a command.
+
+    Args:
+        function: `module:function`.
+        *names: These parameters alone, in this order; by default all whose types options have.
+        prefix: What the names of the options begin with, such as `from_`.
+        section: The section of the help.
+    """
+
+    def make() -> Iterator[click.Option]:
+        found = parameters(function)
+        for name in names or found:
+            if (found[name].kind in _KINDS or name in _NAMES) and name not in _OTHERWISE:
+                yield _option(f"{prefix}{name}", found[name], "Shard options" if name in _OF_SHARDS else section)
+
+    return added(make)
+
+
+def _option(name: str, parameter: Parameter, section: str, **settings: Any) -> click.Option:
+    kind, default, about = parameter
+    plain, flag = name.removeprefix("from_"), option_name(name.removeprefix("verify_"))
+    given = {**_KINDS.get(kind, {}), **_NAMES.get(plain, {}), **settings}
+    if default is not None:
+        given["default"] = default
+    note = _NOTES.get(kind) or _NOTES.get(plain) or "."
+    flags = [f"{flag}/--no-{flag[2:]}" if default is True else flag, *(["-n"] if name == "limit" else [])]
+    made = click.Option([*flags, name], help=about.rstrip(".") + note, **given)
+    made.section = section  # type: ignore[attr-defined]  # for the help
+    return made
+
+
+_OPEN = "dataformats.reading.opening:open"
+
+
+def reading(function: _Function) -> _Function:
+    """Add the options for arguments of `open` to a command."""
+    about = "Another argument of open, or an option of the format, such as window=1024 or split=train; repeat it."
+    title = "Reading options"
+    return of(_OPEN, "format", "payload", "spec", section=title)(option("option", "**", about, section=title)(function))
+
+
+def source(*names: str) -> Callable[[_Function], _Function]:
+    """Return a decorator that adds options for `source_options=`: arguments of `open`, and options of formats."""
+    title = "Source options"
+    more = option("from_option", "**", "An option of the format of SOURCE: see head --option.", section=title)
+    return lambda function: of(_OPEN, *names, prefix="from_", section=title)(more(function))
+
+
+checksums = of(_OPEN, "verify_checksums", section="Reading options")
+fields = option("fields", "Sequence[str]", "Only these fields.")
+where = option("where", "Where", "Only records for which this is true")
+count = option("limit", "int", "How many records.", 5)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document, for programs.")
-output = section(
-    "Options",
-    as_json,
-    click.option("--jsonl", "json_lines", is_flag=True, help="Print one JSON document for each record, in a line."),
-    click.option(
-        "--images",
-        is_flag=True,
-        help="Show images as pictures: in full in kitty and iTerm2, in colored blocks in other terminals. "
-        "If the output is no terminal, they stay text.",
-    ),
-)
 
 
-def open_arguments(
-    *, option: Mapping[str, Any] = MappingProxyType({}), checksums: bool = True, **given: Any
-) -> dict[str, Any]:
-    """Return the options of `reading` and `checksums` as keyword arguments for `open`."""
-    verified = {} if checksums else {"verify_checksums": False}
-    return {**option, **{name: value for name, value in given.items() if value is not None}, **verified}
+def output(function: _Function) -> _Function:
+    """Add the options that say how records are shown to a command."""
+    about = "Show images as pictures: in full in kitty and iTerm2, in colored blocks in other terminals. "
+    images = option("images", "bool", f"{about}If the output is no terminal, they stay text.")
+    lines = "Print one JSON document for each record, in a line."
+    return as_json(click.option("--jsonl", "json_lines", is_flag=True, help=lines)(images(function)))
 
 
-def source_options(**given: Any) -> dict[str, Any]:
-    """Return the options of `from_source` and `from_spec` as `source_options=`."""
-    return open_arguments(**{name.removeprefix("from_"): value for name, value in given.items()})
+def open_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a command as keyword arguments; what is not given has the default of the function."""
+    found = {name: value for name, value in given.items() if value is not None}
+    option: dict[str, Any] = found.pop("option", {})
+    return found | option
+
+
+def source_options(given: dict[str, Any]) -> dict[str, Any]:
+    """Remove the options of `source` from the options of a command; return them as `source_options=`."""
+    names = [name for name in given if name.startswith("from_")]
+    return open_arguments({name.removeprefix("from_"): given.pop(name) for name in names})
 
 
 def check_sources(sources: Sequence[str], destination: str) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from dataformats.cli import options
 from dataformats.cli.exit_codes import FINDING
 from dataformats.cli.output import print_fact, print_json
@@ -20,11 +18,10 @@ if TYPE_CHECKING:
 @options.path_argument(
     "destination", "DESTINATION", "The new file; a new folder for shards, and for Granular datasets."
 )
-@click.option("--dry-run", is_flag=True, help="Report, and write nothing.")
-@options.overwrite
-@options.from_source
+@options.of("dataformats.repairing:repair")
+@options.source("format", "payload")
 @options.as_json
-def repair(source: str, destination: str, dry_run: bool, overwrite: bool, as_json: bool, **reading: Any) -> None:
+def repair(source: str, destination: str, as_json: bool, **given: Any) -> None:
     """Copy the sound records of damaged files into new files.
 
     Each loss is reported with its file, bytes, records and cause, and the exit code is 1 if there is any. SOURCE is
@@ -32,15 +29,9 @@ def repair(source: str, destination: str, dry_run: bool, overwrite: bool, as_jso
     """
     from dataformats.repairing import repair as repaired
 
+    arguments = options.source_options(given)
     with bar("repairing", "bytes") as progress:
-        report = repaired(
-            source,
-            destination,
-            dry_run=dry_run,
-            overwrite=overwrite,
-            progress=progress,
-            source_options=options.source_options(**reading),
-        )
+        report = repaired(source, destination, progress=progress, source_options=arguments, **given)
     print_json(report.to_json()) if as_json else _print_report(report)
     if not report.ok:
         raise SystemExit(FINDING)

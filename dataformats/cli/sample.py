@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from dataformats.cli import options
-from dataformats.cli.functions import matches, report_failures_of
+from dataformats.cli.functions import matches
 from dataformats.cli.shown_records import Failures, ShownRecords, opened_records, output_kind, print_batches
 
 if TYPE_CHECKING:
@@ -17,35 +15,21 @@ if TYPE_CHECKING:
 
 @options.paths
 @options.count
-@click.option("--seed", type=int, default=0, metavar="S", help="Another seed, another sample.")
+@options.option("seed", "int", "Another seed, another sample.", 0)
 @options.fields
 @options.where
 @options.reading
 @options.checksums
 @options.output
-def sample(
-    paths: str | list[str],
-    limit: int,
-    seed: int,
-    fields: list[str] | None,
-    where: Any,
-    as_json: bool,
-    json_lines: bool,
-    images: bool,
-    **reading: Any,
-) -> None:
+def sample(paths: str | list[str], limit: int, seed: int, fields: list[str] | None, where: Any, **given: Any) -> None:
     """Show random records.
 
     Each is shown at most once, as `head` shows the first ones. They are the first ones of `convert --shuffle-seed S`,
     in its order. Only they are read, besides the fields that --where needs. A damaged record is reported on standard
     error, and the exit code is 1.
     """
-    output = output_kind(as_json, json_lines, images)
-    failures = Failures()
-    with (
-        opened_records(paths, options.open_arguments(**reading), fields) as records,
-        report_failures_of(where=where),
-    ):
+    output, failures = output_kind(given), Failures()
+    with opened_records(paths, given, fields, where) as records:
         indices = _indices(records, where, seed, limit, failures)
         print_batches(records, records.read(indices, failures), limit, output)
     failures.end()

@@ -25,7 +25,7 @@ def schema(paths: str | list[str], as_json: bool, **reading: Any) -> None:
     from dataformats.interfaces.declared_spec import is_single
     from dataformats.reading.opening import open as open_source
 
-    with open_source(paths, **options.open_arguments(**reading)) as source:
+    with open_source(paths, **options.open_arguments(reading)) as source:
         facts = source.spec_facts
         is_inferred = facts.provenance == "inferred"
         opaque = {name: str(kind) for name, kind in facts.opaque_fields.items()}

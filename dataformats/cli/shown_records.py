@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dataformats.cli.exit_codes import FINDING, in_lines
-from dataformats.cli.functions import matches
+from dataformats.cli.functions import matches, report_failures_of
+from dataformats.cli.options import open_arguments
 from dataformats.cli.output import can_print, print_fact, print_json, why_opaque
 from dataformats.display.text import escape_text
 from dataformats.errors import DataFormatsError
@@ -92,13 +93,20 @@ class ShownRecords:
 
 @contextmanager
 def opened_records(
-    path: str | list[str], options: Mapping[str, Any], fields: list[str] | None
+    path: str | list[str], reading: Mapping[str, Any], fields: list[str] | None, where: Any = None
 ) -> Iterator[ShownRecords]:
-    """Open a dataset; `fields` are those to show, `None` is all of them."""
+    """Open a dataset.
+
+    Args:
+        path: Its path, or its files.
+        reading: The options of `options.reading` and `options.checksums`.
+        fields: The fields to show; `None` shows all.
+        where: The condition whose errors name --where.
+    """
     from dataformats.reading.opening import open as open_source
     from dataformats.reading.undecoded import leave_undecoded
 
-    with open_source(path, **options) as source:
+    with open_source(path, **open_arguments(reading)) as source, report_failures_of(where=where):
         shown = leave_undecoded(source)  # the headers of images and videos say enough
         yield ShownRecords(source, shown if fields is None else shown.select(*fields), source.spec_facts.opaque_fields)
 
@@ -109,14 +117,14 @@ def number_records(batches: Iterable[RecordBatch]) -> Iterator[tuple[int, Any]]:
         yield from zip(batch.indices.tolist(), batch, strict=True)
 
 
-def output_kind(as_json: bool, json_lines: bool, images: bool) -> str:
-    """Return the one of these options that is given, or `""`.
+def output_kind(given: dict[str, Any]) -> str:
+    """Remove the options of `options.output` from a command's options; return the one that is given, or `""`.
 
     Raises:
         click.BadParameter: Several are given.
     """
-    given = {"--json": as_json, "--jsonl": json_lines, "--images": images}
-    names = [name for name, is_given in given.items() if is_given]
+    flags = {"--json": "as_json", "--jsonl": "json_lines", "--images": "images"}
+    names = [flag for flag, name in flags.items() if given.pop(name)]
     if len(names) > 1:
         raise click.BadParameter(f"expected one of them, found {len(names)}", param_hint=", ".join(names))
     return "".join(names)

@@ -24,13 +24,7 @@ _BARS, _SHOWN = 40, 10
 
 @options.paths
 @options.fields
-@click.option(
-    "--largest",
-    type=click.IntRange(0, 1000),
-    default=10,
-    metavar="N",
-    help="How many of the largest values to list.",
-)
+@options.option("largest", "int", "How many of the largest values to list.", 10, type=click.IntRange(0, 1000))
 @options.reading
 @options.checksums
 @options.as_json
@@ -43,7 +37,7 @@ def stats(paths: str | list[str], fields: list[str] | None, largest: int, as_jso
     """
     from dataformats.reading.opening import open as open_source
 
-    with open_source(paths, **options.open_arguments(**reading)) as source:
+    with open_source(paths, **options.open_arguments(reading)) as source:
         running = _scan(source, fields, largest)
         found = running.snapshot()
         if as_json:

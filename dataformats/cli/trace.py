@@ -26,28 +26,15 @@ if TYPE_CHECKING:
 
 
 @options.path_argument("state", "STATE", "A file with a state_dict() of the run as JSON; - reads standard input.")
-@click.option(
-    "--data",
-    multiple=True,
-    required=True,
-    metavar="PATH",
-    type=options.PATH,
-    callback=options.parsed(options.one_or_all),
-    help="The data of the run. Repeat it for more.",
-)
-@click.option("--step", metavar="N", help="A step, or steps as FIRST:STOP. Default: the last one.")
-@click.option("--position", type=click.IntRange(0), metavar="N", help="The step that has a position.")
-@click.option("--last", type=click.IntRange(1), metavar="N", help="The last N steps before the state.")
+@options.option("data", "RecordSource | Any", "The data of the run. Repeat it for more.", required=True, metavar="PATH")
+@options.option("step", "", "A step, or steps as FIRST:STOP. Default: the last one.", metavar="N")
+@options.option("position", "int", "The step that has a position.", type=click.IntRange(0))
+@options.option("last", "int", "The last N steps before the state.")
 @options.fields
 @options.reading
 @options.checksums
 @options.output
-@click.option(
-    "--skip-list",
-    metavar="FILE",
-    type=options.PATH,
-    help="Add the records to a skip list, for Loader(skip=FILE).",
-)
+@options.option("skip_list", "Any", "Add the records to a skip list, for Loader(skip=FILE).", metavar="FILE")
 def trace(
     state: str,
     data: str | list[str],
@@ -55,11 +42,8 @@ def trace(
     position: int | None,
     last: int | None,
     fields: list[str] | None,
-    as_json: bool,
-    json_lines: bool,
-    images: bool,
     skip_list: str | None,
-    **reading: Any,
+    **given: Any,
 ) -> None:
     """Show the records of a training step.
 
@@ -69,9 +53,8 @@ def trace(
     """
     from dataformats.loaders.saved_state import loader_at
 
-    output = output_kind(as_json, json_lines, images)
-    failures = Failures()
-    with opened_records(data, options.open_arguments(**reading), fields) as records:
+    output, failures = output_kind(given), Failures()
+    with opened_records(data, given, fields) as records:
         loader = loader_at(read_state(state, "STATE"), records.source)
         steps = _steps(loader, step, position, last)
         if skip_list is not None:
@@ -84,7 +67,7 @@ def trace(
                 print_json(_as_json(traced, record))
         else:
             numbered = ((_place(traced), record) for traced, record in _read(loader, records, steps, failures))
-            print_records(records, numbered, images)
+            print_records(records, numbered, output == "--images")
     failures.end()
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable
-from typing import Any
+from itertools import chain
+from typing import Any, cast
 
 import click
 
 from dataformats.cli.exit_codes import BROKEN_PIPE, INTERRUPTED
+from dataformats.cli.signatures import option_name
 from dataformats.errors import DataFormatsError, UnknownNameError
 
 _NUMBERS = {"integer": "a whole number", "float": "a number", "boolean": "1 or 0"}
@@ -18,6 +21,12 @@ _NUMBERS = {"integer": "a whole number", "float": "a number", "boolean": "1 or 0
 
 class Command(click.Command):
     """A command of the program."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Make the options of `options.added` at their first use: no other command needs them."""
+        params = cast("list[Any]", self.params)
+        self.params = [*chain(*([one] if isinstance(one, click.Parameter) else one() for one in params))]
+        return super().get_params(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the arguments and the options, by section."""
@@ -40,13 +49,10 @@ class Command(click.Command):
         try:
             return super().invoke(ctx)
         except (TypeError, ValueError) as error:
-            name, sign, what = str(error).partition(": expected ")
-            given = [name, *(option for option in ("option", "from_option", "to_option") if ctx.params.get(option))]
-            names = [option for option in given if option in ctx.params]
-            if not (sign and names) or isinstance(error, DataFormatsError):
+            hint, text = _in_options(str(error), ctx.params)
+            if hint is None or isinstance(error, DataFormatsError):
                 raise
-            text = f"expected {what}" if names[0] == name else str(error)
-            raise click.BadParameter(text, ctx=ctx, param_hint=f"--{names[0].replace('_', '-')}") from error
+            raise click.BadParameter(text, ctx=ctx, param_hint=hint) from error
         except FileNotFoundError as error:
             paths = ctx.params.get("paths")
             names = [path for path in paths[1:] if not os.path.exists(path)] if isinstance(paths, list) else []
@@ -56,6 +62,21 @@ class Command(click.Command):
             remedy = f"run {ctx.command_path} {rest} --fields {shlex.quote(','.join(names))}"
             what = f"expected files, found no {error.filename!r}. If it is a field, {remedy}"
             raise click.BadParameter(what, ctx=ctx, param_hint="PATH") from error
+
+
+def _in_options(message: str, params: dict[str, Any]) -> tuple[str | None, str]:
+    """Return the option that an error of a function is about, `""` for several, `None` for none, and its message."""
+    name, sign, what = message.partition(": expected ")
+    of_formats = ["option", *(["to_option", "from_option"] if "create()" in what else ["from_option", "to_option"])]
+    places = {one: one for one in params}
+    places |= {one: option for option in reversed(of_formats) for one in params.get(option) or ()}
+    asked = re.findall(r"'(\w+)'", what.rpartition("found ")[2]) if name == "unknown option" else [name]
+    found = [places[one] for one in asked if one in places] or [one for one in of_formats if params.get(one)]
+    if sign and found:
+        return option_name(found[0]), f"expected {what}" if found[0] == name else message
+    text = message.replace("source_options=", "from_option=")
+    text = re.sub(r"\b(\w+)=(True\b)?", lambda one: option_name(one[1]) if one[1] in params else one[0], text)
+    return (None if text == message else ""), text
 
 
 class CommandGroup(click.Group):
@@ -143,4 +164,6 @@ def _expected(param: Any) -> str:
         return f"{about[0].lower()}{about[1:]}"
     if getattr(kind, "min", None) is None:
         return number
-    return f"{number}, at least {kind.min}" if kind.max is None else f"{number} from {kind.min} to {kind.max}"
+    if kind.max is None:
+        return f"{number}, at least {kind.min}"
+    return f"{number} {'between' if kind.min_open else 'from'} {kind.min} {'and' if kind.min_open else 'to'} {kind.max}"

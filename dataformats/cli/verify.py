@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from dataformats.cli import options
 from dataformats.cli.executors import in_workers, worker_options
 from dataformats.cli.exit_codes import FINDING, in_options
@@ -20,41 +18,12 @@ if TYPE_CHECKING:
 
 
 @options.paths
-@click.option(
-    "--against",
-    multiple=True,
-    metavar="SOURCE",
-    type=options.PATH,
-    callback=options.parsed(options.one_or_all),
-    help="Compare each record with SOURCE: files, a folder, a URL or a quoted glob.",
-)
-@options.fields
-@options.rename
-@options.where
-@options.shuffle_seed
-@options.limit
-@click.option(
-    "--max-findings",
-    type=click.IntRange(1),
-    default=1000,
-    metavar="N",
-    help="List at most N findings, or groups of equal ones; all are counted.",
-)
+@options.of("dataformats.inspecting.verification:verify")
 @options.reading
-@options.from_source
-@options.from_spec
+@options.source("format", "payload", "spec")
 @worker_options("this one alone, whose reads use all processors")
 @options.as_json
-def verify(
-    paths: str | list[str],
-    against: str | list[str],
-    max_findings: int,
-    workers: int | None,
-    engine: str | None,
-    address: str | None,
-    as_json: bool,
-    **given: Any,
-) -> None:
+def verify(paths: str | list[str], as_json: bool, **given: Any) -> None:
     """Check every length, checksum and record.
 
     Records must match their payload and fields. A bad record is reported with its file, index, and byte or field;
@@ -67,14 +36,10 @@ def verify(
     """
     from dataformats.inspecting.verification import verify as verified
 
-    selection = {name: given.pop(name) for name in ("fields", "rename", "where", "shuffle_seed", "limit")}
-    reading = {name: given.pop(name) for name in list(given) if name.startswith("from_")}
-    selection["source_options"] = options.source_options(**reading)
-    if not against and any(value not in (None, {}) for value in selection.values()):
-        raise click.BadParameter("missing; --fields, --where, --from-spec and the like need it", param_hint="--against")
-    selection |= {"against": against or None, "max_findings": max_findings, **in_workers(workers, engine, address)}
-    with report_failures_of(where=selection["where"]), bar("verifying") as progress:
-        report = verified(paths, progress=progress, **selection, **options.open_arguments(**given))
+    source = options.source_options(given)
+    executor = in_workers(given)
+    with report_failures_of(where=given["where"]), bar("verifying") as progress:
+        report = verified(paths, progress=progress, source_options=source, **executor, **options.open_arguments(given))
     print_json(report.to_json()) if as_json else _print_report(report)
     if not report.ok:
         raise SystemExit(FINDING)

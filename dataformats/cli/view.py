@@ -23,39 +23,20 @@ if TYPE_CHECKING:
 
 
 @options.paths
-@click.option(
-    "--against",
-    metavar="PATH",
-    type=options.PATH,
-    help="Show where this dataset differs, record by record.",
-)
-@click.option(
-    "--export",
-    metavar="FOLDER",
-    type=options.PATH,
-    help="Write a page without scripts to this new folder, and end.",
-)
-@click.option(
-    "--records",
-    type=click.IntRange(0, 1000),
-    metavar="N",
-    help="How many records --export shows. Default: 50.",
-)
-@click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="The port; 0 takes any free one.")
-@click.option("--browser/--no-browser", default=True, help="Open the browser; the address is printed too.")
-@click.option(
-    "--state",
-    metavar="STATE",
-    type=options.PATH,
-    help="A file with a state_dict() of a run as JSON: shows its steps.",
-)
-@click.option("--step", type=click.IntRange(0), metavar="N", help="The step to show. Default: the last one.")
-@click.option(
-    "--token",
+@options.option("against", "Any", "Show where this dataset differs, record by record.")
+@options.option("export", "Any", "Write a page without scripts to this new folder, and end.", metavar="FOLDER")
+@options.option("records", "int", "How many records --export shows. Default: 50.", type=click.IntRange(0, 1000))
+@options.option("port", "int", "The port; 0 takes any free one.", 0, type=click.IntRange(0, 65535))
+@options.option("browser", "bool", "Open the browser; the address is printed too.", True)
+@options.option("state", "Any", "A file with a state_dict() of a run as JSON: shows its steps.", metavar="STATE")
+@options.option("step", "int", "The step to show. Default: the last one.", type=click.IntRange(0))
+@options.option(
+    "token",
+    "",
+    "The secret in the address; with --port, links stay valid after a restart. Default: a new random one.",
     metavar="TOKEN",
     envvar="DATAFORMATS_TOKEN",
     show_envvar=True,
-    help="The secret in the address; with --port, links stay valid after a restart. Default: a new random one.",
 )
 @options.reading
 @options.checksums
@@ -92,7 +73,7 @@ def view(
         if given and missing:
             raise click.BadParameter(missing, param_hint=option_name)
     run = None if state is None else ViewedRun(read_state(state, "--state"), step)
-    arguments = options.open_arguments(**reading)
+    arguments = options.open_arguments(reading)
     dataset = ViewedDataset(paths, **arguments)
     if export is not None:
         _export(dataset, export, 50 if records is None else records)

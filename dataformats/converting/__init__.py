@@ -83,30 +83,31 @@ def convert(
         source: A source, or a path as in `open`.
         path: The new file, or folder with `shard_*`; or a `RecordWriter`, which receives decoded records and which the
             caller closes.
-        format: The new format; `None` takes it from the name of `path`. Left out if `path` is a writer, as are the
-            options of new files.
+        format: The new format, by default from the name of `path`. Left out if `path` is a writer, as are the options
+            of new files.
         spec: New types of fields, by their new names; of all fields, if `map` is given. The other fields keep the
             source's, with the integers of Granular (`int`, `i64`, `u64`) as numbers elsewhere. If `source` is a path,
             fields whose types its files do not declare are read with these types, unless `map` is given.
-        payload: The codec of whole records; `None` keeps the source's if the new format is used with it.
+        payload: The new codec of whole records; `None` keeps the source's if the new format is used with it.
         codecs: See `open` and `create`.
         fields: The fields to take, by their old names; `None` takes all.
-        rename: Old name to new name.
+        rename: New names of fields, by their old names.
         where: A condition on whole records: see `RecordSource.where`. Others are left out. It is evaluated here, for
             every record, before the conversion starts.
-        map: A function from a record (of the taken fields) to a new one, whose fields have the types in `spec`, by
+        map: A function from a record (of the taken fields) to a new one. The new fields have the types in `spec`, by
             default the source's types. Worker processes receive it: it must be picklable.
         shuffle_seed: The seed of a global shuffle; `None` keeps the order. The same seed gives the same order.
         limit: Number of records to convert, the first ones after `where` and `shuffle_seed`; `None` converts all.
-        on_corrupt: `"raise"` the error of the first record that fails, or `"omit"` such records, and count them.
-        shard_records: See `create`. With workers, shards are written in parallel.
-        shard_bytes: See `create`.
+        on_corrupt: Stop at the first record that fails (`"raise"`), or omit and count such records (`"omit"`).
+        shard_records: Start a new file after this many records. With workers, shards are written in parallel.
+        shard_bytes: Start a new file before one exceeds this many bytes: see `create`.
         overwrite: Replace an existing file or folder of that name.
         resume: Continue the conversion that was interrupted, if source and arguments are the same; complete shards are
             kept if their checksums match. If it is complete already, return its report.
-        part: `(i, n)` with `0 <= i < n`: write only the shards `i`, `i + n`, ..., beside the partial data, and publish
-            nothing. The processes of a cluster call it with the same arguments, each for another part. A part that runs
-            again keeps its complete shards. The report is of the part. Needs `shard_records`.
+        part: Write only each `n`-th shard from the shard `i` on, and publish nothing: `(i, n)` with `0 <= i < n`. The
+            shards are beside the partial data. The processes of a cluster call it with the same arguments, each for
+            another part. A part that runs again keeps its complete shards. The report is of the part. Needs
+            `shard_records`.
         publish_parts: Publish the shards of all parts. Sizes and a few blocks of each file are compared; nothing is
             converted.
         executor: Runs the conversion of parts: any `concurrent.futures.Executor`. The result is the same for each.

@@ -110,9 +110,9 @@ def verify(
 
     Args:
         path: A path as in `open`, or a source.
-        against: The source of the records, or its path.
+        against: The source to compare the records with, or its path.
         fields: The fields to compare, by their names in `against`; `None` compares all fields of both.
-        rename: Name in `against` to name in the dataset.
+        rename: Names in the dataset, by their names in `against`.
         where: The condition of the conversion: see `convert`.
         shuffle_seed: The seed of the conversion.
         limit: The limit of the conversion.

@@ -69,15 +69,17 @@ def open(  # the name that the contract gives it
             `UPath`, or an object with `open`, `/`, `exists`, `glob`. A folder or glob is read in the format's own
             order; a list keeps its order. Also the bytes of a file, or a binary file object that can seek: see "Bytes
             and open files" in the documentation.
-        format: `"ffrecord"`, `"tfrecord"` or a registered name; `None` takes the format of the sidecar, else detects it
-            from names, and from the content of the first file that is not empty.
-        payload: The codec of whole records: `"bytes"`, `"example"`, `"sequence_example"`, `"msgpack"`, ...; `None`
-            takes the payload of the sidecar file, else infers it from the format and the records.
-        spec: Field to type, if the data do not say it: `{"image": "uint8[8,8]", "label": "int64"}`. Other fields keep
-            the types of the files, or inferred ones; `select` leaves them out.
+        format: The format, if the data do not show it: `"ffrecord"`, `"tfrecord"` or a registered name. `None` takes
+            the format of the sidecar, else detects it from names, and from the content of the first file that is not
+            empty.
+        payload: The codec of whole records, such as `"bytes"`, `"example"` or `"msgpack"`; `None` takes the payload of
+            the sidecar file, else infers it from the format and the records.
+        spec: Types of fields, if the data do not say them: `{"image": "uint8[8,8]", "label": "int64"}`. Other fields
+            keep the types of the files, or inferred ones; `select` leaves them out.
         codecs: Codecs for this source, name to `(encode, decode)` or a `Codec`; they override registered ones. A
             codec that is not safe, such as `pickle`, must be named by `payload=`, `spec=` or here.
-        verify_checksums: False skips checks that cost a pass over the data; lengths and offsets are always checked.
+        verify_checksums: Verify checksums, beside lengths and offsets, which are always checked; that costs a pass over
+            the data.
         cache: `"memory"` holds the files in anonymous shared memory, read whole at their first use; field names
             hold the files of these fields alone. `"disk:PATH"` keeps blocks of files behind URLs in a folder of the
             local disk, which processes may share.

@@ -135,8 +135,11 @@ def test_parts_and_publish_parts(run: Run, tmp_path: Path) -> None:
     [
         (("--part", "2/2"), "expected I/N, with I from 0 to N-1, found '2/2'"),
         (("--part", "0"), "expected I/N"),
-        (("--part", "0/2", "--publish-parts"), "it follows when all parts are written"),
-        (("--publish-parts", "--shard-bytes", 9), "--part and --publish-parts need it"),
+        (("--part", "0/2", "--publish-parts"), "takes --part or --publish-parts, not both"),
+        (
+            ("--publish-parts", "--shard-bytes", 9),
+            "--part and --publish-parts need --shard-records, without",
+        ),
     ],
 )
 def test_wrong_parts(run: Run, options: tuple[object, ...], said: str, tmp_path: Path) -> None:

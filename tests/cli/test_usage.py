@@ -59,7 +59,7 @@ def test_sentences(run: Run, arguments: str) -> None:
 
 @loop_over("command", [*COMMANDS])
 def test_every_option_refuses_in_these_sentences(run: Run, command: str) -> None:
-    for option in app.commands[command].params:
+    for option in app.commands[command].get_params(click.Context(app.commands[command])):
         if not isinstance(option, click.Option):
             continue
         name = option.opts[-1]

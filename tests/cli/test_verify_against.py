@@ -55,7 +55,10 @@ def test_remedies_name_options(run: Run, tmp_path: Path) -> None:
 @loop_over(
     "options, said",
     [
-        (("--fields", "name"), "--against: missing; --fields, --where, --from-spec and the like need it"),
+        (
+            ("--fields", "name"),
+            "--shuffle-seed, --limit and --from-option need --against",
+        ),
         (("--against", "no-such-file.tfrecord"), "no-such-file"),
         (("--against", PHOTOS, "--fields", "imge"), "nearest: image"),
         (("--against", PHOTOS, "--rename", "name"), "expected OLD=NEW"),

@@ -47,6 +47,7 @@ def test_words(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
     assert proposed("dataformats cat x --payload seq") == ["sequence_example"]
     assert proposed("dataformats convert --on-corrupt o") == ["omit"]
     assert proposed("dataformats convert --compression z") == ["zlib", "zstd"]
+    assert proposed("dataformats convert --format tfrecord --compression ") == ["auto", "gzip", "none", "zlib"]
     assert proposed("dataformats head ./") == ["file,./"]  # the shell completes files
     assert proposed("dataformats view x --export ") == ["file,"]
     assert proposed("dataformats cat x --where ") == []
