@@ -25,7 +25,7 @@ def bench(paths: str | list[str], batch_size: int, seconds: float, as_json: bool
     """
     from dataformats.loaders.benchmark import benchmark
 
-    found = benchmark(paths, batch_size, seconds, options.open_arguments(reading))
+    found = benchmark(paths, batch_size, seconds, options.arguments(reading))
     print_json(found.to_json()) if as_json else _print(found)
 
 

@@ -35,14 +35,7 @@ _WORKER_BYTES = 32 * 2**20  # starting a process takes as long as converting som
 @worker_options("one for each processor, fewer if SOURCE is small")
 @options.source("format", "payload", "spec")
 @options.as_json
-def convert(
-    sources: tuple[str, ...],
-    destination: str,
-    compression: str | None,
-    to_option: dict[str, Any],
-    as_json: bool,
-    **given: Any,
-) -> None:
+def convert(sources: tuple[str, ...], destination: str, as_json: bool, **given: Any) -> None:
     """Write records in another format, or in other shards.
 
     Every checksum is verified, and the new data are read back. A record that fails stops the conversion, or is omitted
@@ -66,16 +59,16 @@ def convert(
         given["workers"] = _default_workers(paths, source)
     if given["resume"] and given["shard_records"] is None and is_url(destination):
         raise click.BadParameter("missing; a conversion to a URL resumes by shards", param_hint="--shard-records")
-    if taken := [name for name in to_option if name in ("source", "path", *signatures.parameters(_CONVERT))]:
-        raise click.BadParameter(f"expected an option of a format, found {taken[0]!r}", param_hint="--to-option")
+    own = {"source", "path", *signatures.parameters(_CONVERT)}.intersection(given["to_option"] or ())
+    if own:
+        raise click.BadParameter(f"expected an option of a format, found {own.pop()!r}", param_hint="--to-option")
     given |= in_workers(given)
-    new = to_option if compression is None else {**to_option, "compression": compression}
     with (
         _interruptible(destination, resumes),
         report_failures_of(where=where, map=given["map"]),
         bar("converting") as progress,
     ):
-        report = converted(paths, destination, progress=progress, source_options=source, **given, **new)
+        report = converted(paths, destination, progress=progress, source_options=source, **options.arguments(given))
     print_json(asdict(report)) if as_json else _print_report(report, given["dry_run"])
     if where is not None and not report.records:
         print(f"dataformats: --where matches none of the records: {destination} is empty", file=sys.stderr)

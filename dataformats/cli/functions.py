@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 _FUNCTION = re.compile(r"[\w.]+:[\w.]+")
 
 
-def condition(text: str | None) -> Callable[[Any], Any] | Condition | None:
-    """Return the condition that `--where` gives; `None` for `None`.
+def condition(text: str) -> Callable[[Any], Any] | Condition:
+    """Return the condition that `--where` gives.
 
     Raises:
         ValueError: There is no such function, or no such mask.
     """
-    if text is None or _FUNCTION.fullmatch(text):
+    if _FUNCTION.fullmatch(text):
         return named_function(text)
     if text.endswith(".npy"):
         return _stored_mask(text)
@@ -66,14 +66,12 @@ def matches(
         yield batch.indices[np.array([bool(where(record)) for record in batch])]
 
 
-def named_function(text: str | None) -> Callable[[Any], Any] | None:
-    """Return the function of `module:function`, from the current folder or any installed module; `None` for `None`.
+def named_function(text: str) -> Callable[[Any], Any]:
+    """Return the function of `module:function`, from the current folder or any installed module.
 
     Raises:
         ValueError: There is no such function, or its module cannot be imported.
     """
-    if text is None:
-        return None
     module, _, name = text.partition(":")
     if not (module and name):
         raise ValueError(f"expected MODULE:FUNCTION, found {text!r}")

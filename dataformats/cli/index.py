@@ -31,7 +31,7 @@ def index(paths: str | list[str], full: bool, beside: bool, text: bool, as_json:
     from dataformats.interfaces import CachesIndexes
     from dataformats.reading.opening import arguments_of
 
-    place, arguments = "beside" if beside else "cache", options.open_arguments(reading)
+    place, arguments = "beside" if beside else "cache", options.arguments(reading)
     with bar("indexing", "bytes") as progress:
         source = arguments_of(paths, index=place, progress=progress, **arguments).open()
         len(source)

@@ -34,7 +34,7 @@ def info(paths: str | list[str], as_json: bool, **reading: Any) -> None:
     names = [paths] if isinstance(paths, str) else paths
     try:
         with bar("indexing", "bytes") as progress:
-            about = described(paths, progress=progress, **options.open_arguments(reading))
+            about = described(paths, progress=progress, **options.arguments(reading))
     except FormatError as error:
         _print_datasets_below(error, names[0], as_json)
         raise

@@ -22,9 +22,11 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def parsed(parse: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """Return a callback of an option: the command gets the result of `parse`, and its errors name the option."""
+    """Return a callback of an option: the command gets the result of `parse`; errors name the option."""
 
     def callback(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        if value is None or value == ():
+            return None
         if context.resilient_parsing:  # a shell completes the line
             return value
         try:
@@ -41,19 +43,14 @@ def one_or_all(paths: Sequence[str]) -> str | list[str]:
     return paths[0] if len(paths) == 1 else list(paths)
 
 
-def _sources(paths: Sequence[str]) -> str | list[str] | None:
-    return one_or_all(paths) if paths else None
-
-
-def format_name(name: str | None) -> str | None:
+def _format(name: str) -> str:
     """Return the name of a format, which has to exist."""
-    return None if name is None else backends.get(name).name
+    return backends.get(name).name
 
 
-def payload_name(name: str | None) -> str | None:
+def _payload(name: str) -> str:
     """Return the name of a codec, which has to exist."""
-    if name is not None:
-        _check_codec(Type.parse(name))
+    _check_codec(Type.parse(name))
     return name
 
 
@@ -64,18 +61,16 @@ def _check_codec(type_: Type) -> None:
     CodecResolver(None, trusted=True).codec(type_.element)
 
 
-def _names(text: str | None) -> list[str] | None:
+def _names(text: str) -> list[str]:
     """Return the names in `a,b`."""
-    names = None if text is None else [name for name in text.split(",") if name]
-    if names == []:
+    names = [name for name in text.split(",") if name]
+    if not names:
         raise ValueError("expected names of fields, such as name,image")
     return names
 
 
-def _spec(texts: tuple[str, ...]) -> dict[str, str] | None:
+def _spec(texts: tuple[str, ...]) -> dict[str, str]:
     """Return the spec of texts that are `field=type` or JSON."""
-    if not texts:
-        return None
     spec = Spec(_pairs(texts, "FIELD=TYPE, such as label=int64"))
     for kind in spec.values():
         _check_codec(kind)
@@ -87,10 +82,8 @@ def _rename(texts: tuple[str, ...]) -> dict[str, str]:
     return _pairs(texts, "OLD=NEW, such as 'image/encoded=image'")
 
 
-def _part(text: str | None) -> tuple[int, int] | None:
+def _part(text: str) -> tuple[int, int]:
     """Return the two numbers of `I/N`."""
-    if text is None:
-        return None
     number, _, n = text.partition("/")
     if not (number.isdecimal() and n.isdecimal() and int(number) < int(n)):
         raise ValueError(f"expected I/N, with I from 0 to N-1, found {text!r}")
@@ -192,7 +185,7 @@ _KINDS: dict[str, dict[str, Any]] = {
     "int": {"type": click.IntRange(1), "metavar": "N"},
     "float": {"type": Number(0, 1, min_open=True, max_open=True), "metavar": "SHARE"},
     "Any": {"type": PATH, "metavar": "PATH"},
-    "RecordSource | Any": {"type": PATH, "metavar": "SOURCE", "multiple": True, "callback": parsed(_sources)},
+    "RecordSource | Any": {"type": PATH, "metavar": "SOURCE", "multiple": True, "callback": parsed(one_or_all)},
     "OnCorrupt": {"type": click.Choice(["raise", "omit"])},
     "SpecLike": {"metavar": "FIELD=TYPE", "multiple": True, "callback": parsed(_spec)},
     "Sequence[str]": {"metavar": "A,B", "callback": parsed(_names)},
@@ -204,8 +197,8 @@ _KINDS: dict[str, dict[str, Any]] = {
 }
 """Annotation to the settings of an option. Parameters of other types have no option."""
 _NAMES: dict[str, dict[str, Any]] = {
-    "format": {"metavar": "NAME", "callback": parsed(format_name), "shell_complete": _complete(backends)},
-    "payload": {"metavar": "NAME", "callback": parsed(payload_name), "shell_complete": _complete(codecs)},
+    "format": {"metavar": "NAME", "callback": parsed(_format), "shell_complete": _complete(backends)},
+    "payload": {"metavar": "NAME", "callback": parsed(_payload), "shell_complete": _complete(codecs)},
     "compression": {"metavar": "NAME", "shell_complete": _compressions},
     "limit": {"type": click.IntRange(0)},
     "seed": {"type": int, "metavar": "SEED"},
@@ -304,17 +297,17 @@ def output(function: _Function) -> _Function:
     return as_json(click.option("--jsonl", "json_lines", is_flag=True, help=lines)(images(function)))
 
 
-def open_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+def arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a command as keyword arguments; what is not given has the default of the function."""
     found = {name: value for name, value in given.items() if value is not None}
-    option: dict[str, Any] = found.pop("option", {})
-    return found | option
+    options: dict[str, Any] = found.pop("option", {}) | found.pop("to_option", {})
+    return found | options
 
 
 def source_options(given: dict[str, Any]) -> dict[str, Any]:
     """Remove the options of `source` from the options of a command; return them as `source_options=`."""
     names = [name for name in given if name.startswith("from_")]
-    return open_arguments({name.removeprefix("from_"): given.pop(name) for name in names})
+    return arguments({name.removeprefix("from_"): given.pop(name) for name in names})
 
 
 def check_sources(sources: Sequence[str], destination: str) -> None:

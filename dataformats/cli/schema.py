@@ -25,20 +25,21 @@ def schema(paths: str | list[str], as_json: bool, **reading: Any) -> None:
     from dataformats.interfaces.declared_spec import is_single
     from dataformats.reading.opening import open as open_source
 
-    with open_source(paths, **options.open_arguments(reading)) as source:
+    with open_source(paths, **options.arguments(reading)) as source:
         facts = source.spec_facts
         is_inferred = facts.provenance == "inferred"
         opaque = {name: str(kind) for name, kind in facts.opaque_fields.items()}
         types = source.spec.to_json()
         single = is_single(source)
         given = {} if single else as_bytes(source.spec, opaque).to_json()
-        about = {
+        about: dict[str, Any] = {
             "format": source.format,
             "payload": source.payload,
             "spec": {} if single else types,
             "spec_is_inferred": is_inferred,
             "opaque": opaque,
-            "arguments": _arguments(source.payload, given),
+            "arguments": ({} if source.payload is None else {"payload": source.payload})
+            | ({"spec": given} if given else {}),
         }
     if as_json:
         print_json(about)
@@ -51,12 +52,7 @@ def schema(paths: str | list[str], as_json: bool, **reading: Any) -> None:
     else:
         print_spec(types, is_inferred, opaque)
     print_fact("options", _options(source.payload, given))
-    print_fact("python", ", ".join(f"{name}={value!r}" for name, value in _arguments(source.payload, given).items()))
-
-
-def _arguments(payload: str | None, spec: dict[str, str]) -> dict[str, Any]:
-    """Return arguments of `open`."""
-    return ({} if payload is None else {"payload": payload}) | ({"spec": spec} if spec else {})
+    print_fact("python", ", ".join(f"{name}={value!r}" for name, value in about["arguments"].items()))
 
 
 def _options(payload: str | None, spec: dict[str, str]) -> str:

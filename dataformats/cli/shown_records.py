@@ -14,7 +14,7 @@ import click
 
 from dataformats.cli.exit_codes import FINDING, in_lines
 from dataformats.cli.functions import matches, report_failures_of
-from dataformats.cli.options import open_arguments
+from dataformats.cli.options import arguments
 from dataformats.cli.output import can_print, print_fact, print_json, why_opaque
 from dataformats.display.text import escape_text
 from dataformats.errors import DataFormatsError
@@ -106,7 +106,7 @@ def opened_records(
     from dataformats.reading.opening import open as open_source
     from dataformats.reading.undecoded import leave_undecoded
 
-    with open_source(path, **open_arguments(reading)) as source, report_failures_of(where=where):
+    with open_source(path, **arguments(reading)) as source, report_failures_of(where=where):
         shown = leave_undecoded(source)  # the headers of images and videos say enough
         yield ShownRecords(source, shown if fields is None else shown.select(*fields), source.spec_facts.opaque_fields)
 

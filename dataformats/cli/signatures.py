@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import re
 from functools import cache
 from typing import Any, NamedTuple
@@ -30,8 +29,10 @@ class Parameter(NamedTuple):
 @cache
 def parameters(function: str) -> dict[str, Parameter]:
     """Return the parameters of `module:function` that have a default, by name."""
+    from importlib.util import find_spec
+
     module, _, name = function.partition(":")
-    loader: Any = importlib.util.find_spec(module).loader  # type: ignore[union-attr]  # a module of this package
+    loader: Any = find_spec(module).loader  # type: ignore[union-attr]  # a module of this package
     (found,) = (
         node
         for node in ast.parse(loader.get_source(module)).body

@@ -37,7 +37,7 @@ def stats(paths: str | list[str], fields: list[str] | None, largest: int, as_jso
     """
     from dataformats.reading.opening import open as open_source
 
-    with open_source(paths, **options.open_arguments(reading)) as source:
+    with open_source(paths, **options.arguments(reading)) as source:
         running = _scan(source, fields, largest)
         found = running.snapshot()
         if as_json:

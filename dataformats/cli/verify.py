@@ -39,7 +39,7 @@ def verify(paths: str | list[str], as_json: bool, **given: Any) -> None:
     source = options.source_options(given)
     executor = in_workers(given)
     with report_failures_of(where=given["where"]), bar("verifying") as progress:
-        report = verified(paths, progress=progress, source_options=source, **executor, **options.open_arguments(given))
+        report = verified(paths, progress=progress, source_options=source, **executor, **options.arguments(given))
     print_json(report.to_json()) if as_json else _print_report(report)
     if not report.ok:
         raise SystemExit(FINDING)

@@ -73,7 +73,7 @@ def view(
         if given and missing:
             raise click.BadParameter(missing, param_hint=option_name)
     run = None if state is None else ViewedRun(read_state(state, "--state"), step)
-    arguments = options.open_arguments(reading)
+    arguments = options.arguments(reading)
     dataset = ViewedDataset(paths, **arguments)
     if export is not None:
         _export(dataset, export, 50 if records is None else records)
