@@ -23,7 +23,7 @@ from dataformats.converting.executors import chosen_executor
 from dataformats.converting.report import ConvertReport
 from dataformats.converting.selection import Selection, name_of
 from dataformats.converting.tasks import Conversion
-from dataformats.interfaces import RecordWriter
+from dataformats.interfaces import RecordWriter, checked_options
 from dataformats.interfaces.declared_spec import declared_spec, is_single
 from dataformats.interfaces.record_source import OnCorrupt, RecordSource
 from dataformats.reading.conditions import Where
@@ -172,6 +172,8 @@ def convert(
     wanted, renamed = None if spec is None else Spec(spec), dict(rename or {})
     read_types = wanted if map is None else None  # the spec of `map=` is about its results
     options = {"codecs": codecs, **(source_options or {})}
+    if not isinstance(path, RecordWriter):  # before the source, because opening it may take long
+        checked_options(backends.get(format or format_of(path)), "create", backend_options)
     with opened_source(source, options) as opened:
         is_typed = isinstance(source, RecordSource) or options.get("spec") is not None
         given = opened if is_typed else with_new_types(opened, read_types, renamed)
