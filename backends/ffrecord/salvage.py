@@ -124,12 +124,12 @@ def _by_lengths(
     header = build_header(sizes, checksums)
     end = min(base + int(sizes.sum()), file.size)
     whole = SplicedFile(file, [header, range(base, end)])
-    parts = _moved(salvage_blobs(FFRecordReader([whole]), len(sizes), whole.size), base - len(header))
+    parts = _with_places_in_file(salvage_blobs(FFRecordReader([whole]), len(sizes), whole.size), base - len(header))
     parts = with_unreadable_tail(parts, file, end, "nothing locates records in these bytes", index=len(sizes))
     return ShardSalvage(parts, notes=[f"{file.name}: {note}"])
 
 
-def _moved(parts: Iterator[SalvagePart], shift: int) -> Iterator[SalvagePart]:
+def _with_places_in_file(parts: Iterator[SalvagePart], shift: int) -> Iterator[SalvagePart]:
     """Yield the parts with the places of losses in the file itself."""
     for part in parts:
         if isinstance(part, Loss) and part.start is not None and part.stop is not None:

@@ -12,8 +12,8 @@ from dataformats.backends.granular.bag_limits import limits_of
 from dataformats.backends.granular.folder import ColumnFiles, DatasetFiles
 from dataformats.backends.granular.layout import ENTRY_BYTES, BagLimits
 from dataformats.backends.granular.refs import Refs, parse_refs
-from dataformats.backends.granular.rest import index_layout, rest_of
 from dataformats.backends.granular.stored_types import is_sequence, record_bytes
+from dataformats.backends.granular.unaligned_rows import index_layout, unaligned_rows
 from dataformats.errors import CorruptRecordError, FormatError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.stored_file import StoredFile
@@ -87,7 +87,7 @@ class RowIndex:
         columns = self.files.columns.values()
         of_fields = self.files.refs is None
         n = min(index_layout(column).n_records for column in columns) if of_fields else len(self._refs_limits)
-        return n, rest_of(self.files, n)
+        return n, unaligned_rows(self.files, n)
 
     def first(self, n: int) -> DatasetFiles | None:
         """Return the files as they were with the first `n` rows; `None` if they hold more than a record for a row."""

@@ -16,9 +16,9 @@ from dataformats.backends.granular.bag_reader import BagReader
 from dataformats.backends.granular.folder import REFS, SPEC, DatasetFiles, dataset_files, group_files
 from dataformats.backends.granular.layout import ENTRY_BYTES, BagLimits
 from dataformats.backends.granular.reader import GranularReader
-from dataformats.backends.granular.rest import held_records, index_layout
 from dataformats.backends.granular.row_index import RowIndex
 from dataformats.backends.granular.stored_types import is_sequence
+from dataformats.backends.granular.unaligned_rows import held_records, index_layout
 from dataformats.errors import FormatError
 from dataformats.interfaces import Loss, SalvagePart, ShardSalvage
 from dataformats.interfaces.stored_file import StoredFile
@@ -48,7 +48,9 @@ def salvage(files: Sequence[StoredFile]) -> ShardSalvage:
     parts = salvage_rows(GranularReader([dataset], dataset.spec), rows.n_whole)
     if rows.generation == 1:
         parts = _converted(parts, dataset, generation)
-    return ShardSalvage(_with_rest(parts, dataset, rows.n_whole), dataset.spec, {"generation": generation}, notes)
+    return ShardSalvage(
+        _with_unaligned_rows(parts, dataset, rows.n_whole), dataset.spec, {"generation": generation}, notes
+    )
 
 
 # ---- datasets
@@ -107,7 +109,7 @@ def _positive(blob: bytes) -> bytes:
     return blob + b"\0" if not blob or blob[-1] & 0x80 else blob
 
 
-def _with_rest(parts: Iterator[SalvagePart], files: DatasetFiles, n_whole: int) -> Iterator[SalvagePart]:
+def _with_unaligned_rows(parts: Iterator[SalvagePart], files: DatasetFiles, n_whole: int) -> Iterator[SalvagePart]:
     """Yield the parts, then what lies behind the last whole row."""
     yield from parts
     if files.refs is not None:

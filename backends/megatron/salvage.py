@@ -32,7 +32,9 @@ def salvage(data: StoredFile) -> ShardSalvage:
         FormatError: The `.idx` file is missing, or too short for the tables of sequences and documents.
     """
     reader = _SoundDocuments([data], sequences=False)
-    return ShardSalvage(_with_rest(salvage_rows(reader, int(reader.counts.sum())), data), reader.stored_spec)
+    return ShardSalvage(
+        _with_unlisted_sequences(salvage_rows(reader, int(reader.counts.sum())), data), reader.stored_spec
+    )
 
 
 class _SoundDocuments(MegatronReader):
@@ -50,7 +52,7 @@ class _SoundDocuments(MegatronReader):
         return index_of_tokens(file, tables.dtype, (offset, length), damaged, _CAUSE)
 
 
-def _with_rest(parts: Iterator[SalvagePart], data: StoredFile) -> Iterator[SalvagePart]:
+def _with_unlisted_sequences(parts: Iterator[SalvagePart], data: StoredFile) -> Iterator[SalvagePart]:
     """Yield the parts, then the sequences behind the last document of the table."""
     yield from parts
     tables = _tables(data)

@@ -15,7 +15,7 @@ _SHOWN = 8  # fields that a message names
 _RESUME = "Append the missing rows with create(..., resume=True)"
 
 
-def rest_of(files: DatasetFiles, n_rows: int) -> FormatError | None:
+def unaligned_rows(files: DatasetFiles, n_rows: int) -> FormatError | None:
     """Return the error of the records that no whole row has; `None` if there are none.
 
     Args:
