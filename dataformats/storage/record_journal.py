@@ -400,9 +400,9 @@ def _is_head(facts: Any) -> bool:
     if not isinstance(facts, dict) or not isinstance(facts.get("metadata"), dict):
         return False
     n_sizes, bases = facts.get("sizes"), facts.get("bases")
-    if not isinstance(n_sizes, int) or not isinstance(bases, list) or len(bases) not in (1, n_sizes):
+    if type(n_sizes) is not int or not isinstance(bases, list) or len(bases) not in (1, n_sizes):
         return False
-    return 0 < n_sizes <= _MAX_SIZES and all(isinstance(base, int) and 0 <= base < _MAX_BASE for base in bases)
+    return 0 < n_sizes <= _MAX_SIZES and all(type(base) is int and 0 <= base < _MAX_BASE for base in bases)
 
 
 def _entry(n_sizes: int, n_files: int) -> np.dtype[Any]:
