@@ -8,13 +8,14 @@ from pathlib import Path
 
 from dataformats.backends.images.listing import is_image
 from dataformats.display.media import media_of
-from dataformats.errors import SpecError
+from dataformats.errors import FormatError, SpecError
 from dataformats.interfaces import FieldsWriter
 from dataformats.kernels import crc32
 from dataformats.storage import atomic
 from dataformats.storage.checked_json import pack_checked, parse_checked
 from dataformats.storage.record_journal import journal_path
 
+_HEAD = pack_checked({"format": "images"}) + b"\n"  # of the journal
 _ENDINGS = {b"\xff\xd8": ".jpg", b"\x89PNG": ".png", b"RIFF": ".webp"}
 
 
@@ -31,7 +32,6 @@ class ImagesWriter(FieldsWriter):
 
     def __init__(self, path: Path, *, resume: bool = False) -> None:
         self._folder = path
-        self._unsynced: list[Path] = []
         self._has_numbers = False  # True if folders have the number of their label
         self._journal = journal_path(path)
         if not resume:
@@ -40,25 +40,36 @@ class ImagesWriter(FieldsWriter):
         kept = dict(self._kept())
         for file in [file for file in path.rglob("*") if file.is_file() and file not in kept]:
             file.unlink()
-        atomic.write_chunks(self._journal, kept.values())  # it is on the disk before the first image
+        lines = [_HEAD, *kept.values()]
+        atomic.write_chunks(self._journal, lines)  # it is on the disk before the first image
         self._file = atomic.open_unbuffered(self._journal)
-        self._end = sum(map(len, kept.values()))  # bytes of the journal
+        self._end = sum(map(len, lines))  # bytes of the journal
+        self._unsynced: list[Path] = [*kept]
         self.n_records: int = len(kept)
         self.n_bytes: int = sum(file.stat().st_size for file in kept)
 
     def _kept(self) -> Iterator[tuple[Path, bytes]]:
-        """Yield the images at the front that are as their lines in the journal say; without a journal, all images."""
-        if not self._journal.exists():
-            files = (file for file in self._folder.rglob("[!.]*") if file.is_file())
-            yield from ((file, self._line(file, file.read_bytes())) for file in files)
+        """Yield the images at the front that are as their lines in the journal say; without a journal, all images.
+
+        Raises:
+            FormatError: The journal is damaged.
+        """
+        there = {file.relative_to(self._folder).as_posix(): file for file in self._folder.rglob("*") if file.is_file()}
+        if not self._journal.is_file():
+            images = [file for file in there.values() if not file.name.startswith(".")]
+            yield from ((file, self._line(file, file.read_bytes())) for file in images)
             return
         with self._journal.open("rb") as lines:
+            if next(lines, b"") != _HEAD and there:
+                remedy = "Delete it to keep all images, or start again without resume=True"
+                what = "the journal of the unfinished data is damaged"
+                raise FormatError(what, path=str(self._journal), remedy=remedy)
             for line in lines:
                 try:
-                    path = self._folder / parse_checked(line)["path"]
-                    if self._line(path, path.read_bytes()) != line:
-                        return
-                except (OSError, ValueError):
+                    path = there[parse_checked(line)["path"]]
+                except (ValueError, LookupError, TypeError):
+                    return
+                if self._line(path, path.read_bytes()) != line:
                     return
                 yield path, line
 
@@ -83,9 +94,9 @@ class ImagesWriter(FieldsWriter):
             raise SpecError(what, field="path") from None
         partial = path.parent / f".{path.name}"
         partial.write_bytes(image)
-        os.rename(partial, path)
         line = self._line(path, image)
         atomic.write_all(self._file.fileno(), line, self._end)
+        os.rename(partial, path)
         self._end += len(line)
         self._unsynced.append(path)
         self.n_records += 1
@@ -126,8 +137,9 @@ class ImagesWriter(FieldsWriter):
     def flush(self, *, sync: bool = False) -> None:
         """Sync the new images and their folders."""
         if sync:
-            for path in {*self._unsynced, *(path.parent for path in self._unsynced), self._folder}:
-                atomic.sync(path)
+            images = [path.relative_to(self._folder) for path in self._unsynced]
+            for name in {*images, *(folder for image in images for folder in image.parents)}:
+                atomic.sync(self._folder / name)
             self._unsynced.clear()
             os.fsync(self._file.fileno())
 

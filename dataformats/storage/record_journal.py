@@ -32,7 +32,7 @@ from dataformats.storage import atomic
 _MAGIC = b"RECJRNL1"
 _HEAD = Struct("<8sI")  # magic, length of the JSON that follows; then the CRC-32 of all these bytes
 _MAX_SIZES = 2**24  # sizes of an entry: more would not fit in a dtype of NumPy
-_MAX_BASE = 2**62
+_MAX_BYTES = 2**46  # of a blob, or before the first: the sums of a block fit in an int64
 _BLOCK_BYTES = 2**20  # bytes of the journal read at once: arrays of that size stay in the processor's cache
 _CHUNK_BYTES = 16 * 2**20  # bytes of the data read at once
 _LONG_BYTES = 2048  # joining longer blobs takes longer than a call of the checksum for each
@@ -85,6 +85,11 @@ class Entries:
         return cls(sizes.reshape(-1, n_sizes), checksums[:, None]), blobs
 
     @classmethod
+    def of_bytes(cls, parts: Sequence[bytes | memoryview]) -> Entries:
+        """Return one entry for parts that are appended to one file."""
+        return cls(np.array([[sum(map(len, parts))]]), np.array([[_checksum(parts)]], np.uint32))
+
+    @classmethod
     def join(cls, parts: Iterable[Entries], n_sizes: int, n_files: int = 1) -> Entries:
         """Return all entries of consecutive parts."""
         found = [cls(np.zeros((0, n_sizes), np.int64), np.zeros((0, n_files), np.uint32)), *parts]
@@ -131,7 +136,8 @@ class StoredJournal:
         with self.path.open("rb", buffering=0) as file:
             for data in _read_blocks(file.fileno(), self.start, self.n_listed, entry):
                 rows = np.frombuffer(data, entry, len(data) // entry.itemsize)
-                wrong = np.flatnonzero((rows["check"] != _checks(done, rows)) | (rows["sizes"] < 0).any(axis=1))
+                is_possible = ((rows["sizes"] >= 0) & (rows["sizes"] < _MAX_BYTES)).all(axis=1)
+                wrong = np.flatnonzero((rows["check"] != _checks(done, rows)) | ~is_possible)
                 yield _entries(rows[: wrong[0]] if len(wrong) else rows)
                 if len(wrong):
                     return
@@ -158,6 +164,7 @@ class RecordJournal:
         sizes: Bytes of each file up to the end of the last entry.
         n_entries: The number of entries.
         is_found: True if `resume` found a journal.
+        unlisted: Entries of bytes that are written, or about to be; `append` writes them.
     """
 
     def __init__(
@@ -176,12 +183,16 @@ class RecordJournal:
         self.is_found: bool = False
         self._files, self._n_sizes, self._metadata = files, n_sizes, metadata or {}
         self._entry = _entry(n_sizes, len(files))
-        self._unlisted: list[Entries] = []
+        self.unlisted: Sequence[Entries] = []
         self._counted, self._checksums = [0] * len(files), [0] * len(files)
-        self._stored: StoredJournal | None = None
         self._file: FileIO | None = None
         self._start = 0  # the byte at which the first entry begins
         self._checksum = 0  # checksum of all entries, in the order of writing
+
+    @property
+    def is_begun(self) -> bool:
+        """True from `begin` to `close`."""
+        return self._file is not None
 
     # ---- resuming
 
@@ -201,18 +212,18 @@ class RecordJournal:
         if stored is None:
             if not any(file.stat().st_size for file in self._files):
                 return
-            remedy = "Delete both, or start again without resume=True"
+            remedy = "Delete it to keep all whole records of the data, or start again without resume=True"
             raise FormatError("the journal of the unfinished data is damaged", path=str(self.path), remedy=remedy)
         is_same = (stored.n_sizes, len(stored.bases)) == (self._n_sizes, len(self._files))
         if not is_same or [*stored.metadata.items()] != [*self._metadata.items()]:
             found = f"expected {stored.metadata}, found {dict(self._metadata)}"
             raise SpecError(f"cannot resume {str(self._files[0])!r}: {found}")
-        self._stored, self.is_found = stored, True
+        self.is_found = True
         self.bases = self.sizes = [*(moved(stored) or stored.bases)]
         with ExitStack() as stack:
             files = [stack.enter_context(file.open("rb", buffering=0)).fileno() for file in self._files]
             for entries in sound_entries(files, self.bases, stored.entries()):
-                self._count(entries)
+                self.n_entries, self.sizes = self._behind(entries)
 
     def cut(self) -> bool:
         """Cut off the bytes of the files behind the last entry; return True if there were any."""
@@ -242,10 +253,6 @@ class RecordJournal:
         self._start = len(head)
         self._file = atomic.open_unbuffered(self.path)
 
-    def add(self, entries: Entries) -> None:
-        """Add entries of bytes that are written, or about to be; `append` writes them."""
-        self._unlisted.append(entries)
-
     def count(self, number: int, parts: Sequence[bytes | memoryview]) -> None:
         """Count parts that are written, or about to be, to a file; `append` makes one entry of all that were counted.
 
@@ -259,15 +266,16 @@ class RecordJournal:
     def append(self) -> None:
         """Hand the entries to the operating system, after their bytes."""
         if any(self._counted):
-            self.add(Entries(np.array([self._counted]), np.array([self._checksums], np.uint32)))
+            self.unlisted = [*self.unlisted, Entries(np.array([self._counted]), np.array([self._checksums], np.uint32))]
             self._counted, self._checksums = [0] * len(self._files), [0] * len(self._files)
-        if self._file is not None and self._unlisted:
-            entries = Entries.join(self._unlisted, self._n_sizes, len(self._files))
+        if self._file is not None and self.unlisted:
+            entries = Entries.join(self.unlisted, self._n_sizes, len(self._files))
             rows = _packed_rows(self.n_entries, entries, self._entry)
             atomic.write_all(self._file.fileno(), rows, self._start + self.n_entries * self._entry.itemsize)
-            self._unlisted.clear()
-            self._checksum = crc32(rows, self._checksum)
-            self._count(entries)
+            checksum = crc32(rows, self._checksum)
+            n_entries, sizes = self._behind(entries)
+            # No calls, so that an interrupt (Ctrl-C) comes before or after all of them.
+            self.unlisted, self._checksum, self.n_entries, self.sizes = [], checksum, n_entries, sizes
 
     def sync(self, sizes: Sequence[int]) -> None:
         """Sync the journal to the disk, also the entries on which a resume relied; its files have these sizes."""
@@ -305,7 +313,9 @@ class RecordJournal:
     def _kept_rows(self) -> Iterator[bytes]:
         """Yield the first `n_entries` entries of the stored journal, packed."""
         done, self._checksum = 0, 0
-        blocks = self._stored.entries() if self._stored is not None else iter(())
+        # Found again: a call that failed may have replaced the journal.
+        stored = StoredJournal.find(self.path) if self.is_found else None
+        blocks = iter(()) if stored is None else stored.entries()
         while done < self.n_entries:
             kept = next(blocks).first(self.n_entries - done)
             rows = _packed_rows(done, kept, self._entry)
@@ -313,10 +323,10 @@ class RecordJournal:
             yield rows
             done += len(kept)
 
-    def _count(self, entries: Entries) -> None:
-        self.n_entries += len(entries)
+    def _behind(self, entries: Entries) -> tuple[int, list[int]]:
+        """Return the number of entries, and the bytes of each file, behind further entries."""
         added = np.add.reduce(entries.file_bytes, axis=0).tolist()
-        self.sizes = [size + more for size, more in zip(self.sizes, added, strict=True)]
+        return self.n_entries + len(entries), [size + more for size, more in zip(self.sizes, added, strict=True)]
 
 
 def journal_path(path: Path) -> Path:
@@ -402,7 +412,7 @@ def _is_head(facts: Any) -> bool:
     n_sizes, bases = facts.get("sizes"), facts.get("bases")
     if type(n_sizes) is not int or not isinstance(bases, list) or len(bases) not in (1, n_sizes):
         return False
-    return 0 < n_sizes <= _MAX_SIZES and all(type(base) is int and 0 <= base < _MAX_BASE for base in bases)
+    return 0 < n_sizes <= _MAX_SIZES and all(type(base) is int and 0 <= base < _MAX_BYTES for base in bases)
 
 
 def _entry(n_sizes: int, n_files: int) -> np.dtype[Any]:

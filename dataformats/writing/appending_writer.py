@@ -202,9 +202,9 @@ class AppendingWriter(FileWriter):
             return
         if self.journaled == "record":
             self.flush(sync=True)  # so that a crash below leaves what `resume` understands
-            self._check_whole()
         else:
             self._write_pending()
+        self._check_whole()
         self.complete()
         if sync:
             os.fsync(self._file.fileno())
@@ -265,7 +265,7 @@ class AppendingWriter(FileWriter):
                     found=head,
                     remedy="Delete it, or pass the spec and the options that it was created with.",
                 )
-            for part in self.index(stored) if has_begin else ():
+            for part in self.index(stored) if has_begin and stored.size > end else ():
                 whole = min(part.problems, default=len(part))
                 if whole:
                     n, end = n + whole, self.frame_end(int(part.offset[whole - 1]), int(part.length[whole - 1]))
@@ -299,7 +299,7 @@ class AppendingWriter(FileWriter):
             os.ftruncate(self._file.fileno(), end)
         self._unwritten = []
         if not end and self.begin:
-            self._add(self.begin)
+            self._add([self.begin])
 
     def _open_file(self) -> FileIO:
         if self._file is None:
@@ -310,10 +310,12 @@ class AppendingWriter(FileWriter):
         """Append records to those that are written together."""
         if self._file is None:
             self._open_file()
+        n_records = len(records)
+        # No calls, so that an interrupt (Ctrl-C) comes before or after all of them.
         self._pending += records
         self._pending_bytes += n_bytes
-        self.n_records += len(records)
-        self.n_bytes += n_bytes + len(records) * self.extra
+        self.n_records += n_records
+        self.n_bytes += n_bytes + n_records * self.extra
         if self._pending_bytes >= _BUFFER_BYTES or len(self._pending) >= _BUFFER_RECORDS:
             self._write_pending()
 
@@ -322,9 +324,7 @@ class AppendingWriter(FileWriter):
         self.n_bytes += n_bytes + n_records * self.extra
 
     def _write_pending(self) -> None:
-        parts = self.frames(self._pending) if self._pending else ()
-        self._pending, self._pending_bytes = [], 0
-        self._write(*parts)
+        self._write(*(self.frames(self._pending) if self._pending else ()))
 
     def _write_blobs(self, data: memoryview, sizes: NDArray[np.int64], checksums: NDArray[np.uint32]) -> None:
         """Append records to the file at once, if the journal has an entry for each.
@@ -337,37 +337,43 @@ class AppendingWriter(FileWriter):
         self._open_file()
         self._write_pending()
         self._count(len(sizes), len(data))
-        self._add(data, entries=Entries(sizes, checksums[:, None]))
+        self._add([data], Entries(sizes, checksums[:, None]))
         self._write()
 
     def _write(self, *parts: bytes | memoryview) -> None:
-        """Append to the file. Bytes that could not be written (a full disk) are written by the next call."""
+        """Append to the file, behind which nothing is pending. What a full disk refuses is written by the next call."""
         if parts:
-            self._add(*parts)
+            self._add(parts)
         if self._unwritten:
             descriptor = self._open_file().fileno()
             if self._journal is not None:
                 self._journal.begin([self._end])
-            self._end += atomic.write_parts(descriptor, self._unwritten, self._end)
-            self._unwritten = []
+            n_bytes = atomic.write_parts(descriptor, self._unwritten, self._end)
+            self._end, self._unwritten = self._end + n_bytes, []
         if self._journal is not None:
             self._journal.append()
 
-    def _add(self, *parts: bytes | memoryview, entries: Entries | None = None) -> None:
-        """Add parts to what is written next, and their entries to the journal."""
-        joined: Sequence[bytes | memoryview] = parts
+    def _add(self, parts: Sequence[bytes | memoryview], entries: Entries | None = None) -> None:
+        """Take parts, which are of all pending records, for the next write, and their entries for the journal."""
+        journal, unlisted = self._journal, list[Entries]()
         if entries is None and self.journaled == "record":
-            entries, joined = Entries.of_records(parts, self.blobs_per_record)
-        if entries is not None:
-            self.journal.add(entries)
-        elif self._journal is not None:
-            joined = atomic.joined(parts)
-            self._journal.count(0, joined)
-        self._unwritten += joined
+            entries, parts = Entries.of_records(parts, self.blobs_per_record)
+        elif entries is None and journal is not None:
+            parts = atomic.joined(parts)
+            entries = Entries.of_bytes(parts)
+        if journal is not None and entries is not None:
+            unlisted = [*journal.unlisted, entries]
+        # No calls, so that an interrupt (Ctrl-C) comes before or after all of them.
+        self._pending, self._pending_bytes = [], 0
+        self._unwritten = [*self._unwritten, *parts]
+        if journal is not None:
+            journal.unlisted = unlisted
 
     def _check_whole(self) -> None:
         """Refuse a state that an interrupt (Ctrl-C) in an append or a flush left half changed."""
-        if (self.journal.n_entries, self.journal.sizes) != (self.n_records, [self._end]):
+        journal = self._journal
+        is_listed = journal is None or not journal.is_begun or journal.sizes == [self._end]
+        if not is_listed or (self.journaled == "record" and self.journal.n_entries != self.n_records):
             raise RuntimeError(f"an append to {str(self._path)!r} was interrupted; continue with resume=True")
 
 

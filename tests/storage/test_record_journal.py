@@ -53,7 +53,7 @@ def begun(path: Path, k: int, n: int = 0) -> RecordJournal:
     path.with_name("data").write_bytes(b"")
     journal = RecordJournal(path, [path.with_name("data")], n_sizes=k, metadata=METADATA, bases=[7])
     journal.begin([7])
-    journal.add(entries_of(n, k))
+    journal.unlisted = [entries_of(n, k)]
     journal.append()
     return journal
 
@@ -64,7 +64,7 @@ def written(path: Path, k: int) -> tuple[bytes, int, int]:
     head = path.stat().st_size
     journal = begun(path, k, 2)
     for first, n in ((2, 2), (4, 0), (4, 1)):
-        journal.add(entries_of(n, k, first))
+        journal.unlisted = [entries_of(n, k, first)]
         journal.append()
     end = 7 + int(entries_of(N, k).sizes.sum())
     assert (journal.n_entries, journal.sizes) == (N, [end])
@@ -130,7 +130,7 @@ def test_a_moved_entry_ends_the_journal(tmp_path: Path, k: int) -> None:
 def test_a_negative_size_ends_the_journal(tmp_path: Path) -> None:
     sizes = np.array([[1, 2], [3, -1], [4, 5]])
     journal = begun(tmp_path / "j", 2)
-    journal.add(Entries(sizes, np.zeros((3, 1), np.uint32)))
+    journal.unlisted = [Entries(sizes, np.zeros((3, 1), np.uint32))]
     journal.append()
     journal.close()
     assert same(load(tmp_path / "j"), Entries(sizes[:1], np.zeros((1, 1), np.uint32)))
@@ -144,7 +144,7 @@ def test_a_failed_append_can_be_done_again(tmp_path: Path, k: int, monkeypatch: 
         raise OSError("the disk is full")
 
     journal = begun(tmp_path / "j", k, 2)
-    journal.add(entries_of(N - 2, k, 2))
+    journal.unlisted = [entries_of(N - 2, k, 2)]
     with monkeypatch.context() as patch:
         patch.setattr("os.pwrite", torn)
         with pytest.raises(OSError, match="full"):
@@ -244,7 +244,6 @@ def head(text: bytes) -> bytes:
 @loop_over(
     "facts",
     [
-        {},
         {"sizes": 0},
         {"sizes": 2**31},
         {"sizes": "1"},
@@ -272,7 +271,7 @@ def test_begin_after_a_full_disk_keeps_all_entries(tmp_path: Path, monkeypatch: 
     journal = RecordJournal(tmp_path / "j", [tmp_path / "data"])
     journal.begin([0])
     (tmp_path / "data").write_bytes(b"".join(blobs) + b"more")
-    journal.add(Entries.of_records(blobs)[0])
+    journal.unlisted = [Entries.of_records(blobs)[0]]
     journal.append()
     journal.close()
     again = RecordJournal(tmp_path / "j", [tmp_path / "data"])

@@ -180,7 +180,7 @@ def _journal_seeds() -> list[Files]:
         sizes = np.arange(4 * n_sizes, dtype=np.int64).reshape(4, n_sizes)
         journal = record_journal.RecordJournal(path, [path], n_sizes=n_sizes, metadata={"names": ["a", "b"]})
         journal.begin([0])
-        journal.add(record_journal.Entries(sizes, np.arange(4, dtype=np.uint32)[:, None]))
+        journal.unlisted = [record_journal.Entries(sizes, np.arange(4, dtype=np.uint32)[:, None])]
         journal.append()
         journal.close()
         found.append({"x.journal": path.read_bytes()})
