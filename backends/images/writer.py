@@ -15,7 +15,7 @@ from dataformats.storage import atomic
 from dataformats.storage.checked_json import pack_checked, parse_checked
 from dataformats.storage.record_journal import journal_path
 
-_HEAD = pack_checked({"format": "images"}) + b"\n"  # of the journal
+_HEAD = pack_checked({"format": "images"}) + b"\n"
 _ENDINGS = {b"\xff\xd8": ".jpg", b"\x89PNG": ".png", b"RIFF": ".webp"}
 
 

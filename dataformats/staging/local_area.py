@@ -259,6 +259,12 @@ class LocalArea(StagingArea):
         except OSError as error:
             _LOG.warning("%s is complete, but leftovers beside it were not deleted: %s", self._path, error)
 
+    def complete(self, metadata: Mapping[str, Any]) -> bool:
+        is_complete = super().complete(metadata)
+        if is_complete:
+            atomic.sync(self._path.parent)  # the writer may have been killed before it did
+        return is_complete
+
     @contextmanager
     def _described(self, publication: Publication) -> Iterator[None]:
         """Keep a sidecar of the old and the new data while these get their names, then of the data that are there.

@@ -119,8 +119,10 @@ class NameLock:
             return None
 
     def write_mark(self, mark: Mark) -> None:
-        """Append a mark, and sync it."""
-        atomic.write_all(self._descriptor, f"\n{mark.pack()}\n".encode(), os.fstat(self._descriptor).st_size)
+        """Write a mark behind the metadata, and sync it; what a crash of the machine left there is deleted."""
+        end = self._parsed()[1]
+        os.ftruncate(self._descriptor, end)
+        atomic.write_all(self._descriptor, f"\n{mark.pack()}\n".encode(), end)
         os.fsync(self._descriptor)
 
     def remove_mark(self) -> None:

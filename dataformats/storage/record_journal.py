@@ -32,7 +32,7 @@ from dataformats.storage import atomic
 _MAGIC = b"RECJRNL1"
 _HEAD = Struct("<8sI")  # magic, length of the JSON that follows; then the CRC-32 of all these bytes
 _MAX_SIZES = 2**24  # sizes of an entry: more would not fit in a dtype of NumPy
-_MAX_BYTES = 2**46  # of a blob, or before the first: the sums of a block fit in an int64
+_MAX_BYTES = 2**46  # the most of a blob: the sums of a block fit in an int64
 _BLOCK_BYTES = 2**20  # bytes of the journal read at once: arrays of that size stay in the processor's cache
 _CHUNK_BYTES = 16 * 2**20  # bytes of the data read at once
 _LONG_BYTES = 2048  # joining longer blobs takes longer than a call of the checksum for each

@@ -16,6 +16,8 @@ from dataformats.interfaces import HasSidecars
 from dataformats.registry import backends
 from dataformats.staging.entries import ShardEntry
 from dataformats.staging.local_area import LocalArea
+from dataformats.staging.lock import Mark, NameLock
+from dataformats.storage import atomic
 from dataformats.testing.loop_over import loop_over
 
 
@@ -143,3 +145,29 @@ def test_only_committed_and_growing_shards_are_kept(tmp_path: Path) -> None:
     assert list(area.folder.iterdir()) == []
     area.discard()
     area.release()
+
+
+def test_mark_behind_a_torn_one_is_found(tmp_path: Path) -> None:
+    """A loss of power left zeros for the mark; the next publication writes another."""
+    lock = NameLock(tmp_path / "x.partial.dataformats.json", tmp_path / "x")
+    lock.acquire(shared=False)
+    lock.write({"format": "tfrecord"}, sync=True)
+    with lock.path.open("ab") as file:
+        file.write(bytes(50))
+    mark = Mark(7, {"x": "x.partial"}, {"x-00000-of-00001": "00000.partial"})
+    lock.write_mark(mark)
+    assert lock.mark() == mark
+    lock.release()
+
+
+def test_complete_data_of_a_killed_writer_get_their_name_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "source.txt"
+    arguments: dict[str, Any] = {"format": "jsonl", "resume": True}
+    source.write_bytes(b"1\n2\n")
+    dataformats.convert(source, tmp_path / "x.jsonl", **arguments)
+    synced = list[Path]()
+    monkeypatch.setattr(atomic, "sync", synced.append)
+    dataformats.convert(source, tmp_path / "x.jsonl", **arguments)
+    assert tmp_path in synced
