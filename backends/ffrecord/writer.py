@@ -95,11 +95,11 @@ class FFRecordWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportInco
         finally:
             atomic.remove(self._rebuilt)
 
-    def moved(self, journal: StoredJournal) -> Sequence[int] | None:
+    def _moved(self, journal: StoredJournal) -> Sequence[int] | None:
         return moved_records(self._path, journal)
 
     def complete(self) -> None:
-        (base,), size, descriptor = self.journal.bases, header_bytes(self.n_records), self._open_file().fileno()
+        (base,), size, descriptor = self._record_journal.bases, header_bytes(self.n_records), self._open_file().fileno()
         if size == base:
             self._write_header(descriptor)
             return
@@ -111,7 +111,7 @@ class FFRecordWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportInco
 
     def _write_header(self, descriptor: int) -> None:
         at, checksum = 4, 0
-        for piece in header_pieces(self.n_records, lambda: columns(self.journal.entries())):
+        for piece in header_pieces(self.n_records, lambda: columns(self._record_journal.entries())):
             atomic.write_all(descriptor, piece, at)
             at, checksum = at + len(piece), crc32(piece, checksum)
         atomic.write_all(descriptor, checksum.to_bytes(4, "little"), 0)

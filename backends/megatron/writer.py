@@ -80,9 +80,9 @@ class MegatronWriter(AppendingWriter, FieldsWriter, HasSidecars):  # pyright: ig
         n, at = self.n_records, 0
         code = next(code for code, dtype in CODES.items() if dtype == self._dtype)
         yield HEADER.pack(MAGIC, 1, code, n, n + 1)
-        for entries in self.journal.entries():
+        for entries in self._record_journal.entries():
             yield (entries.lengths // self._dtype.itemsize).astype("<i4").tobytes()
-        for entries in self.journal.entries():
+        for entries in self._record_journal.entries():
             yield (at + np.cumsum(entries.lengths) - entries.lengths).astype("<i8").tobytes()
             at += int(entries.lengths.sum())
         for first in range(0, n + 1, _BLOCK):

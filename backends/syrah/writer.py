@@ -94,7 +94,7 @@ class SyrahWriter(AppendingWriter, FieldsWriter):  # pyright: ignore[reportIncom
         for frame, place in zip(frames, [*places, end], strict=True):
             write_all(descriptor, frame, place - len(frame))
         done, at = 0, HEADER.size
-        for entries in self.journal.entries():
+        for entries in self._record_journal.entries():
             sizes = entries.sizes.reshape(-1)
             ends = at + np.cumsum(sizes)
             offsets = (ends - sizes).reshape(entries.sizes.shape)

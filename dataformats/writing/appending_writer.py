@@ -140,7 +140,7 @@ class AppendingWriter(FileWriter):
         if end := self.end():
             self._write(end)
 
-    def moved(self, journal: StoredJournal) -> Sequence[int] | None:
+    def _moved(self, journal: StoredJournal) -> Sequence[int] | None:
         """Return where the records begin now if `complete` has moved them; by default, it does not."""
 
     # ---- the same for all formats
@@ -247,7 +247,7 @@ class AppendingWriter(FileWriter):
     def _resume(self) -> None:
         """Truncate the file behind the last whole record."""
         if self._journal is not None:
-            self._journal.resume(self.moved)
+            self._journal.resume(self._moved)
             self._journal.cut()
         if self.journaled == "record":
             self._resume_by_entries()
@@ -278,7 +278,7 @@ class AppendingWriter(FileWriter):
 
     def _resume_by_entries(self) -> None:
         """Resume behind the last record that the journal proves."""
-        journal = self.journal
+        journal = self._record_journal
         if not journal.is_found and self._path.stat().st_size:
             what = "cannot resume an unfinished file without its journal, which locates its records"
             raise FormatError(what, path=str(self._path), remedy="Delete it, or write without resume")
@@ -287,7 +287,7 @@ class AppendingWriter(FileWriter):
         self._open(self._path, end)
 
     @property
-    def journal(self) -> RecordJournal:
+    def _record_journal(self) -> RecordJournal:
         """The journal, which lists the records of a file that shows them only when it is complete."""
         assert self._journal is not None  # the format has one
         return self._journal
@@ -373,7 +373,7 @@ class AppendingWriter(FileWriter):
         """Refuse a state that an interrupt (Ctrl-C) in an append or a flush left half changed."""
         journal = self._journal
         is_listed = journal is None or not journal.is_begun or journal.sizes == [self._end]
-        if not is_listed or (self.journaled == "record" and self.journal.n_entries != self.n_records):
+        if not is_listed or (self.journaled == "record" and self._record_journal.n_entries != self.n_records):
             raise RuntimeError(f"an append to {str(self._path)!r} was interrupted; continue with resume=True")
 
 
