@@ -48,7 +48,7 @@ class FFRecordWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportInco
         self._rebuilt.unlink(missing_ok=True)
         super().__init__(path, resume=resume, first_byte=0 if records is None else header_bytes(records))
         self._checks = records is not None
-        self.n_bytes += PREFIX.size
+        self._count(0, PREFIX.size)
         if records is not None and self.n_records > records:
             self._close_file()
             raise ValueError(f"{str(path)!r} holds {self.n_records} records, more than records={records}")

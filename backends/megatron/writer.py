@@ -43,7 +43,7 @@ class MegatronWriter(AppendingWriter, FieldsWriter, HasSidecars):  # pyright: ig
         self.journal_metadata: Mapping[str, Any] = {"dtype": dtype}
         self._idx, self._idx_name = path.with_name(path.name + IDX), name.removesuffix(BIN) + IDX
         super().__init__(path, resume=resume)
-        self.n_bytes += HEADER.size + 8
+        self._count(0, HEADER.size + 8)
 
     def check(self, record: Mapping[str, Sequence[bytes]]) -> None:
         """Raise `SpecError` for a document of more tokens than an int32 counts."""

@@ -47,7 +47,7 @@ class SyrahWriter(AppendingWriter, FieldsWriter):  # pyright: ignore[reportIncom
         self.extra: int = _ENTRY_BYTES * len(self._dtypes)
         self._max_items = (MAX_METADATA_BYTES - metadata_bytes(self._dtypes, 0)) // self.extra
         super().__init__(path, resume=resume, first_byte=HEADER.size)
-        self.n_bytes += metadata_bytes(self._dtypes, 0) + HEADER.size
+        self._count(0, metadata_bytes(self._dtypes, 0) + HEADER.size)
 
     def check(self, record: Mapping[str, Sequence[bytes]]) -> None:
         """Raise `SpecError` if an array has no blob or several, or the metadata would grow past 2 GiB."""
