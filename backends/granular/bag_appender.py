@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,6 @@ from dataformats.backends.granular.layout import ENTRY_BYTES
 from dataformats.batch import Blobs
 from dataformats.storage import atomic
 from dataformats.storage.atomic import open_unbuffered
-from dataformats.storage.record_journal import RecordJournal
 
 _COPY_BYTES = 2**20
 
@@ -40,26 +40,23 @@ class BagAppender:
         bag: The file of the records.
         idx: The file of their ends.
         point: Where to resume.
-        journal: The journal of the dataset.
-        number: The number of the bag among the files of the journal; the index has the next one.
 
     Attributes:
         n_records: Records, including those not written yet.
         end: Bytes of these records.
-        path: The file of the records.
+        index: The file of their ends.
     """
 
-    def __init__(self, bag: Path, idx: Path, point: ResumePoint, journal: RecordJournal, number: int = 0) -> None:
-        self.path = bag
-        self._journal, self._number = journal, number
+    def __init__(self, bag: Path, idx: Path, point: ResumePoint) -> None:
+        self.index = idx
         self.n_records: int = point.n_records
         self.end: int = point.end
-        self._idx = idx
         self._written = point.end
         self._n_indexed = point.n_records
         self._records: list[bytes | memoryview] = []
         self._ends: list[int] = []  # ends of records that are not written yet
-        self._packed = b""  # ends of written records that are not indexed yet
+        self._new_ends = b""  # the same, packed, once the records are written
+        self._packed = b""  # ends of listed records that are not indexed yet
         self._is_truncated = False
         # The index first: a bag without one is complete, with its table at its end.
         self._files = [open_unbuffered(idx)]
@@ -94,21 +91,22 @@ class BagAppender:
         self.n_records += len(records)
         return len(data) + ENTRY_BYTES * len(records)
 
-    def write_records(self) -> None:
-        """Hand the records to the operating system."""
+    def write_records(self) -> tuple[Sequence[bytes | memoryview], Sequence[bytes]]:
+        """Hand the records to the operating system; return what is appended to each of both files.
+
+        Until `finish_records` is called, the next call repeats the write.
+        """
         self._truncate()
-        if self._records:
-            records = atomic.joined(self._records)
-            atomic.write_parts(self._descriptor, records, self._written)
-            self._journal.count(self._number, records)
-            self._records.clear()
-            self._written = self.end
-        if self._ends:
-            # The journal has the ends before the index: so it proves all rows that a reader of growing data finds.
-            ends = np.array(self._ends, "<u8").tobytes()
-            self._journal.count(self._number + 1, [ends])
-            self._packed += ends
-            self._ends.clear()
+        records = atomic.joined(self._records)
+        atomic.write_parts(self._descriptor, records, self._written)
+        self._new_ends = np.array(self._ends, "<u8").tobytes()
+        return records, [self._new_ends]
+
+    def finish_records(self) -> None:
+        """Count the records as written, once a journal lists them and their ends."""
+        ends = self._packed + self._new_ends
+        # No calls, so that an interrupt (Ctrl-C) comes before or after all of them.
+        self._records, self._ends, self._written, self._packed, self._new_ends = [], [], self.end, ends, b""
 
     def write_ends(self) -> None:
         """Hand the ends to the operating system; only after the records, so that an end always has its record."""
@@ -135,7 +133,7 @@ class BagAppender:
 
     def drop_index(self) -> None:
         """Delete the index."""
-        self._idx.unlink(missing_ok=True)
+        self.index.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Close both files."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from dataformats.backends.granular.bag_appender import BagAppender, ResumePoint
 from dataformats.backends.granular.bag_limits import BAG, IDX
+from dataformats.backends.granular.bags_writer import BagsWriter
 from dataformats.backends.granular.intact_records import intact_records, restore_index, resume_point
 from dataformats.backends.granular.layout import ENTRY_BYTES
 from dataformats.backends.granular.resume import is_partial
@@ -16,11 +17,9 @@ from dataformats.storage import atomic
 from dataformats.storage.record_journal import RecordJournal, journal_path
 
 _PARTIAL = ".partial"
-_PENDING_BYTES = 4 * 2**20
-_PENDING_RECORDS = 4096
 
 
-class BagWriter(BlobWriter, HasSidecars):
+class BagWriter(BagsWriter, BlobWriter, HasSidecars):
     """Appends records to one bag.
 
     The ends grow in a separate file. In generation 2 `close` copies them behind the records. In generation 3 they are
@@ -37,21 +36,18 @@ class BagWriter(BlobWriter, HasSidecars):
     """
 
     def __init__(self, path: Path, generation: int, *, resume: bool = False) -> None:
-        self._path = path
-        self._generation = generation
         self._final_idx, self._idx = _index_paths(path)
+        super().__init__(path, generation, RecordJournal(journal_path(path), (path, self._idx), n_sizes=2))
+        point = ResumePoint()
         if resume:
             self._restore_files()
-        else:
-            atomic.remove(path, self._idx)
-        self._journal = RecordJournal(journal_path(path), (path, self._idx), n_sizes=2)
-        if resume:
             self._journal.resume()
             self._journal.cut()
-        point = self._resume_point() if resume else ResumePoint()
-        self._bag = BagAppender(path, self._idx, point, self._journal)
-        self._open = True
-        self._pending_bytes = self._pending_records = 0
+            point = self._resume_point()
+        else:
+            atomic.remove(path, self._idx)
+        self._bag = BagAppender(path, self._idx, point)
+        self._all.append(self._bag)
         self.n_records: int = point.n_records
         self.n_bytes: int = point.end + ENTRY_BYTES * point.n_records
 
@@ -67,60 +63,10 @@ class BagWriter(BlobWriter, HasSidecars):
             raise TypeError(f"cannot append a record to a bag: expected bytes, found {type(blob).__name__}")
         if not blob and self._generation == 2:
             raise SpecError("generation 2 cannot hold empty records; generation 3 can", index=self.n_records)
-        self._bag.append(blob)
-        self.n_records += 1
-        self.n_bytes += len(blob) + ENTRY_BYTES
-        self._pending_bytes += len(blob)
-        self._pending_records += 1
-        if self._pending_bytes >= _PENDING_BYTES or self._pending_records >= _PENDING_RECORDS:
-            self.flush()
-
-    def flush(self, *, sync: bool = False) -> None:
-        """Flush buffers to the operating system, with `sync` also to the disk."""
-        self._flush(sync=sync, to_disk=sync)
-
-    def _flush(self, *, sync: bool, to_disk: bool) -> None:
-        self._require_open()
-        self._journal.begin(self._bag.sizes)  # syncs the folder: a bag without its index would be a finished one
-        self._bag.write_records()
-        if sync:
-            self._bag.sync_records()
-        self._journal.append()
-        if to_disk:
-            self._journal.sync(self._bag.sizes)
-        self._bag.write_ends()
-        self._pending_bytes = self._pending_records = 0
-        if sync:
-            self._bag.sync_ends()
-
-    def close(self) -> None:
-        """Complete the bag and sync it."""
-        if not self._open:
-            return
-        self._flush(sync=True, to_disk=False)
-        self._journal.remove()
-        if self._generation == 2:
-            self._bag.append_index()
-            self._bag.drop_index()
-        self._close_files()
+        self._hold(1, self._bag.append(blob))
 
     def sidecars(self) -> Mapping[str, Path | None]:
         return {self._final_idx: self._idx if self._generation == 3 else None}
-
-    def suspend(self) -> None:
-        """Flush buffers to the operating system and close the files."""
-        if self._open:
-            try:
-                if self._pending_records:
-                    self.flush()
-            finally:
-                self._close_files()
-
-    def discard(self) -> None:
-        """Delete the bag and its index."""
-        self._close_files()
-        atomic.remove(self._path, self._idx)
-        self._journal.remove()
 
     def _restore_files(self) -> None:
         """Give the bag its unfinished index back, which `close` has published or copied."""
@@ -134,15 +80,6 @@ class BagWriter(BlobWriter, HasSidecars):
     def _resume_point(self) -> ResumePoint:
         least_end, finished = 1 if self._generation == 2 else 0, 0 if is_partial(self._path) else None
         return resume_point(self._idx, intact_records(self._path, self._idx, least_end, finished))
-
-    def _close_files(self) -> None:
-        self._open = False
-        self._bag.close()
-        self._journal.close()
-
-    def _require_open(self) -> None:
-        if not self._open:
-            raise ValueError(f"the writer of {str(self._path)!r} is closed")
 
 
 def _index_paths(path: Path) -> tuple[str, Path]:

@@ -85,9 +85,10 @@ class Entries:
         return cls(sizes.reshape(-1, n_sizes), checksums[:, None]), blobs
 
     @classmethod
-    def of_bytes(cls, parts: Sequence[bytes | memoryview]) -> Entries:
-        """Return one entry for parts that are appended to one file."""
-        return cls(np.array([[sum(map(len, parts))]]), np.array([[_checksum(parts)]], np.uint32))
+    def of_files(cls, *parts: Sequence[bytes | memoryview]) -> Entries:
+        """Return one entry for the parts that are appended to each file."""
+        sizes = [sum(map(len, appended)) for appended in parts]
+        return cls(np.array([sizes]), np.array([[*map(_checksum, parts)]], np.uint32))
 
     @classmethod
     def join(cls, parts: Iterable[Entries], n_sizes: int, n_files: int = 1) -> Entries:
@@ -184,7 +185,6 @@ class RecordJournal:
         self._files, self._n_sizes, self._metadata = files, n_sizes, metadata or {}
         self._entry = _entry(n_sizes, len(files))
         self.unlisted: Sequence[Entries] = []
-        self._counted, self._checksums = [0] * len(files), [0] * len(files)
         self._file: FileIO | None = None
         self._start = 0  # the byte at which the first entry begins
         self._checksum = 0  # checksum of all entries, in the order of writing
@@ -212,7 +212,7 @@ class RecordJournal:
         if stored is None:
             if not any(file.stat().st_size for file in self._files):
                 return
-            remedy = "Delete it to keep all whole records of the data, or start again without resume=True"
+            remedy = "Save the sound records with `dataformats repair`, or start again without resume=True"
             raise FormatError("the journal of the unfinished data is damaged", path=str(self.path), remedy=remedy)
         is_same = (stored.n_sizes, len(stored.bases)) == (self._n_sizes, len(self._files))
         if not is_same or [*stored.metadata.items()] != [*self._metadata.items()]:
@@ -253,21 +253,8 @@ class RecordJournal:
         self._start = len(head)
         self._file = atomic.open_unbuffered(self.path)
 
-    def count(self, number: int, parts: Sequence[bytes | memoryview]) -> None:
-        """Count parts that are written, or about to be, to a file; `append` makes one entry of all that were counted.
-
-        Args:
-            number: The number of the file.
-            parts: Bytes that lie back to back.
-        """
-        self._counted[number] += sum(map(len, parts))
-        self._checksums[number] = _checksum(parts, self._checksums[number])
-
     def append(self) -> None:
         """Hand the entries to the operating system, after their bytes."""
-        if any(self._counted):
-            self.unlisted = [*self.unlisted, Entries(np.array([self._counted]), np.array([self._checksums], np.uint32))]
-            self._counted, self._checksums = [0] * len(self._files), [0] * len(self._files)
         if self._file is not None and self.unlisted:
             entries = Entries.join(self.unlisted, self._n_sizes, len(self._files))
             rows = _packed_rows(self.n_entries, entries, self._entry)
@@ -377,8 +364,9 @@ def _read_checksums(descriptor: int, start: int, lengths: NDArray[np.int64]) -> 
     return crc32_extents(data, np.cumsum(lengths) - lengths, lengths)
 
 
-def _checksum(parts: Sequence[bytes | memoryview], value: int = 0) -> int:
-    """Return the CRC-32 of parts that lie back to back, behind bytes of the CRC-32 `value`."""
+def _checksum(parts: Sequence[bytes | memoryview]) -> int:
+    """Return the CRC-32 of parts that lie back to back."""
+    value = 0
     for part in parts:
         value = crc32(part, value)
     return value

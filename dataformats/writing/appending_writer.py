@@ -360,7 +360,7 @@ class AppendingWriter(FileWriter):
             entries, parts = Entries.of_records(parts, self.blobs_per_record)
         elif entries is None and journal is not None:
             parts = atomic.joined(parts)
-            entries = Entries.of_bytes(parts)
+            entries = Entries.of_files(parts)
         if journal is not None and entries is not None:
             unlisted = [*journal.unlisted, entries]
         # No calls, so that an interrupt (Ctrl-C) comes before or after all of them.

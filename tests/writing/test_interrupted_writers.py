@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import itertools
 import os
 import sys
 from collections.abc import Callable
@@ -25,13 +26,20 @@ FORMATS: dict[str, dict[str, Any]] = {
     "x.syr": {"spec": {"a": "bytes"}},
     "x.tar": {"spec": {"a": "bytes"}},
     "x.bin": {"format": "megatron", "spec": {"tokens": "uint16[]"}},
+    "x.jsonl": {"spec": {"a": "utf8"}},
+    "x.g3": {"format": "granular", "spec": {"a": "bytes", "b": "bytes"}},
+    "x.g2": {"format": "granular", "spec": {"a": "bytes", "b": "bytes"}, "generation": 2},
+    "x.bag": {"payload": "bytes"},
 }
+_WRITERS = ("appending_writer", "bag_appender", "bags_writer", "record_journal", "atomic")
 
 
 def record(i: int, options: dict[str, Any]) -> Any:
     if "payload" in options:
         return f"record {i}" if options["payload"] == "utf8" else b"record %d" % i
-    return {"a": b"record %d" % i} if "a" in options["spec"] else {"tokens": [i, i + 1]}
+    if "tokens" in options["spec"]:
+        return {"tokens": [i, i + 1]}
+    return {name: f"{name} {i}" if kind == "utf8" else b"%d" % i for name, kind in options["spec"].items()}
 
 
 def at_call(number: int) -> Callable[[FrameType, str, Any], None]:
@@ -39,7 +47,7 @@ def at_call(number: int) -> Callable[[FrameType, str, Any], None]:
     calls = iter(range(number))
 
     def profile(frame: FrameType, event: str, _: Any) -> None:
-        is_ours = Path(frame.f_code.co_filename).stem in ("appending_writer", "record_journal", "atomic")
+        is_ours = Path(frame.f_code.co_filename).stem in _WRITERS
         if is_ours and event == "call" and next(calls, None) is None:
             sys.setprofile(None)
             raise KeyboardInterrupt
@@ -50,26 +58,33 @@ def at_call(number: int) -> Callable[[FrameType, str, Any], None]:
 @loop_over("name", FORMATS)
 def test_interrupted_flush_can_be_repeated(name: str, tmp_path: Path) -> None:
     options = FORMATS[name]
-    for number in range(40):
+    for number in itertools.count():
         path = tmp_path / f"{number}{name[1:]}"
         writer = dataformats.create(path, resume=True, **options)
         writer.extend([record(i, options) for i in range(3)])
         sys.setprofile(at_call(number))
+        is_interrupted = False
         try:
             writer.flush(sync=True)
         except KeyboardInterrupt:
-            pass
+            is_interrupted = True
         finally:
             sys.setprofile(None)
-        writer.extend([record(i, options) for i in range(len(writer), 5)])
-        writer.close()
+        try:
+            writer.extend([record(i, options) for i in range(len(writer), 5)])
+            writer.close()
+        except RuntimeError:  # between two bags, or a bag and the journal
+            with dataformats.create(path, resume=True, **options) as writer:
+                writer.extend([record(i, options) for i in range(len(writer), 5)])
         expected = [record(i, options) for i in range(5)]
         found = list(dataformats.open(path, payload=options.get("payload")))
         if name == "x.bin":
             found = [{"tokens": one["tokens"].tolist()} for one in found]
         elif "payload" not in options:
-            found = [{"a": one["a"]} for one in found]
+            found = [{field: one[field] for field in options["spec"]} for one in found]
         assert found == expected
+        if not is_interrupted:
+            break
 
 
 def test_journal_can_be_replaced_again_after_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
