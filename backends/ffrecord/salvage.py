@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pickletools
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, cast
 
@@ -24,12 +23,11 @@ from dataformats.backends.ffrecord.layout import (
 from dataformats.backends.ffrecord.reader import FFRecordReader
 from dataformats.backends.ffrecord.writer import JOURNAL_METADATA, moved_records
 from dataformats.errors import FormatError
-from dataformats.interfaces import Loss, SalvagePart, ShardSalvage
+from dataformats.interfaces import ShardSalvage
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import crc32
-from dataformats.reading.salvage_rows import salvage_blobs, with_unreadable_tail
-from dataformats.storage.record_journal import StoredJournal, journal_path
-from dataformats.storage.spliced_file import SplicedFile
+from dataformats.reading.salvage_rows import salvage_blobs, salvage_spliced
+from dataformats.storage.record_journal import journal_of
 
 _STEP = 4 * 2**20
 _BUFFER = 2**16
@@ -49,7 +47,7 @@ def salvage(file: StoredFile) -> ShardSalvage:
     stored, n = PREFIX.unpack(prefix)
     if 0 <= n <= _most(file) and stored == _checksum(file, n):
         return _by_table(file, n)
-    journal = None if file.local is None else StoredJournal.find(journal_path(Path(file.local)))
+    journal = journal_of(file)
     if file.local is not None and journal is not None and journal.metadata == JOURNAL_METADATA:
         (base,), entries = moved_records(Path(file.local), journal) or journal.bases, journal.load()
         note = "the header is missing; the journal of the writer locates the records"
@@ -68,8 +66,7 @@ def _by_table(file: StoredFile, n: int, note: str = "") -> ShardSalvage:
     """Return the records of a table with `n` entries, each proven by its checksum."""
     if not note:
         return ShardSalvage(salvage_blobs(FFRecordReader([file]), n, file.size))
-    sound = SplicedFile(file, [PREFIX.pack(_checksum(file, n), n), range(PREFIX.size, file.size)])
-    return ShardSalvage(salvage_blobs(FFRecordReader([sound]), n, file.size), notes=[f"{file.name}: {note}"])
+    return _spliced(file, [PREFIX.pack(_checksum(file, n), n), range(PREFIX.size, file.size)], n, note)
 
 
 def _checksum(file: StoredFile, n: int) -> int:
@@ -123,19 +120,16 @@ def _by_lengths(
     sizes = np.asarray(lengths, np.int64)
     header = build_header(sizes, checksums)
     end = min(base + int(sizes.sum()), file.size)
-    whole = SplicedFile(file, [header, range(base, end)])
-    parts = _with_places_in_file(salvage_blobs(FFRecordReader([whole]), len(sizes), whole.size), base - len(header))
-    parts = with_unreadable_tail(parts, file, end, "nothing locates records in these bytes", index=len(sizes))
-    return ShardSalvage(parts, notes=[f"{file.name}: {note}"])
+    return _spliced(file, [header, range(base, end)], len(sizes), note)
 
 
-def _with_places_in_file(parts: Iterator[SalvagePart], shift: int) -> Iterator[SalvagePart]:
-    """Yield the parts with the places of losses in the file itself."""
-    for part in parts:
-        if isinstance(part, Loss) and part.start is not None and part.stop is not None:
-            yield replace(part, start=part.start + shift, stop=part.stop + shift)
-        else:
-            yield part
+def _spliced(file: StoredFile, pieces: Sequence[bytes | range], n: int, note: str) -> ShardSalvage:
+    """Return the first `n` records of a file with another header."""
+
+    def salvage_sound(sound: StoredFile) -> ShardSalvage:
+        return ShardSalvage(salvage_blobs(FFRecordReader([sound]), n, sound.size))
+
+    return salvage_spliced(file, pieces, salvage_sound, note, "nothing locates records in these bytes", index=n)
 
 
 def _by_pickles(file: StoredFile, prefix: bytes) -> ShardSalvage:

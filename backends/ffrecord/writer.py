@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,9 @@ from dataformats.backends.ffrecord.layout import ENTRY_BYTES, PREFIX, header_byt
 from dataformats.batch import StoredRecords
 from dataformats.interfaces import BlobWriter
 from dataformats.kernels import crc32, crc32_extents
+from dataformats.spec import VALUE
 from dataformats.storage import atomic
-from dataformats.storage.record_journal import Entries, StoredJournal
+from dataformats.storage.record_journal import StoredJournal
 from dataformats.writing.appending_writer import AppendingWriter, Journaled
 
 JOURNAL_METADATA = {"format": "ffrecord"}
@@ -37,6 +38,7 @@ class FFRecordWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportInco
     """
 
     extra: int = ENTRY_BYTES
+    overhead: int = PREFIX.size
     journaled: Journaled = "record"
     journal_metadata: Mapping[str, Any] = JOURNAL_METADATA
 
@@ -48,7 +50,6 @@ class FFRecordWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportInco
         self._rebuilt.unlink(missing_ok=True)
         super().__init__(path, resume=resume, first_byte=0 if records is None else header_bytes(records))
         self._checks = records is not None
-        self._count(0, PREFIX.size)
         if records is not None and self.n_records > records:
             self._close_file()
             raise ValueError(f"{str(path)!r} holds {self.n_records} records, more than records={records}")
@@ -99,27 +100,29 @@ class FFRecordWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportInco
         return moved_records(self._path, journal)
 
     def complete(self) -> None:
-        (base,), size, descriptor = self._record_journal.bases, header_bytes(self.n_records), self._open_file().fileno()
-        if size == base:
+        size, descriptor = header_bytes(self.n_records), self._open_file().fileno()
+        if size == self.first_byte:
             self._write_header(descriptor)
             return
         with self._rebuilt.open("wb", buffering=0) as destination:
             self._write_header(destination.fileno())
-            atomic.copy_range(descriptor, base, destination.fileno(), size, self._end - base)
+            atomic.copy_range(descriptor, self.first_byte, destination.fileno(), size, self._end - self.first_byte)
             os.fsync(destination.fileno())
         atomic.publish(self._rebuilt, self._path)
 
     def _write_header(self, descriptor: int) -> None:
         at, checksum = 4, 0
-        for piece in header_pieces(self.n_records, lambda: columns(self._record_journal.entries())):
+        for piece in header_pieces(self.n_records, self._columns):
             atomic.write_all(descriptor, piece, at)
             at, checksum = at + len(piece), crc32(piece, checksum)
         atomic.write_all(descriptor, checksum.to_bytes(4, "little"), 0)
 
-
-def columns(entries: Iterable[Entries]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint32]]]:
-    """Yield lengths and checksums of records, in blocks."""
-    return ((block.lengths, block.checksums[:, 0]) for block in entries)
+    def _columns(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint32]]]:
+        """Yield lengths and checksums of records, in blocks."""
+        for index in self.written():
+            part = index.arrays[VALUE]
+            assert part.stored is not None  # a record has one field
+            yield part.length, part.stored
 
 
 def moved_records(path: Path, journal: StoredJournal) -> Sequence[int] | None:
@@ -130,7 +133,7 @@ def moved_records(path: Path, journal: StoredJournal) -> Sequence[int] | None:
         if prefix[4:] != PREFIX.pack(0, n)[4:]:
             return None  # saves reading the journal
         file.seek(4)
-        for piece in header_pieces(n, lambda: columns(journal.entries())):
+        for piece in header_pieces(n, lambda: ((block.lengths, block.checksums) for block in journal.entries())):
             if file.read(len(piece)) != piece:
                 return None
             checksum = crc32(piece, checksum)

@@ -36,14 +36,15 @@ class MegatronWriter(AppendingWriter, FieldsWriter, HasSidecars):  # pyright: ig
     """
 
     extra: int = 20
+    overhead: int = HEADER.size + 8
     journaled: Journaled = "record"
+    journal_fields: Sequence[str] = (TOKENS,)
 
     def __init__(self, path: Path, dtype: str, name: str, *, resume: bool) -> None:
         self._dtype = np.dtype(dtype)
         self.journal_metadata: Mapping[str, Any] = {"dtype": dtype}
         self._idx, self._idx_name = path.with_name(path.name + IDX), name.removesuffix(BIN) + IDX
         super().__init__(path, resume=resume)
-        self._count(0, HEADER.size + 8)
 
     def check(self, record: Mapping[str, Sequence[bytes]]) -> None:
         """Raise `SpecError` for a document of more tokens than an int32 counts."""
@@ -77,13 +78,12 @@ class MegatronWriter(AppendingWriter, FieldsWriter, HasSidecars):  # pyright: ig
         atomic.write_chunks(self._idx, self._tables())
 
     def _tables(self) -> Iterator[bytes]:
-        n, at = self.n_records, 0
+        n = self.n_records
         code = next(code for code, dtype in CODES.items() if dtype == self._dtype)
         yield HEADER.pack(MAGIC, 1, code, n, n + 1)
-        for entries in self._record_journal.entries():
-            yield (entries.lengths // self._dtype.itemsize).astype("<i4").tobytes()
-        for entries in self._record_journal.entries():
-            yield (at + np.cumsum(entries.lengths) - entries.lengths).astype("<i8").tobytes()
-            at += int(entries.lengths.sum())
+        for index in self.written():
+            yield (index.arrays[TOKENS].length // self._dtype.itemsize).astype("<i4").tobytes()
+        for index in self.written():
+            yield index.arrays[TOKENS].offset.astype("<i8").tobytes()
         for first in range(0, n + 1, _BLOCK):
             yield np.arange(first, min(first + _BLOCK, n + 1), dtype="<i8").tobytes()

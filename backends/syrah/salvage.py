@@ -6,9 +6,6 @@ their own length, so a damaged header costs nothing. Without metadata, the journ
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
-
 import numpy as np
 
 from dataformats.backends.syrah.document import INT32
@@ -18,9 +15,8 @@ from dataformats.backends.syrah.reader import SyrahReader
 from dataformats.errors import CorruptRecordError, FormatError
 from dataformats.interfaces import ShardSalvage
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.reading.salvage_rows import misplaced, salvage_rows, with_unreadable_tail
-from dataformats.storage.record_journal import StoredJournal, journal_path, sound_entries
-from dataformats.storage.spliced_file import SplicedFile
+from dataformats.reading.salvage_rows import misplaced, salvage_rows, salvage_spliced
+from dataformats.storage.record_journal import StoredJournal, journal_of, sound_entries
 
 _STEP = 4 * 2**20
 _MIN_BYTES = 5  # bytes of a document
@@ -33,30 +29,31 @@ def salvage(file: StoredFile) -> ShardSalvage:
         FormatError: Nothing locates the arrays.
     """
     try:
-        return _of(SyrahReader([file]))
+        return _of(file)
     except FormatError as error:
         damage = error
     header = _behind_metadata(file) or _metadata_at_end(file)
     if header is not None:
         return _by_metadata(file, header)
-    journal = None if file.local is None else StoredJournal.find(journal_path(Path(file.local)))
+    journal = journal_of(file)
     if journal is not None and journal.n_sizes == len(journal.metadata):
         return _by_journal(file, journal)
     damage.remedy = "Nothing can be saved: no metadata locate the arrays, and there is no journal of the writer"
     raise damage
 
 
-def _of(reader: SyrahReader, notes: tuple[str, ...] = ()) -> ShardSalvage:
+def _of(file: StoredFile) -> ShardSalvage:
+    reader = SyrahReader([file])
     assert reader.spec is not None  # a reader of fields
     for name, kind in reader.spec.items():
         if kind.codec not in ITEM_BYTES and kind.codec != "utf8":
             raise CorruptRecordError(
                 f"nothing can be saved: Syrah has no such dtype as array {name!r} has",
-                path=reader.files[0].name,
+                path=file.name,
                 expected=", ".join(ITEM_BYTES),
                 found=kind.codec,
             )
-    return ShardSalvage(salvage_rows(reader, int(reader.counts.sum()), _misplaced(reader)), reader.spec, notes=notes)
+    return ShardSalvage(salvage_rows(reader, int(reader.counts.sum()), _misplaced(reader)), reader.spec)
 
 
 def _misplaced(reader: SyrahReader) -> dict[int, str]:
@@ -78,11 +75,12 @@ def _misplaced(reader: SyrahReader) -> dict[int, str]:
 
 def _by_metadata(file: StoredFile, header: Header) -> ShardSalvage:
     """Return the items of metadata that a new header leads to."""
-    end = header.offset + header.length
-    sound = SplicedFile(file, [build_header(header.offset, header.length), range(HEADER.size, end)])
-    found = _of(SyrahReader([sound]), (f"{file.name}: the header is damaged or does not fit the file",))
-    parts = with_unreadable_tail(found.parts, file, end, "nothing locates items in these bytes")
-    return replace(found, parts=parts)
+    pieces: list[bytes | range] = [
+        build_header(header.offset, header.length),
+        range(HEADER.size, header.offset + header.length),
+    ]
+    note = "the header is damaged or does not fit the file"
+    return salvage_spliced(file, pieces, _of, note, "nothing locates items in these bytes")
 
 
 def _behind_metadata(file: StoredFile) -> Header | None:
@@ -136,8 +134,8 @@ def _by_journal(file: StoredFile, journal: StoredJournal) -> ShardSalvage:
     tables = [[table[array::n_arrays].tobytes() for array in range(n_arrays)] for table in (offsets, sizes)]
     metadata = b"".join(build_metadata(dtypes, *tables))
     end = HEADER.size + int(sizes.sum())
-    sound = SplicedFile(file, [build_header(end, len(metadata)), range(HEADER.size, end), metadata])
-    found = _of(SyrahReader([sound]), (f"{file.name}: the file is unfinished; the journal locates the items",))
+    pieces: list[bytes | range] = [build_header(end, len(metadata)), range(HEADER.size, end), metadata]
     n_lost = len(entries) - n
     cause = "items differ from the journal, or are cut" if n_lost else "the journal lists no items in these bytes"
-    return replace(found, parts=with_unreadable_tail(found.parts, file, end, cause, index=n, n_lost=n_lost))
+    note = "the file is unfinished; the journal locates the items"
+    return salvage_spliced(file, pieces, _of, note, cause, index=n, n_lost=n_lost)

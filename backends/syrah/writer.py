@@ -43,11 +43,11 @@ class SyrahWriter(AppendingWriter, FieldsWriter):  # pyright: ignore[reportIncom
     def __init__(self, path: Path, *, stored: Spec, resume: bool = False) -> None:
         self._dtypes = dtypes_of(stored)
         self.journal_metadata: Mapping[str, Any] = self._dtypes
-        self.blobs_per_record: int = len(self._dtypes)
+        self.journal_fields: Sequence[str] = [*self._dtypes]
+        self.overhead: int = metadata_bytes(self._dtypes, 0) + HEADER.size
         self.extra: int = _ENTRY_BYTES * len(self._dtypes)
         self._max_items = (MAX_METADATA_BYTES - metadata_bytes(self._dtypes, 0)) // self.extra
         super().__init__(path, resume=resume, first_byte=HEADER.size)
-        self._count(0, metadata_bytes(self._dtypes, 0) + HEADER.size)
 
     def check(self, record: Mapping[str, Sequence[bytes]]) -> None:
         """Raise `SpecError` if an array has no blob or several, or the metadata would grow past 2 GiB."""
@@ -93,15 +93,12 @@ class SyrahWriter(AppendingWriter, FieldsWriter):  # pyright: ignore[reportIncom
         *places, end = table_places(frames, self.n_records, self._end)
         for frame, place in zip(frames, [*places, end], strict=True):
             write_all(descriptor, frame, place - len(frame))
-        done, at = 0, HEADER.size
-        for entries in self._record_journal.entries():
-            sizes = entries.sizes.reshape(-1)
-            ends = at + np.cumsum(sizes)
-            offsets = (ends - sizes).reshape(entries.sizes.shape)
-            for number, place in enumerate(places):
-                table = (entries.sizes if number % 2 else offsets)[:, number // 2]
+        done = 0
+        for index in self.written():
+            tables = [table for arrays in index.arrays.values() for table in (arrays.offset, arrays.length)]
+            for table, place in zip(tables, places, strict=True):
                 write_all(descriptor, table.astype("<i8").tobytes(), place + 8 * done)
-            done, at = done + len(entries), int(ends[-1])
+            done += len(index)
         return end
 
 

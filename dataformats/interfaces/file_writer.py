@@ -53,7 +53,11 @@ class FileWriter(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Complete the file and sync it."""
+        """Complete the file and sync it.
+
+        A journal beside it may stay, from which `resume` reopens the file; the staging area that publishes the file
+        deletes it.
+        """
 
     @abstractmethod
     def suspend(self) -> None:

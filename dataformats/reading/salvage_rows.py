@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.errors import FormatError
-from dataformats.interfaces import Located, Loss, Reader, SalvagePart, StoredRecord
+from dataformats.interfaces import Located, Loss, Reader, SalvagePart, ShardSalvage, StoredRecord
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading.blob_reader import BlobReader
 from dataformats.spec import VALUE
 from dataformats.storage.reference_read import Fetched, readable_lengths
+from dataformats.storage.spliced_file import SplicedFile
 
 _STEP_RECORDS = 1024
 _STEP_BYTES = 32 * 2**20
@@ -94,22 +95,42 @@ def salvage_blobs(reader: Reader, n_records: int, size: int) -> Iterator[Salvage
         yield replace(unknown, stop=size)
 
 
-def with_unreadable_tail(
-    parts: Iterator[SalvagePart], file: StoredFile, end: int, cause: str, *, index: int | None = None, n_lost: int = 0
-) -> Iterator[SalvagePart]:
-    """Yield the parts of a file up to byte `end`, and the rest of it as a loss.
+def salvage_spliced(
+    file: StoredFile,
+    pieces: Sequence[bytes | range],
+    salvage: Callable[[StoredFile], ShardSalvage],
+    note: str,
+    cause: str,
+    *,
+    index: int | None = None,
+    n_lost: int = 0,
+) -> ShardSalvage:
+    """Salvage a file whose headers or tables are replaced; losses have their places in the file itself.
 
     Args:
-        parts: The sound records and losses.
-        file: The file.
-        end: The byte behind them.
-        cause: Why the rest is lost.
-        index: The number of its first record.
-        n_lost: How many records are known to be lost; 0 if that is unknown, perhaps none.
+        file: The damaged file.
+        pieces: What the sound file consists of: bytes, and ranges of the damaged one.
+        salvage: Finds the sound records of the sound file.
+        note: What is replaced, and why.
+        cause: Why the bytes behind the last range are lost.
+        index: The number of the first record there.
+        n_lost: How many records are known to be lost there; 0 if that is unknown, perhaps none.
     """
-    yield from parts
-    if end < file.size or n_lost:
-        yield Loss(file.name, cause, end, max(end, file.size), index, n_lost or None)
+    sound = SplicedFile(file, pieces)
+    found = salvage(sound)
+    end = max(piece.stop for piece in pieces if isinstance(piece, range))
+
+    def parts() -> Iterator[SalvagePart]:
+        for part in found.parts:
+            if isinstance(part, Loss) and part.start is not None and part.stop is not None:
+                start = sound.origin(part.start)
+                yield replace(part, start=start, stop=start + part.stop - part.start)
+            else:
+                yield part
+        if end < file.size or n_lost:
+            yield Loss(file.name, cause, end, max(end, file.size), index, n_lost or None)
+
+    return replace(found, parts=parts(), notes=[*found.notes, f"{file.name}: {note}"])
 
 
 def misplaced(offset: NDArray[np.int64], length: NDArray[np.int64], end: int) -> NDArray[np.bool_]:

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.errors import FormatError, SpecError
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import crc32, crc32_extents
 from dataformats.storage import atomic
 
@@ -319,6 +320,11 @@ class RecordJournal:
 def journal_path(path: Path) -> Path:
     """Return the path of the journal of an unfinished file."""
     return path.with_name(f"{path.name}.journal")
+
+
+def journal_of(file: StoredFile) -> StoredJournal | None:
+    """Return the journal of an unfinished local file; `None` without a journal whose head is sound."""
+    return None if file.local is None else StoredJournal.find(journal_path(Path(file.local)))
 
 
 def sound_entries(files: Sequence[int], bases: Sequence[int], entries: Iterable[Entries]) -> Iterator[Entries]:

@@ -42,6 +42,13 @@ class SplicedFile(StoredFile):
             done += n
         return done
 
+    def origin(self, offset: int) -> int:
+        """Return where a byte of a range lies in the file itself."""
+        number = bisect_right(self._starts, offset) - 1
+        part = self._parts[number]
+        assert isinstance(part, range)
+        return part.start + offset - self._starts[number]
+
     def file_beside(self, name: str) -> StoredFile | None:
         return self._file.file_beside(name)
 

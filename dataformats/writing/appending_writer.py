@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.errors import FormatError
-from dataformats.indexing.file_index import ArrayIndex
+from dataformats.indexing.file_index import ArrayIndex, FileIndex
 from dataformats.interfaces import BlobWriter, FileWriter
 from dataformats.interfaces.stored_file import StoredFile
+from dataformats.spec import VALUE
 from dataformats.storage import atomic
 from dataformats.storage.files import LocalFile
 from dataformats.storage.record_journal import Entries, RecordJournal, StoredJournal, journal_path
@@ -45,9 +46,10 @@ class AppendingWriter(FileWriter):
     Attributes:
         begin: The bytes that every file begins with.
         extra: Bytes that a frame adds to its record, about.
+        overhead: Bytes of a complete file without a record, about.
         journaled: What an entry of the journal covers: `"flush"`, or `"record"` if nothing in the file locates records
             before it is complete; `"none"` if `index` verifies all bytes of a record, so that there is no journal.
-        blobs_per_record: Parts of `frames` that are one record, if the journal has an entry for each.
+        journal_fields: Fields of a record, in the order of their blobs in `frames`, if the journal lists records.
         journal_metadata: What the journal keeps about the file, as JSON; a writer with others cannot resume it.
 
     Example:
@@ -76,13 +78,14 @@ class AppendingWriter(FileWriter):
 
     begin: bytes = b""
     extra: int = 0
+    overhead: int = 0
     journaled: Journaled = "flush"
-    blobs_per_record: int = 1
+    journal_fields: Sequence[str] = (VALUE,)
     journal_metadata: Mapping[str, Any] = {}
 
     def __init__(self, path: Path, *, resume: bool = False, first_byte: int = 0) -> None:
         self.n_records: int = 0
-        self.n_bytes: int = len(self.begin)
+        self.n_bytes: int = self.overhead or len(self.begin)
         self._path = path
         self._type: type[Any] = bytes if isinstance(self, BlobWriter) else dict
         self._checks = type(self).check is not AppendingWriter.check
@@ -94,7 +97,7 @@ class AppendingWriter(FileWriter):
         self._file: FileIO | None = None
         self._journal: RecordJournal | None = None
         if self.journaled != "none":
-            n_sizes, metadata = self.blobs_per_record, self.journal_metadata
+            n_sizes, metadata = len(self.journal_fields), self.journal_metadata
             self._journal = RecordJournal(
                 journal_path(path), [path], n_sizes=n_sizes, metadata=metadata, bases=[first_byte]
             )
@@ -120,7 +123,7 @@ class AppendingWriter(FileWriter):
     def frames(self, records: Sequence[Any]) -> Sequence[bytes | memoryview]:
         """Return the bytes of several records; override it if that is faster at once.
 
-        If the journal lists records, these are `blobs_per_record` parts for each.
+        If the journal lists records, these are the blobs of the `journal_fields` of each.
         """
         return [self.frame(record) for record in records]
 
@@ -137,13 +140,53 @@ class AppendingWriter(FileWriter):
 
     def complete(self) -> None:
         """Write what completes the file; by default, `end`. If the journal lists records, both are on the disk."""
-        if end := self.end():
+        end = self.end()
+        if end and self.journaled == "record":  # no record, so the journal does not list it
+            atomic.write_all(self._open_file().fileno(), end, self._end)
+        elif end:
             self._write(end)
+
+    def written(self) -> Iterator[FileIndex]:
+        """Yield the index of all written records, some at a time; a format whose journal lists records completes by it.
+
+        The extents of a format of one field have the CRC-32 of each record as `stored`.
+
+        Raises:
+            FormatError: The journal is not as it was written; after the last part.
+
+        Example:
+            >>> import pathlib, tempfile
+            >>> from dataformats.interfaces import AppendingWriter, BlobWriter
+            >>> class LengthsAtEnd(AppendingWriter, BlobWriter):
+            ...     journaled = "record"
+            ...     def frame(self, blob):
+            ...         return blob
+            ...     def end(self):
+            ...         return b"".join(index.arrays["value"].length.astype("u1") for index in self.written())
+            >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.blobs"
+            >>> writer = LengthsAtEnd(path)
+            >>> writer.extend([b"one", b"three"])
+            >>> writer.close()
+            >>> path.read_bytes()[:8], list(path.read_bytes()[8:])
+            (b'onethree', [3, 5])
+        """
+        end = self.first_byte
+        for entries in () if self._journal is None else self._journal.entries():
+            stops = (end + np.cumsum(entries.sizes)).reshape(entries.sizes.shape)
+            stored = entries.checksums[:, 0] if len(self.journal_fields) == 1 else None
+            columns = zip(self.journal_fields, (stops - entries.sizes).T, entries.sizes.T, strict=True)
+            yield FileIndex(len(entries), {name: ArrayIndex(offset, size, stored) for name, offset, size in columns})
+            end = int(stops[-1, -1])
 
     def _moved(self, journal: StoredJournal) -> Sequence[int] | None:
         """Return where the records begin now if `complete` has moved them; by default, it does not."""
 
     # ---- the same for all formats
+
+    @property
+    def first_byte(self) -> int:
+        """Where the first record begins in the file, until `complete` moves it."""
+        return len(self.begin) if self._journal is None else self._journal.bases[0]
 
     def append(self, record: Any, /) -> None:
         """Append one record.
@@ -278,19 +321,14 @@ class AppendingWriter(FileWriter):
 
     def _resume_by_entries(self) -> None:
         """Resume behind the last record that the journal proves."""
-        journal = self._record_journal
+        journal = self._journal
+        assert journal is not None  # it lists records
         if not journal.is_found and self._path.stat().st_size:
             what = "cannot resume an unfinished file without its journal, which locates its records"
             raise FormatError(what, path=str(self._path), remedy="Delete it, or write without resume")
-        self.n_records, (base,), (end,) = journal.n_entries, journal.bases, journal.sizes
-        self._count(0, end - base + self.extra * self.n_records)
+        self.n_records, (end,) = journal.n_entries, journal.sizes
+        self.n_bytes += end - self.first_byte + self.extra * self.n_records
         self._open(self._path, end)
-
-    @property
-    def _record_journal(self) -> RecordJournal:
-        """The journal, which lists the records of a file that shows them only when it is complete."""
-        assert self._journal is not None  # the format has one
-        return self._journal
 
     def _open(self, path: Path, end: int = 0) -> None:
         """Open the file to write from byte `end` on; the bytes behind it are deleted."""
@@ -357,7 +395,7 @@ class AppendingWriter(FileWriter):
         """Take parts, which are of all pending records, for the next write, and their entries for the journal."""
         journal, unlisted = self._journal, list[Entries]()
         if entries is None and self.journaled == "record":
-            entries, parts = Entries.of_records(parts, self.blobs_per_record)
+            entries, parts = Entries.of_records(parts, len(self.journal_fields))
         elif entries is None and journal is not None:
             parts = atomic.joined(parts)
             entries = Entries.of_files(parts)
@@ -373,7 +411,9 @@ class AppendingWriter(FileWriter):
         """Refuse a state that an interrupt (Ctrl-C) in an append or a flush left half changed."""
         journal = self._journal
         is_listed = journal is None or not journal.is_begun or journal.sizes == [self._end]
-        if not is_listed or (self.journaled == "record" and self._record_journal.n_entries != self.n_records):
+        if self.journaled == "record" and journal is not None:
+            is_listed &= journal.n_entries == self.n_records
+        if not is_listed:
             raise RuntimeError(f"an append to {str(self._path)!r} was interrupted; continue with resume=True")
 
 
