@@ -12,7 +12,7 @@ from dataformats.errors import UnknownNameError
 from dataformats.fork_hooks import after_fork
 
 if TYPE_CHECKING:
-    from dataformats.interfaces import Backend, Codec
+    from dataformats.interfaces import Backend, Codec  # noqa: F401  # the base class of Formats names it
 
 __all__ = ["Registry", "backends", "codecs", "codecs_beside"]
 
@@ -72,6 +72,7 @@ class Registry(Generic[T]):
         if name in self._objects:
             return self._objects[name]
         with self._lock:
+            name = self._meant(name)
             if name not in self._objects:
                 self._objects[name] = self._load(name)
             return self._objects[name]
@@ -94,6 +95,10 @@ class Registry(Generic[T]):
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted({*self._objects, *self._shipped, *self._entry_points()}))
+
+    def _meant(self, name: str) -> str:
+        """Return the name that another spelling means."""
+        return name
 
     def _load(self, name: str) -> T:
         if name in self._shipped:
@@ -123,19 +128,17 @@ class Registry(Generic[T]):
 
 
 class Formats(Registry["Backend"]):
-    """The backends by the names of their formats, which their suffixes and other spellings mean too."""
+    """The backends by the names of their formats; `"ffr"`, `".ffr"` and `"FFRecord"` mean `"ffrecord"`.
 
-    def get(self, name: str) -> Backend:
-        """Return the backend of a format: `"ffrecord"`, or `"ffr"`, `".ffr"`, `"FFRecord"`.
+    A suffix of several formats means none of them.
+    """
 
-        Raises:
-            UnknownNameError: No format has that name, or several have that suffix.
-        """
-        if name not in self:
-            plain = str(name).lower().lstrip(".")
-            meant = [one for one in self if plain in (one, *(end[1:] for end in self.get(one).suffixes))]
-            name = meant[0] if len(meant) == 1 else name
-        return super().get(name)
+    def _meant(self, name: str) -> str:
+        if name in self:
+            return name
+        plain = str(name).lower().lstrip(".")
+        meant = [one for one in self if plain in (one, *(end[1:] for end in self.get(one).suffixes))]
+        return meant[0] if len(meant) == 1 else name
 
 
 def _imported(reference: str) -> Any:

@@ -100,13 +100,13 @@ class FFRecordWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportInco
         return moved_records(self._path, journal)
 
     def complete(self) -> None:
-        size, descriptor = header_bytes(self.n_records), self._open_file().fileno()
-        if size == self.first_byte:
+        size, base, descriptor = header_bytes(self.n_records), self.first_byte, self._open_file().fileno()
+        if size == base:
             self._write_header(descriptor)
             return
         with self._rebuilt.open("wb", buffering=0) as destination:
             self._write_header(destination.fileno())
-            atomic.copy_range(descriptor, self.first_byte, destination.fileno(), size, self._end - self.first_byte)
+            atomic.copy_range(descriptor, base, destination.fileno(), size, self._end - base)
             os.fsync(destination.fileno())
         atomic.publish(self._rebuilt, self._path)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -175,10 +175,9 @@ def format_of(path: object) -> str:
         UnknownNameError: It belongs to none, or to several.
     """
     matching = _formats_of(path)
-    writable = [name for name in backends if isinstance(backends.get(name), BlobBackend | FieldsBackend)]
-    matching = [name for name in matching if name in writable] or matching
+    matching = _writable(matching) or matching
     if len(matching) != 1:
-        remedy = Remedy("Pass {format}.", format=...)
+        remedy, writable = Remedy("Pass {format}.", format=...), _writable(backends)
         raise UnknownNameError("format for the name", name=_last_name(path), known=writable, remedy=remedy)
     return matching[0]
 
@@ -189,6 +188,10 @@ def check_copy_name(path: object, format: str) -> None:
     if matching and format not in matching:
         what = f"{str(path)!r} is a name of {matching[0]} data, and the records stay {format}"
         raise SpecError(what, remedy="Choose another name, or convert the data")
+
+
+def _writable(formats: Iterable[str]) -> list[str]:
+    return [name for name in formats if isinstance(backends.get(name), BlobBackend | FieldsBackend)]
 
 
 def _formats_of(path: object) -> list[str]:
