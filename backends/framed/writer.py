@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dataformats.backends.framed.framing import Framing, gather_integers
 from dataformats.backends.framed.stream import iter_chunks
 from dataformats.batch import Blobs, StoredRecords
 from dataformats.errors import FormatError
 from dataformats.indexing.file_index import ArrayIndex
-from dataformats.indexing.index_journal import IndexJournal
+from dataformats.indexing.index_cache import IndexCache
 from dataformats.interfaces import BlobWriter, FilePlace, ReaderOptions, RecordChunk
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import gather
+from dataformats.storage.files import LocalFile
 from dataformats.writing.appending_writer import AppendingWriter
 
+_LOG = logging.getLogger("dataformats")
 _HEAD_BYTES = 64
+_MAX_ROWS = 2**23  # a longer shard gets no index, because its rows are held in memory
 
 
 class FramedWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportIncompatibleMethodOverride]  # a record is a blob
@@ -36,9 +42,8 @@ class FramedWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportIncomp
     framing: Framing
 
     def __init__(self, path: Path, *, resume: bool = False, place: FilePlace | None = None) -> None:
-        self._index: IndexJournal | None = None
-        if place is not None and place.name is None:
-            self._index = IndexJournal(path, has_checksums=self.framing.tail > 0)
+        # Rows of the index; `None` for a file that gets none.
+        self._index: list[NDArray[Any]] | None = [] if place is not None and place.name is None else None
         super().__init__(path, resume=resume)
 
     def frame(self, record: bytes) -> bytes:
@@ -48,8 +53,7 @@ class FramedWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportIncomp
     def frames(self, records: Sequence[bytes]) -> Sequence[bytes | memoryview]:
         """Return the frames of several records, compressed if the file is."""
         framed = self.framing.framed(records)
-        if self._index is not None:
-            self._index.append(framed.lengths, framed.checksums)
+        self._add_to_index(framed.lengths, framed.checksums)
         return self._compressed(framed.parts)
 
     def frame_end(self, offset: int, length: int) -> int:
@@ -59,7 +63,7 @@ class FramedWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportIncomp
     def index(self, file: StoredFile) -> Iterator[ArrayIndex]:
         """Yield where the sound records lie, some at a time; their data are verified."""
         for chunk in self._sound(file):
-            self._add_to_index(chunk.blobs)
+            self._add_blobs_to_index(chunk.blobs)
             yield ArrayIndex(chunk.blobs.starts + chunk.base, chunk.blobs.lengths)
 
     def append_stored(self, records: StoredRecords) -> None:
@@ -71,7 +75,7 @@ class FramedWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportIncomp
         self._open_file()
         self._write_pending()
         self._count(len(blobs), int(blobs.lengths.sum()))
-        self._add_to_index(blobs)
+        self._add_blobs_to_index(blobs)
         self._write(*self._compressed([_frames_around(blobs, self.framing)]))
 
     def close(self, *, sync: bool = True) -> None:
@@ -79,25 +83,39 @@ class FramedWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportIncomp
         is_open = self._file is not None
         super().close(sync=sync)
         if is_open and self._index is not None:
-            self._index.save(self.framing.name, {"compression": "none", "rest": None, "damage": None})
+            self._save_index(np.concatenate([np.empty(0, self._index_row), *self._index]))
 
-    def suspend(self) -> None:
-        super().suspend()
-        if self._index is not None:
-            self._index.discard()
+    @property
+    def _index_row(self) -> np.dtype[Any]:
+        return np.dtype([("length", "<i8"), *([("crc", "<u4")] if self.framing.tail else [])])
 
-    def discard(self) -> None:
-        try:
-            if self._index is not None:
-                self._index.discard()
-        finally:
-            super().discard()
-
-    def _add_to_index(self, blobs: Blobs) -> None:
+    def _add_blobs_to_index(self, blobs: Blobs) -> None:
         """Add records to the index, from a buffer that holds their frames."""
         if self._index is not None:
             ends = blobs.starts + blobs.lengths
-            self._index.append(blobs.lengths, gather_integers(blobs.buffer, ends, "<u4") if self.framing.tail else None)
+            self._add_to_index(blobs.lengths, gather_integers(blobs.buffer, ends, "<u4") if self.framing.tail else None)
+
+    def _add_to_index(self, lengths: NDArray[np.int64], checksums: NDArray[np.uint32] | None) -> None:
+        if self._index is None or self.n_records > _MAX_ROWS:
+            self._index = None
+            return
+        rows = np.empty(len(lengths), self._index_row)
+        rows["length"] = lengths
+        if checksums is not None:
+            rows["crc"] = checksums
+        self._index.append(rows)
+
+    def _save_index(self, rows: NDArray[Any]) -> None:
+        """Save the index beside the file, which is complete. An error drops the index, not the data."""
+        file = LocalFile(self._path)
+        if file.size != rows["length"].sum() + self.framing.extra * len(rows):
+            return  # an interrupted call was repeated
+        metadata = {"compression": "none", "rest": None, "damage": None, "size": file.size}
+        try:
+            columns = {name: rows[name] for name in self._index_row.names or ()}
+            IndexCache("beside").save(file, self.framing.name, columns, metadata)
+        except (OSError, ValueError) as error:
+            _LOG.warning("%s gets no index: %s", self._path, error)
 
     # ---- hooks for compression
 

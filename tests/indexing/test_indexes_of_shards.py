@@ -15,6 +15,7 @@ import dataformats
 from dataformats.backends.ofrecord.layout import FRAMING as OFRECORD
 from dataformats.backends.tfrecord.layout import FRAMING as TFRECORD
 from dataformats.indexing import index_cache
+from dataformats.writing.appending_writer import AppendingWriter
 
 FRAMINGS = {"tfrecord": TFRECORD, "ofrecord": OFRECORD}
 RECORDS = [b"%03d" % i + b"x" * (i * i % 11) for i in range(100)]
@@ -92,6 +93,28 @@ def test_shards_need_no_scan(
     source = dataformats.open(path)
     assert len(source) == len(RECORDS)
     assert list(source.read_bytes(np.arange(len(RECORDS))[::-1])) == RECORDS[::-1]
+
+
+def test_shards_of_many_records_and_repeated_calls_get_none(
+    tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("dataformats.backends.framed.writer._MAX_ROWS", 20)
+        write(str(tmp_path / "many"), format, shard_records=50)
+    add = AppendingWriter._add
+
+    def interrupt(*_: Any) -> None:
+        monkeypatch.setattr(AppendingWriter, "_add", add)
+        raise KeyboardInterrupt
+
+    with dataformats.create(tmp_path / "again", format, payload="bytes", shard_records=200) as writer:
+        writer.extend(RECORDS)
+        monkeypatch.setattr(AppendingWriter, "_add", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            writer.flush()
+    for name in ("many", "again"):
+        assert not (tmp_path / f"{name}.dataformats.idx").exists()
+        assert list(dataformats.open(tmp_path / name)) == RECORDS
 
 
 def test_formats_without_it_leave_none(path: str, format: str) -> None:
