@@ -193,6 +193,10 @@ class Folder(_Entry):
         """Return the folder of that name."""
         raise FileNotFoundError(f"{self.name!r} has no folder {name!r}")
 
+    def has(self, name: str) -> bool:
+        """Return True if a file or folder of this name is in it, also a hidden one."""
+        return name in self.names() or name in self.folders()
+
     def file_beside(self, name: str) -> StoredFile | None:
         """Return the file called `name` beside the folder itself, or `None`."""
         return None

@@ -9,8 +9,8 @@ import zlib
 from dataclasses import dataclass, replace
 
 from dataformats.display.media import media_of
-from dataformats.errors import Remedy
-from dataformats.interfaces.stored_file import StoredFile
+from dataformats.errors import FormatError, Remedy
+from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.git_lfs import POINTER, is_pointer, pull_command
 
 _HEAD = 4096
@@ -67,6 +67,23 @@ _KINDS = [
 ]
 
 
+_ICEBERG = "metadata"
+_TABLES = {
+    "_delta_log": OtherFormat(
+        "a Delta table",
+        "Write its rows to a file: pyarrow.parquet.write_table("
+        "deltalake.DeltaTable({folder}).to_pyarrow_table(), 'rows.parquet')",
+    ),
+    _ICEBERG: OtherFormat("an Iceberg table", "Write its rows to a file: pyiceberg reads them by scan().to_arrow()"),
+    ".hoodie": OtherFormat("a Hudi table", "Write its rows to Parquet, with Spark"),
+    "indices.arrow": OtherFormat(
+        "a Hugging Face dataset with selected rows",
+        "Write these: datasets.load_from_disk({folder}).flatten_indices().save_to_disk('rows')",
+    ),
+}
+"""The name of what says which data of a folder count, and the kind of the folder."""
+
+
 def other_format(file: StoredFile) -> OtherFormat | None:
     """Return the kind of a file that is not empty, or `None` if it is unknown."""
     kind = _kind_of_file(file)
@@ -77,6 +94,23 @@ def other_format(file: StoredFile) -> OtherFormat | None:
     names = {"{file}": path, "{stem}": stem if ending else f"{path}.out", "{named}": path + kind.suffix}
     names["{utf8}"] = f"{stem}-utf8{ending}"
     return replace(kind, remedy=re.sub(r"{\w+}", lambda place: shlex.quote(names[place[0]]), kind.remedy))
+
+
+def refuse_table(folder: Folder) -> None:
+    """Raise if other files of a folder say which of its data count: the data alone may have rows that are removed.
+
+    Raises:
+        FormatError: It is such a table of another program.
+    """
+    for name, kind in _TABLES.items():
+        if folder.has(name) and (name != _ICEBERG or _has_iceberg(folder.folder(name))):
+            what = f"the folder is {kind.name}, and {name!r} says which rows count"
+            remedy = kind.remedy.replace("{folder}", repr(folder.name))
+            raise FormatError(what, path=folder.name, remedy=f"{remedy}, and open that")
+
+
+def _has_iceberg(metadata: Folder) -> bool:
+    return any(name.endswith(".metadata.json") for name in metadata.names())
 
 
 def _kind_of_file(file: StoredFile) -> OtherFormat | None:

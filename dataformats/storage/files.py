@@ -168,6 +168,9 @@ class LocalFolder(Folder):
     def folder(self, name: str) -> Folder:
         return LocalFolder(self._path / name)
 
+    def has(self, name: str) -> bool:
+        return os.path.lexists(self._prefix + name)
+
     @property
     def basename(self) -> str:
         return self._path.resolve().name

@@ -70,6 +70,9 @@ class ObjectFolder(Folder):
     def folder(self, name: str) -> Folder:
         return ObjectFolder(self._path / name)
 
+    def has(self, name: str) -> bool:
+        return bool((self._path / name).exists())
+
     def file_beside(self, name: str) -> StoredFile | None:
         return _beside(self._path, name)
 

@@ -48,6 +48,9 @@ class ListedFolder(Folder):
     def folder(self, name: str) -> Folder:
         return self._folder.folder(name)
 
+    def has(self, name: str) -> bool:
+        return self._folder.has(name)
+
     def file_beside(self, name: str) -> StoredFile | None:
         return self._folder.file_beside(name)
 

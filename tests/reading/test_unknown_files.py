@@ -12,12 +12,14 @@ import random
 import shutil
 import sqlite3
 import tarfile
+import uuid
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
 
 import dataformats
@@ -216,3 +218,29 @@ def test_folders_of_hive(tmp_path: Path) -> None:
         dataformats.open(tmp_path)
     every = str(caught.value.remedy).split("'")[3]
     assert len(dataformats.open(every)) == 24
+
+
+TABLES = {
+    "a Delta table": ("_delta_log/0.json", "deltalake.DeltaTable("),
+    "an Iceberg table": ("metadata/v1.metadata.json", "pyiceberg"),
+    "a Hudi table": (".hoodie/hoodie.properties", "Spark"),
+    "a Hugging Face dataset with selected rows": ("indices.arrow", "flatten_indices()"),
+}
+
+
+@loop_over("kind", TABLES)
+def test_folders_whose_log_says_which_rows_count(kind: str, tmp_path: Path) -> None:
+    log, remedy = TABLES[kind]
+    fs = fsspec.filesystem("memory")
+    url = f"memory://{uuid.uuid4().hex}"
+    folders: list[Any] = [tmp_path / "x", str(tmp_path / "x"), url]
+    for name in (log, "data/a.jsonl", "b.jsonl"):
+        (tmp_path / "x" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "x" / name).write_bytes(b'{"n": 1}\n')
+        fs.pipe(f"{url}/{name}", b'{"n": 1}\n')
+    for folder in folders:
+        for format in (None, "jsonl"):
+            with pytest.raises(FormatError, match=f"the folder is {kind}") as caught:
+                dataformats.open(folder, format=format)
+            assert remedy in str(caught.value)
+    assert len(dataformats.open(f"{tmp_path}/x/*.jsonl")) == 1

@@ -274,6 +274,9 @@ class FsspecFolder(Folder):
     def folder(self, name: str) -> Folder:
         return FsspecFolder(self._system.current, self._inside(name))
 
+    def has(self, name: str) -> bool:
+        return name in self.listing
+
     def file_beside(self, name: str) -> StoredFile | None:
         fs = self._system.current
         return _file_or_none(fs, path_beside(fs, self._path, name))
