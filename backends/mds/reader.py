@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,6 +130,11 @@ class MdsReader(FilesReader):
         """Return the compression, if the shards are compressed."""
         found = sorted({file.compression for file in self.files} - {"none"})
         return {"compression": ", ".join(found)} if found else {}
+
+    def hashes(self) -> Iterator[tuple[StoredFile, Mapping[str, str]]]:
+        """Yield the files of the shards with the hashes that the index lists."""
+        for file, shard in zip(self.files, self.shards, strict=True):
+            yield file.stored, shard.zip_hashes if file.is_compressed else shard.hashes
 
     # ---- the sizes of values
 

@@ -22,13 +22,15 @@ from dataformats.inspecting.finding import Finding
 from dataformats.inspecting.finding_groups import FindingGroup, Findings
 from dataformats.interfaces import OutdatedIndexError
 from dataformats.interfaces.record_source import RecordSource
-from dataformats.interfaces.stored_file import Folder
+from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.conditions import Where
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import arguments_of
 from dataformats.reading.scan import as_numbers
 from dataformats.registry import backends
-from dataformats.sidecars.sidecar import load_sidecar
+from dataformats.sidecars.file_comparison import compare_entry
+from dataformats.sidecars.file_digest import file_hash
+from dataformats.sidecars.sidecar import Sidecar, load_sidecar
 from dataformats.spec import Spec
 from dataformats.storage.paths import resolve
 
@@ -102,6 +104,7 @@ def verify(
 
     If no spec is given, it is first inferred from all records, and cached. A field whose type the first records do not
     show is a finding: elsewhere, without the cache, a loader would stop at it. Damage becomes a finding, not an error.
+    Files without one are read once more, whole, if a sidecar or the dataset itself (MDS) lists their hashes.
 
     With `against`, record `i` must be equal to record `i` of the source, as `convert` writes it. If the dataset lacks
     as many records as the source has damaged ones, these count as omitted. Records with equal stored bytes are equal.
@@ -208,8 +211,10 @@ class _Verification:
             source = _opened(self.path, self.options, before)
             infers = isinstance(source, FileSource) and source.spec_facts.provenance == "inferred"
             counter = _Counter(self.progress, len(source) * (2 if infers else 1))
+            listed = None
             if isinstance(source, FileSource):
-                before += _count_findings(self.path, source, self.options.get("storage_options"), before)
+                listed = _listed_files(self.path, self.options.get("storage_options"))
+                before += _count_findings(source, listed, before)
                 sampled = source.spec
                 before += _late_types(source.paths, sampled, source.infer_fully(counter.add))
         except OutdatedIndexError:
@@ -230,6 +235,8 @@ class _Verification:
         for n, found in checks.run(self.executor, differences):
             findings.add(found)
             counter.add(n)
+        if isinstance(source, FileSource):
+            findings.add(_hash_findings(source, listed, findings.findings))
         report = self._report_with(findings, source.format, len(source), source.nbytes, shown_types(opaque))
         return replace(report, differences=dict(differences))
 
@@ -317,14 +324,43 @@ def _late_types(paths: Sequence[str], sampled: Spec, found: Spec) -> Iterator[Fi
             yield Finding.of(SpecError(what, path=paths[0], field=name, remedy=remedy))
 
 
-def _count_findings(
-    path: Any, source: FileSource, storage_options: dict[str, Any] | None, known: list[Finding]
-) -> list[Finding]:
-    """Compare the numbers of records of the files without a finding with the sidecar's."""
+def _listed_files(path: Any, storage_options: dict[str, Any] | None) -> tuple[Sidecar, StoredFile | Folder] | None:
+    """Return the sidecar of a path, and the file or folder that it is about; `None` without one."""
     found = [] if isinstance(path, RecordSource) else resolve(path, storage_options)
     sidecar = load_sidecar(found[0]) if len(found) == 1 else None
-    if sidecar is None or sidecar.previous is not None:
+    return None if sidecar is None or sidecar.previous is not None else (sidecar, found[0])
+
+
+def _hash_findings(
+    source: FileSource, listed: tuple[Sidecar, StoredFile | Folder] | None, known: list[Finding]
+) -> Iterator[Finding]:
+    """Yield a finding for each file whose hash is not as the dataset or a sidecar lists it; not for known findings."""
+    hashes: list[tuple[StoredFile, Mapping[str, str], int | None, str]]
+    hashes = [(file, expected, None, "the dataset") for file, expected in source.reader.hashes()]
+    if listed is not None:
+        sidecar, entry = listed
+        diff = compare_entry(sidecar.name, entry, sidecar.metadata.get("files") or ())
+        hashes += [(*one, f"the sidecar {sidecar.name!r}") for one in diff.hashes()]
+    wrong = {finding.path for finding in known}
+    for file, expected, size, lister in hashes:
+        for algorithm, digits in expected.items():
+            found = None if file.name in wrong else file_hash(file, algorithm, size)
+            if found is not None and found != digits.lower():
+                wrong.add(file.name)
+                what, remedy = f"the content is not as {lister} lists it", "Restore the file."
+                expected_hash, found_hash = f"{algorithm} {digits}", f"{algorithm} {found}"
+                error = FormatError(what, path=file.name, expected=expected_hash, found=found_hash, remedy=remedy)
+                yield Finding.of(error)
+        file.release()
+
+
+def _count_findings(
+    source: FileSource, listed_files: tuple[Sidecar, StoredFile | Folder] | None, known: list[Finding]
+) -> list[Finding]:
+    """Compare the numbers of records of the files without a finding with the sidecar's."""
+    if listed_files is None:
         return []
+    sidecar = listed_files[0]
     wrong = [str(finding.path) for finding in known]
     counts = {name: n for name, n, _ in source.reader.file_summaries() if not any(w.startswith(name) for w in wrong)}
     files = sidecar.metadata.get("files") or ()

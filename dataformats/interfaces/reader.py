@@ -152,6 +152,10 @@ class OpenedFiles(ABC):  # a `Reader` or a `Table`
         """Return further facts of the files, for `info`: compression, a version, the program that wrote them."""
         return {}
 
+    def hashes(self) -> Iterator[tuple[StoredFile, Mapping[str, str]]]:
+        """Yield files whose hashes the dataset lists: `"crc32"`, or the name in `hashlib`, to hexadecimal digits."""
+        yield from ()
+
 
 class Reader(OpenedFiles):
     """An opened dataset of one format: it locates blobs, and reads none. Extents number its files.

@@ -61,6 +61,12 @@ class SidecarDiff:
         for entry in metadata.get("files") or ():
             self.extra.pop(entry["name"], None)
 
+    def hashes(self) -> Iterator[tuple[StoredFile, Mapping[str, str], int]]:
+        """Yield files, their listed CRC-32s, and how many bytes from their beginning these cover."""
+        for claim in self.claims:
+            if "crc32" in claim.listed:
+                yield claim.files[0], {"crc32": claim.listed["crc32"]}, claim.listed["bytes"]
+
     def missing_errors(self) -> Iterator[FormatError]:
         """Yield an error for each missing file."""
         for name in self.missing:

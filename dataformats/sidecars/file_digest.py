@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import crc32
@@ -73,13 +73,40 @@ def _with_data(
     return sorted([*kept, *chosen, *zeros])
 
 
-def file_checksum(path: Path) -> str:
-    """Return the CRC-32 of all bytes of a local file as eight hexadecimal digits."""
-    value, block = 0, memoryview(bytearray(_READ_BYTES))
-    with path.open("rb", buffering=0) as file:
-        while n := file.readinto(block):
-            value = crc32(block[:n], value)
+def file_checksum(file: StoredFile, size: int | None = None) -> str:
+    """Return the CRC-32 of all bytes of a file, or of its first ones, as eight hexadecimal digits."""
+    value = 0
+    for piece in _pieces(file, size):
+        value = crc32(piece, value)
     return f"{value:08x}"
+
+
+def file_hash(file: StoredFile, algorithm: str, size: int | None = None) -> str | None:
+    """Return a hash of all bytes of a file, or of its first ones, as hexadecimal digits.
+
+    Args:
+        file: The file.
+        algorithm: `"crc32"`, or a name of `hashlib`; the result is `None` for others.
+        size: The number of bytes; `None` for all.
+    """
+    if algorithm == "crc32":
+        return file_checksum(file, size)
+    if algorithm not in hashlib.algorithms_available:
+        return None
+    state = hashlib.new(algorithm, usedforsecurity=False)
+    if not state.digest_size:
+        return None  # the caller chooses its length
+    for piece in _pieces(file, size):
+        state.update(piece)
+    return state.hexdigest()
+
+
+def _pieces(file: StoredFile, size: int | None) -> Iterator[memoryview]:
+    block, at = memoryview(bytearray(_READ_BYTES)), 0
+    stop = file.size if size is None else min(size, file.size)
+    while at < stop and (n := file.read_into(at, block[: stop - at])):
+        yield block[:n]
+        at += n
 
 
 def is_same_file(then: str, now: str) -> bool:

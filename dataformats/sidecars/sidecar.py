@@ -113,7 +113,7 @@ def without_checksums(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _part(name: str, path: Path, checksums: bool) -> dict[str, Any]:
     file = LocalFile(path)
-    checksum = {"crc32": file_checksum(path)} if checksums else {}
+    checksum = {"crc32": file_checksum(file)} if checksums else {}
     return {"name": name, "bytes": file.size, "digest": file_digest(file), **checksum}
 
 

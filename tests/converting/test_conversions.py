@@ -104,7 +104,7 @@ def test_the_manifest_lists_every_file(source: dataformats.RecordSource, tmp_pat
     listed = {
         f"{entry['name']}/{part['name']}": part["crc32"] for entry in metadata["files"] for part in entry["parts"]
     }
-    assert listed == {name: file_checksum(path / name) for name in tree(path)}
+    assert listed == {name: file_checksum(LocalFile(path / name)) for name in tree(path)}
 
 
 # ---- which records
@@ -319,4 +319,4 @@ def test_a_single_bag_is_read_back(tmp_path: Path) -> None:
     assert (report.records, [*dataformats.open(report.path)][3]) == (29, b"\4" * 4)
     sidecar = load_sidecar(LocalFile(tmp_path / "new.bag"))
     assert sidecar is not None
-    assert sidecar.metadata["files"][0]["parts"][0]["crc32"] == file_checksum(tmp_path / "new.idx")
+    assert sidecar.metadata["files"][0]["parts"][0]["crc32"] == file_checksum(LocalFile(tmp_path / "new.idx"))

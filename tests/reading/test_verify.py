@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 import dataformats
 from dataformats import SpecError
+from dataformats.testing.loop_over import loop_over
 from tests.cases import GOLDEN
 
 
@@ -82,3 +85,36 @@ def test_types_of_late_records_are_findings(suffix: str, late: Any, kind: str, t
     assert str(dataformats.open(path, **options).spec[field]) == finding.remedy.partition(": '")[2].partition("'")[0]
     assert dataformats.verify(path, **options).ok
     assert dataformats.open(path, spec={field: kind}, **options)[2000].keys() == late.keys()
+
+
+FORMATS = ("jsonl", "webdataset", "syrah", "granular", "mds", "ofrecord")
+
+
+@loop_over("format", FORMATS)
+def test_listed_hashes_are_compared(format: str, tmp_path: Path) -> None:
+    """A byte that no record shows, and that the sampled blocks of a sidecar do not cover."""
+    path = tmp_path / format
+    texts = [f"{n:06d}" + "x" * 400 for n in range(500)]
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+    (tmp_path / "source.jsonl").write_text(lines)
+    dataformats.convert(tmp_path / "source.jsonl", path, format)
+    assert dataformats.verify(path).ok
+    file = max((one for one in [path, *path.rglob("*")] if one.is_file()), key=lambda one: one.stat().st_size)
+    data = bytearray(file.read_bytes())
+    data[data.index(b"x" * 100, len(data) * 2 // 5) + 50] ^= 1
+    file.write_bytes(data)
+    (finding,) = dataformats.verify(path).findings
+    assert finding.path == str(file)
+    assert "the content is not as the sidecar" in finding.message
+
+
+def test_hashes_of_the_index_of_mds_are_compared(tmp_path: Path) -> None:
+    assert dataformats.verify(GOLDEN / "mds" / "zstd").ok  # the original program wrote its hashes
+    shutil.copytree(GOLDEN / "mds" / "plain", tmp_path / "x")
+    file = min((tmp_path / "x").glob("*.mds"))
+    index = json.loads((tmp_path / "x" / "index.json").read_bytes())
+    index["shards"][0]["raw_data"]["hashes"] = {"sha1": hashlib.sha1(file.read_bytes()).hexdigest(), "xxh3_64": "0"}
+    (tmp_path / "x" / "index.json").write_text(json.dumps(index))
+    assert dataformats.verify(tmp_path / "x").ok
+    file.write_bytes(file.read_bytes()[:-1] + bytes([file.read_bytes()[-1] ^ 1]))
+    assert "the content is not as the dataset lists it" in dataformats.verify(tmp_path / "x").findings[0].message
