@@ -23,9 +23,13 @@ NUMBER_TYPES = (
 )
 """The codec names that are numpy dtypes; `float128` is numpy's longdouble where that has 16 bytes."""
 
+ML_TYPES = {"bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1}
+"""The codec names that are dtypes of the package ml_dtypes, short floats of accelerators, with their bytes."""
+
 VALUE = "value"
 """The one field of a source whose records are single values."""
 
+_NUMBERS = frozenset((*NUMBER_TYPES, *ML_TYPES))
 _TYPE = re.compile(r"(?P<codec>[A-Za-z_][\w.\-]*)(?:\((?P<args>[^()]*)\))?(?P<dims>(?:\[[\d,\s]*\])*)(?P<optional>\??)")
 _PYTHON_TYPES = {bool: "bool", int: "int64", float: "float64", str: "utf8", bytes: "bytes"}
 _MAX_DIMS = 32
@@ -115,8 +119,11 @@ class Type:
 
     @property
     def dtype(self) -> np.dtype | None:
-        """The little-endian numpy dtype; `None` if the codec is not a number type."""
-        return None if self.args or self.codec not in NUMBER_TYPES else _little_endian(self.codec)
+        """The little-endian numpy dtype; `None` if the codec is not a number type.
+
+        Without the package ml_dtypes, each of its dtypes is void: that is enough for all but decoding.
+        """
+        return None if self.args or self.codec not in _NUMBERS else _little_endian(self.codec)
 
     @property
     def fixed(self) -> bool:
@@ -204,6 +211,13 @@ SpecLike = Spec | Mapping[str, TypeLike]
 def _little_endian(name: str) -> np.dtype:
     import numpy as np
 
+    if name in ML_TYPES:
+        try:
+            import ml_dtypes
+        except ImportError:
+            return np.dtype(f"V{ML_TYPES[name]}")
+        short: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return short
     if name == "float128" and not hasattr(np, "float128"):
         raise SpecError("this platform has no float128: numpy's longdouble has fewer than 16 bytes")
     return np.dtype(name).newbyteorder("<")
@@ -221,7 +235,7 @@ def _name_of(kind: Any) -> str | None:
         name = np.dtype(kind).name if isinstance(kind, (type, np.dtype)) else None
     except TypeError:
         return None
-    return name if name in NUMBER_TYPES else None
+    return name if name in _NUMBERS else None
 
 
 def _typed(value: Any) -> Type | None:

@@ -16,7 +16,7 @@ from dataformats.columns.numbers import type_of_dtype
 from dataformats.errors import FormatError, Remedy, SpecError
 from dataformats.indexing.lookup import file_of
 from dataformats.interfaces import Extents, Located, Reader, StoredFile
-from dataformats.spec import NUMBER_TYPES, Spec, Type
+from dataformats.spec import ML_TYPES, NUMBER_TYPES, Spec, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +142,13 @@ def number_type_for(field: str, stored: Type, declared: Type) -> Type:
     Raises:
         SpecError: They cannot.
     """
-    of_bytes = stored == Type("bytes") and (not declared.dims or declared.codec in NUMBER_TYPES)
-    if declared == Type("bytes") or (
-        not declared.optional and (of_bytes or can_read_bits(stored, declared) or declared.codec == stored.codec)
-    ):
+    is_read = (
+        declared.codec == stored.codec
+        or can_read_bits(stored, declared)
+        or (stored == Type("bytes") and (not declared.dims or declared.codec in NUMBER_TYPES))
+        or (stored.codec in ML_TYPES and declared.dtype is not None and declared.dtype.kind in "iu")
+    )
+    if declared == Type("bytes") or (is_read and not declared.optional):
         return declared
     what = "a type of one blob a record" if stored == Type("bytes") else f"{stored.codec} with any dims, or bytes"
     remedy = Remedy("Pass {spec}.", spec={field: str(stored)})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from dataformats.indexing.union_reader import open_union
 from dataformats.interfaces import Backend, Reader, ReaderOptions, SniffResult, StoredFile
 from dataformats.spec import Type
 
-_NUMBERS = {"BOOL": "bool"} | {
+_NUMBERS = {"BOOL": "bool", "BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"} | {
     f"{letter}{bits}": f"{kind}{bits}"
     for letter, kind in (("I", "int"), ("U", "uint"), ("F", "float"))
     for bits in (8, 16, 32, 64)
@@ -94,9 +95,11 @@ def _split_bytes(file: StoredFile, tensor: StoredTensor) -> FormatError:
 
 
 def _rows_of(file: StoredFile, tensor: StoredTensor) -> FixedRows:
-    """Return the rows of a tensor; if NumPy lacks the dtype, it is an opaque type."""
-    if tensor.dtype in _NUMBERS:
-        return FixedRows.of(file, np.dtype(_NUMBERS[tensor.dtype]), tensor.shape, tensor.first)
+    """Return the rows of a tensor; the type is opaque if neither NumPy nor ml_dtypes has the dtype."""
+    dtype = Type(_NUMBERS.get(tensor.dtype, "")).dtype
+    if dtype is not None:
+        rows = FixedRows.of(file, dtype, tensor.shape, tensor.first)
+        return replace(rows, type=Type(_NUMBERS[tensor.dtype], dims=tensor.shape[1:]))
     n, n_bytes = tensor.shape[0], tensor.end - tensor.first
     plain = FixedRows.of(file, np.dtype(np.uint8), (n, n_bytes // max(1, n)), tensor.first)
     return FixedRows(Type(tensor.dtype), plain.row_bytes, plain.first, plain.step, plain.count)

@@ -24,6 +24,8 @@ BITS = {
     "F32": 32,
     "F64": 64,
     "BF16": 16,
+    "F8_E4M3": 8,
+    "F8_E5M2": 8,
     "C64": 64,
 }
 """The bits of a number of the dtypes that NumPy or every framework has. The package gets new dtypes now and then."""

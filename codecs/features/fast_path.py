@@ -14,7 +14,6 @@ from dataformats.codecs.features.located_features import WireColumn
 from dataformats.codecs.features.spec_columns import Target, to_column
 from dataformats.codecs.text import BYTES, UTF8
 from dataformats.columns.codec_resolver import holds_numbers
-from dataformats.columns.exact_cast import DTYPES
 from dataformats.columns.field_decoder import value_decoder
 from dataformats.errors import SpecError, UnknownNameError
 from dataformats.interfaces import Codec, FieldCodecs
@@ -156,7 +155,7 @@ class _DecodedField:
 
 def _elements(target: Target) -> tuple[np.dtype[Any], tuple[int, ...]]:
     """Return dtype and shape of a column's values: numbers, or else bytes."""
-    dtype = DTYPES.get(target.kind.codec)
+    dtype = target.kind.dtype
     return (np.dtype(np.uint8), ()) if dtype is None else (dtype, target.inner)
 
 

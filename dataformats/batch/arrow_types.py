@@ -10,14 +10,14 @@ import numpy as np
 
 from dataformats.batch.to_arrow import pyarrow
 from dataformats.errors import SpecError
-from dataformats.spec import NUMBER_TYPES, Type
+from dataformats.spec import ML_TYPES, NUMBER_TYPES, Type
 
 MEDIA = ("jpg", "jpeg", "png", "webp", "mp4", "webm", "audio")
 """The codecs whose blobs are files of a standard that other programs decode."""
 
 _READ_AS_BYTES = "Read the field as bytes, with with_spec()"
 _INTEGERS = ("int", "i64", "u64")
-_READ = (*NUMBER_TYPES, *_INTEGERS, "bytes", "utf8", "array", "npy")
+_READ = (*NUMBER_TYPES, *ML_TYPES, *_INTEGERS, "bytes", "utf8", "array", "npy")
 
 
 def type_for_arrow(type_: Type) -> Type:
@@ -59,7 +59,8 @@ def arrow_type(type_: Type, *, media_structs: bool = False) -> Any:
     n_lists, sizes = len(type_.dims), cast("tuple[int | None, ...]", ())
     if type_.dtype is not None:
         n_lists = 1 + max((depth for depth, size in enumerate(type_.dims) if size is None), default=-1)
-        value, sizes = _number_type(type_.dtype, type_.dims[n_lists:])
+        dtype = np.dtype(np.float32) if type_.codec in ML_TYPES else type_.dtype
+        value, sizes = _number_type(dtype, type_.dims[n_lists:])
     elif type_.codec == "array" and type_.args:
         value, sizes = _number_type(np.dtype(type_.args[0]), tuple(map(int, type_.args[1:])))
     else:

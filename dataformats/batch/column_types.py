@@ -11,6 +11,7 @@ import numpy as np
 
 from dataformats.foreign_names import RAGGED, no_attribute
 from dataformats.kernels import bytes_list, gather
+from dataformats.spec import ML_TYPES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -290,7 +291,8 @@ def describe_value(column: Any) -> str:
 
 def to_python_number(value: Any) -> Any:
     """Return a numpy number as a Python number, and everything else unchanged."""
-    return value.item() if isinstance(value, np.generic) and value.dtype.kind in "biuf" else value
+    is_number = isinstance(value, np.generic) and (value.dtype.kind in "biuf" or value.dtype.name in ML_TYPES)
+    return value.item() if is_number else value
 
 
 def items_of(column: Any) -> Iterable[Any]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dataformats.batch.column_types import Nullable, Ragged
 from dataformats.errors import MissingExtraError
+from dataformats.spec import ML_TYPES
 
 NUMBERS = "biufc"
 """The kinds of dtypes that tensors and arrays of JAX may have."""
@@ -84,7 +85,10 @@ def apply_to_leaves(value: Any, function: Callable[[Any], Any]) -> Any:
 
 
 def _tensor(array: NDArray[Any], share: bool) -> Any:
-    if array.dtype.kind not in NUMBERS:
+    if array.dtype.name in ML_TYPES:
+        bits = array.view(np.int16 if array.itemsize == 2 else np.uint8)
+        return _tensor(bits, share).view(getattr(_torch(), array.dtype.name))
+    if not _is_number(array.dtype):
         return array
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
     # torch has no read-only tensors: writing to one over a mapped file would end the process.
@@ -93,9 +97,13 @@ def _tensor(array: NDArray[Any], share: bool) -> Any:
     return _torch().from_numpy(native)
 
 
+def _is_number(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in NUMBERS or dtype.name in ML_TYPES
+
+
 def _jagged(column: Ragged, share: bool) -> Any:
     values = column.values
-    if column.item_kind != "array" or not isinstance(values, np.ndarray) or values.dtype.kind not in NUMBERS:
+    if column.item_kind != "array" or not isinstance(values, np.ndarray) or not _is_number(values.dtype):
         return to_tensors(list(column), share=share)
     first, last = int(column.offsets[0]), int(column.offsets[-1])
     offsets = _torch().from_numpy(column.offsets - first)

@@ -11,6 +11,7 @@ import numpy as np
 
 from dataformats.batch.column_types import Nullable, Ragged, StackedList
 from dataformats.errors import MissingExtraError, SpecError
+from dataformats.spec import ML_TYPES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,8 +50,10 @@ def _bits(present: NDArray[np.bool_]) -> Any:
 
 
 def _of_array(values: NDArray[Any]) -> Any:
-    """Return nested fixed-size lists of numbers; a complex number is two of them, a float128 its 16 bytes."""
+    """Return nested fixed-size lists of numbers; a complex number is two, a float128 16 bytes."""
     arrow = pyarrow()
+    if values.dtype.name in ML_TYPES:
+        values = values.astype(np.float32)
     values = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("="), copy=False))
     if values.dtype.kind == "c":
         values = values.view(f"f{values.dtype.itemsize // 2}").reshape(*values.shape, 2)

@@ -15,7 +15,7 @@ from dataformats.errors import CodecError, MissingExtraError, Remedy, SpecError,
 from dataformats.foreign_names import TYPES
 from dataformats.interfaces import Codec, FieldCodecs
 from dataformats.registry import codecs as registered
-from dataformats.spec import NUMBER_TYPES, Spec, Type
+from dataformats.spec import ML_TYPES, NUMBER_TYPES, Spec, Type
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,7 +56,7 @@ class FunctionCodec(Codec):
         return super().decode_batch(blobs) if self.batch_decoder is None else self.batch_decoder(blobs)
 
 
-_NUMBERS = {name: NumberCodec(name) for name in DTYPES}
+_NUMBERS = {name: NumberCodec(name) for name in (*DTYPES, *ML_TYPES)}
 _registered_safe: dict[str, Codec] = {}
 
 

@@ -11,7 +11,7 @@ from dataformats.batch import Column, Nullable, Ragged
 from dataformats.columns.exact_cast import cast_numbers, to_exact_array
 from dataformats.columns.numbers import offsets_of
 from dataformats.errors import SpecError
-from dataformats.spec import Type
+from dataformats.spec import ML_TYPES, Type
 
 _KNOWN = ("bytes", "utf8", "json", "msgpack", "array")  # the types of a table besides numbers and opaque ones
 
@@ -21,6 +21,7 @@ def can_cast(stored: Type, type_: Type) -> bool:
 
     Integers become wider or narrower integers, or floats, floats become other floats, lists of numbers become arrays of
     a fixed shape, and lists in JSON documents become arrays. Each value must fit: see `to_exact_array`.
+    Short floats, `ML_TYPES`, become only float32 and float64.
 
     Example:
         >>> from dataformats import Type
@@ -32,9 +33,12 @@ def can_cast(stored: Type, type_: Type) -> bool:
         return False
     if stored.dtype is None:
         return stored.codec == "json" and not stored.dims and bool(type_.dims)
+    has_dims = stored.dims == type_.dims or (stored.dims == (None,) and len(type_.dims) == 1)
+    if stored.codec in ML_TYPES or type_.codec in ML_TYPES:
+        return has_dims and stored.codec in ML_TYPES and type_.codec in ("float32", "float64")
     kinds = (stored.dtype.kind, type_.dtype.kind)
     is_known = kinds in (("i", "f"), ("u", "f"), ("f", "f"), ("b", "b")) or {*kinds} <= {*"iu"}
-    return is_known and (stored.dims == type_.dims or (stored.dims == (None,) and len(type_.dims) == 1))
+    return is_known and has_dims
 
 
 def can_read_bits(stored: Type, type_: Type) -> bool:

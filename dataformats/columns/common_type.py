@@ -9,7 +9,7 @@ import numpy as np
 
 from dataformats.columns.column_cast import can_cast
 from dataformats.errors import Remedy, SpecError
-from dataformats.spec import NUMBER_TYPES, Type
+from dataformats.spec import ML_TYPES, NUMBER_TYPES, Type
 
 _ONE_TYPE = Remedy("Pass {spec} with a type that all of them can be cast to, or open the files one by one.", spec=...)
 
@@ -76,6 +76,7 @@ def wider_type(one: Type, other: Type) -> Type | None:
         return one
     if one.dtype is None or other.dtype is None or one.dims != other.dims:
         return None
-    wide, kinds = np.promote_types(one.dtype, other.dtype), {one.dtype.kind, other.dtype.kind}
+    dtypes = [np.dtype(np.float32) if kind.codec in ML_TYPES else kind.dtype for kind in (one, other)]
+    wide, kinds = np.promote_types(*dtypes), {dtype.kind for dtype in dtypes}
     is_exact = kinds <= {*"iu"} if wide.kind in "iu" else kinds <= {*"iuf"} and "f" in kinds
     return replace(one, codec=wide.name) if is_exact and wide.name in NUMBER_TYPES else None

@@ -7,18 +7,32 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dataformats.errors import SpecError
-from dataformats.spec import NUMBER_TYPES, Type
+from dataformats.errors import MissingExtraError, SpecError
+from dataformats.spec import ML_TYPES, NUMBER_TYPES, Type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-DTYPES: dict[str, np.dtype[Any]] = {
-    name: np.dtype("?" if name == "bool" else name).newbyteorder("<")
-    for name in NUMBER_TYPES
-    if name == "bool" or hasattr(np, name)
-}
-"""The dtypes of this platform: not every one has `float128`."""
+
+class _Dtypes(dict[str, np.dtype[Any]]):
+    def __missing__(self, name: str) -> np.dtype[Any]:
+        dtype = Type(name).dtype
+        if dtype is None:
+            raise KeyError(name)
+        if dtype.name != name:
+            raise MissingExtraError(f"the type {name}", package="ml_dtypes")
+        self[name] = dtype
+        return dtype
+
+
+DTYPES: dict[str, np.dtype[Any]] = _Dtypes(
+    {
+        name: np.dtype("?" if name == "bool" else name).newbyteorder("<")
+        for name in NUMBER_TYPES
+        if name == "bool" or hasattr(np, name)
+    }
+)
+"""The dtypes of this platform: not every one has `float128`. A look-up of one of `ML_TYPES` imports ml_dtypes."""
 
 
 def to_exact_array(type_: Type, value: Any, *, field: str | None = None) -> NDArray[Any]:
@@ -75,7 +89,7 @@ def _as_array(type_: Type, value: Any, field: str | None) -> NDArray[Any]:
         return _empty(type_, array)
     if array.dtype.kind in "fO" and not hasattr(value, "dtype"):
         array = _as_integers(array, value)
-    if array.dtype.kind not in "biuf":
+    if _kind_of(array.dtype) not in "biuf":
         found = f"{type(value).__name__} of dtype {array.dtype}"
         raise _misfit(type_, f"one of {value.bit_length()} bits" if isinstance(value, int) else found, field)
     return array
@@ -99,7 +113,7 @@ def _as_integers(array: NDArray[Any], value: Any) -> NDArray[Any]:
 
 
 def _check_cast(type_: Type, array: NDArray[Any], declared: np.dtype[Any], field: str | None) -> None:
-    source = array.dtype.kind
+    source = _kind_of(array.dtype)
     if (source == "b") != (declared.kind == "b") or (source == "f" and declared.kind in "iu"):
         raise _misfit(type_, f"{array.dtype}; convert it first, nothing is cast", field)
     if declared.kind in "iu" and array.size:
@@ -110,7 +124,7 @@ def _check_cast(type_: Type, array: NDArray[Any], declared: np.dtype[Any], field
 
 
 def _check_rounding(type_: Type, array: NDArray[Any], rounded: NDArray[Any], field: str | None) -> None:
-    if array.dtype.kind == "f":
+    if _kind_of(array.dtype) == "f":
         lost = np.isinf(rounded) & np.isfinite(array)
         why = "which would become infinite"
     else:
@@ -130,6 +144,11 @@ def _inexact(integers: NDArray[Any], rounded: NDArray[Any]) -> NDArray[np.bool_]
         for here, there in zip(integers[far].tolist(), rounded[far].tolist(), strict=True)
     ]
     return lost
+
+
+def _kind_of(dtype: np.dtype[Any]) -> str:
+    """Return the kind of a dtype: NumPy takes most of `ML_TYPES` for void."""
+    return "f" if dtype.name in ML_TYPES else dtype.kind
 
 
 def _misfit(type_: Type, found: str, field: str | None) -> SpecError:

@@ -13,8 +13,9 @@ from dataformats.batch import Blobs, Column, Ragged
 from dataformats.batch.column_types import to_python_number
 from dataformats.columns.exact_cast import DTYPES, to_exact_array
 from dataformats.errors import CodecError, SpecError
+from dataformats.fork_hooks import cached_property
 from dataformats.interfaces import Codec
-from dataformats.spec import NUMBER_TYPES, Type
+from dataformats.spec import ML_TYPES, NUMBER_TYPES, Type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -136,12 +137,15 @@ class NumberCodec(Codec):
     """One number as its little-endian bytes; `NumberColumn` handles shapes.
 
     Args:
-        name: One of `NUMBER_TYPES`.
+        name: One of `NUMBER_TYPES` or `ML_TYPES`.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._numbers = NumberColumn(Type(name))
+
+    @cached_property
+    def _numbers(self) -> NumberColumn:
+        return NumberColumn(Type(self.name))  # may import ml_dtypes
 
     def encode(self, value: Any) -> bytes:
         """Return the bytes of a number, which must fit by the rules of `to_exact_array`."""
@@ -169,7 +173,7 @@ def type_of_dtype(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Type:
         >>> print(type_of_dtype(np.dtype("i4"), (2,)), type_of_dtype(np.dtype("M8[ns]"), ()))
         int32[2] datetime64(ns)
     """
-    if dtype.name in NUMBER_TYPES:
+    if dtype.name in NUMBER_TYPES or dtype.name in ML_TYPES:
         return Type(dtype.name, dims=shape)
     name, _, unit = dtype.name.partition("[")
     return Type(name, (unit[:-1],) if unit else ())

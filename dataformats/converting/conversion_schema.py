@@ -15,7 +15,9 @@ from dataformats.reading.dataset_schema import with_types
 from dataformats.reading.opening import remedies_of_source
 from dataformats.reading.table_source import TableSource
 from dataformats.registry import codecs as registered
-from dataformats.spec import VALUE, Spec, Type
+from dataformats.spec import ML_TYPES, VALUE, Spec, Type
+
+_INTEGERS = {"int": "int64", "i64": "int64", "u64": "uint64"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,19 +120,19 @@ def _payload_of(source: RecordSource) -> str | None:
 
 
 def portable_spec(spec: Mapping[str, Type], backend: Backend) -> Spec:
-    """Return the types of these fields in another format."""
-    return Spec(spec if backend.keeps_field_types else {name: _portable(kind) for name, kind in spec.items()})
+    """Return the types of these fields in another format: short floats become float32, Granular's integers numbers."""
+    codecs = dict.fromkeys(ML_TYPES, "float32") | ({} if backend.keeps_field_types else _INTEGERS)
+    return Spec(
+        {
+            name: kind if kind.args else replace(kind, codec=codecs.get(kind.codec, kind.codec))
+            for name, kind in spec.items()
+        }
+    )
 
 
 def _may_lack(type_: Type) -> bool:
     """True if records may lack a field of an inferred type: lists that some records lack are inferred as `[]`."""
     return type_.optional or type_.dims[:1] == (None,)
-
-
-def _portable(type_: Type) -> Type:
-    """Return the type of a field in other formats: Granular's integers become numbers."""
-    numbers = {"int": "int64", "i64": "int64", "u64": "uint64"}
-    return replace(type_, codec=numbers[type_.codec]) if type_.codec in numbers and not type_.args else type_
 
 
 def check_names(source: RecordSource, rename: Mapping[str, str]) -> None:

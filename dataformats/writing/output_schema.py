@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from dataformats.interfaces import (
     checked_options,
 )
 from dataformats.registry import backends, codecs_beside
-from dataformats.spec import Spec, Type
+from dataformats.spec import ML_TYPES, Spec, Type
 from dataformats.writing.encoding import NEEDS_SPEC, Encode, FieldsEncoder, mapping_encoder, value_encoder
 
 
@@ -59,6 +60,7 @@ class OutputSchema:
         stored: Spec | None = None,
     ) -> None:
         self.backend: Backend = backends.get(format)
+        _check_written(spec or {})
         self.spec = spec
         self.options: dict[str, Any] = checked_options(self.backend, "create", options)
         self.stored: Spec | None = stored
@@ -155,6 +157,20 @@ class OutputSchema:
 @functools.cache  # reading a signature takes longer than creating a file
 def _parameters(function: Callable[..., Any]) -> frozenset[str]:
     return frozenset(inspect.signature(function).parameters)
+
+
+def _check_written(spec: Mapping[str, Type]) -> None:
+    """Raise `SpecError` for types that are only read."""
+    wider = {name: replace(kind, codec="float32") for name, kind in spec.items() if kind.codec in ML_TYPES}
+    if wider:
+        raise SpecError.of(
+            SpecError(
+                f"values of {spec[name].codec} are read, not written",
+                field=name,
+                remedy=Remedy("Pass {spec}.", spec={name: str(kind)}),
+            )
+            for name, kind in wider.items()
+        )
 
 
 def _check_optional(backend: FieldsBackend, spec: Mapping[str, Type]) -> None:

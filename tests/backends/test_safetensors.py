@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import dataformats
 from dataformats.errors import FormatError, SpecError, TruncatedError
 from dataformats.inspecting.verification import verify
+from dataformats.reading.stats import scan_stats
 from dataformats.testing.loop_over import loop_over
 from tests.golden.safetensors.make import TENSORS
 
@@ -40,12 +44,54 @@ def test_several_files() -> None:
     np.testing.assert_array_equal(both[7]["images"], rows[1]["images"])
 
 
-def test_dtype_unknown_to_numpy() -> None:
-    """Rows of bfloat16 are bytes, and numbers of as many bytes if the call says so."""
-    stored = np.arange(12, dtype="f4").reshape(4, 3).view("u4") >> 16
-    assert dataformats.open(GOLDEN / "bfloat16.safetensors")[2]["embedding"] == stored[2].astype("u2").tobytes()
-    source = dataformats.open(GOLDEN / "bfloat16.safetensors", spec={"embedding": "uint16[3]"})
-    np.testing.assert_array_equal(source.read(range(4))["embedding"], stored)
+def test_bfloat16() -> None:
+    """Values are exact as floats of NumPy and as tensors, and their bits are integers, but no float16."""
+    values = np.arange(12, dtype="f4").reshape(4, 3)
+    source = dataformats.open(GOLDEN / "bfloat16.safetensors")
+    assert source.spec == {"embedding": "bfloat16[3]", "id": "int64"}
+    assert source[2]["embedding"].dtype.name == "bfloat16"
+    np.testing.assert_array_equal(source.read([3, 0])["embedding"].astype("f4"), values[[3, 0]])
+    tensors = source.read(range(4)).to_torch()["embedding"]
+    assert tensors.dtype == torch.bfloat16
+    np.testing.assert_array_equal(tensors.float().numpy(), values)
+    for kind, expected in (("float64[3]", values), ("uint16[3]", values.view("u4") >> 16)):
+        np.testing.assert_array_equal(source.with_spec({"embedding": kind}).read(range(4))["embedding"], expected)
+    np.testing.assert_array_equal(source.to_arrow()["embedding"].to_pylist(), values)
+    *_, running = scan_stats(source)
+    assert running.snapshot()["embedding"].maximum == 11
+    with pytest.raises(SpecError, match="expected bfloat16 with any dims, or bytes, found float16"):
+        source.with_spec({"embedding": "float16[3]"})[0]
+
+
+def test_short_floats_are_written_as_float32(tmp_path: Path) -> None:
+    source = dataformats.open(GOLDEN / "bfloat16.safetensors")
+    for format in ("ffrecord", "parquet", "jsonl", "granular"):
+        dataformats.convert(source, tmp_path / format, format)
+        np.testing.assert_array_equal(dataformats.open(tmp_path / format)[2]["embedding"], [6, 7, 8])
+    with pytest.raises(SpecError, match=r"float8_e5m2 are read, not written. Pass spec=\{'x': 'float32\[2\]'\}"):
+        dataformats.create(tmp_path / "x", "ffrecord", spec={"x": "float8_e5m2[2]"})
+
+
+def test_short_floats_without_ml_dtypes(tmp_path: Path) -> None:
+    """The other fields, the type and the bits need no package; the values do."""
+    code = """
+import sys
+sys.modules["ml_dtypes"] = None
+import dataformats
+source = dataformats.open(sys.argv[1])
+print(source.spec, source.with_spec({"half": "uint16"})[1]["half"], source.select("x")[3]["x"])
+try:
+    source[1]
+except dataformats.MissingExtraError as error:
+    print(error)
+"""
+    path = tmp_path / "a.safetensors"
+    write(path, {"x": ("F32", [4], np.arange(4, dtype="f4").tobytes()), "half": ("BF16", [4], bytes(range(8)))})
+    shown = subprocess.run([sys.executable, "-c", code, path], check=True, capture_output=True, text=True).stdout
+    assert shown.splitlines() == [
+        "Spec({'x': 'float32', 'half': 'bfloat16'}) 770 3.0",
+        "the type bfloat16 needs a package. Run pip install ml_dtypes",
+    ]
 
 
 def write(path: Path, tensors: dict[str, tuple[str, list[int], bytes]]) -> None:
@@ -60,14 +106,14 @@ def write(path: Path, tensors: dict[str, tuple[str, list[int], bytes]]) -> None:
 def test_new_dtypes_are_opaque(tmp_path: Path) -> None:
     tensors = {
         "x": ("F32", [4, 2], np.arange(8, dtype="f4").tobytes()),
-        "half": ("BF16", [4], bytes(range(8))),
+        "half": ("F8_E8M0", [4, 2], bytes(range(8))),
         "four": ("F4", [4, 6], bytes(range(12))),
         "new": ("F9_X", [4], bytes(range(20))),
     }
     write(tmp_path / "a.safetensors", tensors)
     source = dataformats.open(tmp_path / "a.safetensors")
     assert {name: str(kind) for name, kind in source.spec_facts.opaque_fields.items()} == {
-        "half": "BF16",
+        "half": "F8_E8M0",
         "four": "F4",
         "new": "F9_X",
     }
