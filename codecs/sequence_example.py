@@ -6,7 +6,7 @@ may be named so. A feature list's type begins with `[]`, the steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +30,9 @@ from dataformats.codecs.features.validation import (
     NEEDS_SPEC,
     check_known,
     check_types,
+    inferred_names,
     looks_like,
+    names_in,
     range_of,
 )
 from dataformats.codecs.features.wire import delimited
@@ -76,9 +78,9 @@ class _SequenceExample(RecordCodec):
         """Return the context's features that have a kind, and the lists as lists of such values."""
         message = parse(SEQUENCE_MESSAGE, blob)
         context, lists = message.context.feature, message.feature_lists.feature_list
-        values = {name: feature_value(context[name]) for name in sorted(context)}
+        values = {name: feature_value(context[name]) for name in names_in(context)}
         record = {_named(name, _CONTEXT, lists): value for name, value in values.items() if value is not None}
-        for name in sorted(lists):
+        for name in names_in(lists):
             record[_named(name, _LISTS, context)] = [feature_value(step) for step in lists[name].feature]
         return record
 
@@ -88,26 +90,31 @@ class _SequenceExample(RecordCodec):
 
     def infer(self, blobs: Iterable[bytes]) -> Spec:
         """Return the spec that fits these records: the context, then the lists, in alphabetical order."""
-        context: dict[str, Facts] = {}
-        lists: dict[str, Facts] = {}
+        context: dict[str | bytes, Facts] = {}
+        lists: dict[str | bytes, Facts] = {}
         n_records = 0
         for message in parse_sound(SEQUENCE_MESSAGE, blobs):
-            for name, feature in message.context.feature.items():
-                context.setdefault(name, Facts()).add(feature)
-            for name, steps in message.feature_lists.feature_list.items():
+            in_context, in_lists = message.context.feature, message.feature_lists.feature_list
+            for name in in_context:
+                facts = context.setdefault(name, Facts())
+                if isinstance(name, str):
+                    facts.add(in_context[name])
+            for name in in_lists:
                 facts = lists.setdefault(name, Facts())
-                for feature in steps.feature:
+                for feature in in_lists[name].feature if isinstance(name, str) else ():
                     facts.add(feature)
             n_records += 1
-        types = {_named(name, _CONTEXT, lists): context[name].example_type(n_records) for name in sorted(context)}
-        return Spec(types | {_named(name, _LISTS, context): lists[name].step_type() for name in sorted(lists)})
+        types = {
+            _named(name, _CONTEXT, lists): context[name].example_type(n_records) for name in inferred_names(context)
+        }
+        return Spec(types | {_named(name, _LISTS, context): lists[name].step_type() for name in inferred_names(lists)})
 
     def bind(self, spec: Spec, codecs: FieldCodecs, *, inferred: bool = False) -> RecordCoder:
         """Return an encoder and decoder for SequenceExamples of this spec."""
         return _SequenceCoder(spec, codecs, inferred)
 
 
-def _named(name: str, part: str, others: Mapping[str, Any]) -> str:
+def _named(name: str, part: str, others: Container[str | bytes]) -> str:
     """Return the field's name for a key of `part`: qualified if it is ambiguous."""
     return part + name if name in others or _place(name).part else name
 

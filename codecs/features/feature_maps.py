@@ -22,6 +22,8 @@ from dataformats.codecs.features.validation import (
     NEEDS_SPEC,
     check_known,
     check_types,
+    inferred_names,
+    names_in,
     range_of,
 )
 from dataformats.errors import SpecError
@@ -56,21 +58,22 @@ class FeatureMap(RecordCodec):
     def decode(self, blob: bytes) -> dict[str, Any]:
         """Return the features that have a kind: an array (n,) of numbers, or a list of bytes."""
         features = self.features(parse(self.message, blob))
-        values = {name: feature_value(features[name]) for name in sorted(features)}
+        values = {name: feature_value(features[name]) for name in names_in(features)}
         return {name: value for name, value in values.items() if value is not None}
 
     def infer(self, blobs: Iterable[bytes]) -> Spec:
         """Return the spec that fits these records, its fields in alphabetical order."""
-        facts: dict[str, Facts] = {}
+        facts: dict[str | bytes, Facts] = {}
         n_records = 0
         for message in parse_sound(self.message, blobs):
             features = self.features(message)
             for name in features:  # not `items`, which is Python's
                 if name not in facts:
                     facts[name] = Facts()
-                facts[name].add(features[name])
+                if isinstance(name, str):
+                    facts[name].add(features[name])
             n_records += 1
-        return Spec({name: facts[name].example_type(n_records) for name in sorted(facts)})
+        return Spec({name: facts[name].example_type(n_records) for name in inferred_names(facts)})
 
     def bind(self, spec: Spec, codecs: FieldCodecs, *, inferred: bool = False) -> RecordCoder:
         """Return an encoder and decoder for records of this spec."""

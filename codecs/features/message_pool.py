@@ -1,7 +1,8 @@
 """The descriptors of the messages of TFRecord and OFRecord payloads, in a pool of their own.
 
 TensorFlow and OneFlow register messages of the same names in the default pool; a separate pool lets all be loaded in
-one process. OFRecord is declared as proto2; as proto3 it has the same bytes, and names must be UTF-8.
+one process. TensorFlow declares Example as proto3. As proto2 it has the same bytes, and a name that is not UTF-8 makes
+no record unreadable, as in TensorFlow's own parser in C++: the keys of a map have such a name as bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ def _add_field(message: DescriptorProto, name: str, number: int, kind: Any, labe
 
 
 def _add_list(file: FileDescriptorProto, name: str, kind: Any) -> None:
-    _add_field(file.message_type.add(name=name), "value", 1, kind, _MANY)
+    message = file.message_type.add(name=name)
+    _add_field(message, "value", 1, kind, _MANY)
+    if kind != FieldDescriptorProto.TYPE_BYTES:
+        message.field[0].options.packed = True  # as in proto3
 
 
 def _add_feature(file: FileDescriptorProto, lists: dict[str, str]) -> None:
@@ -46,7 +50,7 @@ def _add_message(file: FileDescriptorProto, name: str, fields: dict[str, str], l
 
 
 def _tensorflow() -> FileDescriptorProto:
-    file = FileDescriptorProto(name="dataformats/example.proto", package="tensorflow", syntax="proto3")
+    file = FileDescriptorProto(name="dataformats/example.proto", package="tensorflow", syntax="proto2")
     _add_list(file, "BytesList", FieldDescriptorProto.TYPE_BYTES)
     _add_list(file, "FloatList", FieldDescriptorProto.TYPE_FLOAT)
     _add_list(file, "Int64List", FieldDescriptorProto.TYPE_INT64)
@@ -60,7 +64,7 @@ def _tensorflow() -> FileDescriptorProto:
 
 
 def _oneflow() -> FileDescriptorProto:
-    file = FileDescriptorProto(name="dataformats/ofrecord.proto", package="oneflow", syntax="proto3")
+    file = FileDescriptorProto(name="dataformats/ofrecord.proto", package="oneflow", syntax="proto2")
     lists = {
         "bytes_list": ("BytesList", FieldDescriptorProto.TYPE_BYTES),
         "float_list": ("FloatList", FieldDescriptorProto.TYPE_FLOAT),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
@@ -28,6 +29,20 @@ def looks_like(message: Any, blob: bytes) -> bool:
 
     parts = (parsed, *dict(parsed.ListFields()).values())
     return not any(map(len, map(UnknownFieldSet, parts)))
+
+
+def names_in(features: Iterable[str | bytes]) -> list[str]:
+    """Return the names in a map of features, sorted, without names that are not UTF-8, which a map has as bytes."""
+    return sorted(name for name in features if isinstance(name, str))
+
+
+def inferred_names(features: Iterable[str | bytes]) -> list[str]:
+    """Return the names of the fields of an inferred spec, sorted, and warn of features that it lacks."""
+    for name in features:
+        if isinstance(name, bytes):
+            what = f"the feature {name!r} is left out: its name is not UTF-8. payload='bytes' reads whole records"
+            warnings.warn(what, UserWarning, stacklevel=2)
+    return names_in(features)
 
 
 def range_of(part: bool | range) -> range | None:
@@ -112,7 +127,7 @@ def check_known(features: Mapping[str, Any], known: Set[str], index: int, prefix
     Raises:
         SpecError: The record has another name. No data are dropped silently.
     """
-    for name in _beyond(features, known):
+    for name in names_in(_beyond(features, known)):
         found = features[name]
         if found.ByteSize() or found.DESCRIPTOR.name == "FeatureList":
             full = prefix + name

@@ -74,9 +74,10 @@ def wider_type(one: Type, other: Type) -> Type | None:
     """Return the smallest type that has the numbers of two types, of one shape; `None` without one."""
     if one.required == other.required:
         return one
-    if one.dtype is None or other.dtype is None or one.dims != other.dims:
+    numbers = [replace(kind, codec="float32") if kind.codec in ML_TYPES else kind for kind in (one, other)]
+    dtypes = [kind.dtype for kind in numbers if kind.dtype is not None]
+    if len(dtypes) < 2 or one.dims != other.dims:
         return None
-    dtypes = [np.dtype(np.float32) if kind.codec in ML_TYPES else kind.dtype for kind in (one, other)]
     wide, kinds = np.promote_types(*dtypes), {dtype.kind for dtype in dtypes}
     is_exact = kinds <= {*"iu"} if wide.kind in "iu" else kinds <= {*"iuf"} and "f" in kinds
     return replace(one, codec=wide.name) if is_exact and wide.name in NUMBER_TYPES else None

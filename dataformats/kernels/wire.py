@@ -94,8 +94,8 @@ class FeatureTable(NamedTuple):
         failed: The first record that does not parse, or -1. If it is not -1, the arrays mean nothing.
         features: int64[n_wanted, n, 6], a row for each wanted name and record.
         surveys: int64[n_wanted, 4], a summary of each name's features: see `survey_of`.
-        strays: uint8[n], 1 if a record may have something under a name that was not given: an entry that is not
-            empty (a later one may have replaced it), or any feature list.
+        strays: uint8[n], 1 if a record may have something under a name in UTF-8 that was not given: an entry that is
+            not empty (a later one may have replaced it), or any feature list.
     """
 
     failed: int

@@ -101,6 +101,16 @@ def test_types_of_steps() -> None:
     assert all(column.present.tolist() == [True, False] for column in columns.values())
 
 
+def test_name_that_is_not_utf8_costs_its_feature() -> None:
+    blob = sequence({"id": [7], "lmn": [1]}, {"steps": [[8], [9]], "opq": [[1]]})
+    blob = blob.replace(b"lmn", b"l\xffn").replace(b"opq", b"o\xffq")
+    with pytest.warns(UserWarning, match="its name is not UTF-8") as warned:
+        spec = SEQUENCE_EXAMPLE.infer([blob])
+    assert [str(one.message)[:20] for one in warned] == [r"the feature b'l\xffn", r"the feature b'o\xffq"]
+    assert plain(list(read(spec.to_json(), blob, inferred=True).values())) == [[7], [[8, 9]]]
+    assert plain(list(SEQUENCE_EXAMPLE.decode(blob).values())) == [[7], [[8], [9]]]
+
+
 def test_names_in_both_parts() -> None:
     blobs = [sequence({"a": [1]}, {"b": [[2]]}), sequence({"a": [3]}, {"a": [[4], [5]]})]
     spec = SEQUENCE_EXAMPLE.infer(blobs)

@@ -19,6 +19,7 @@ from dataformats.batch import Blobs
 from dataformats.codecs.features.located_features import WireColumn
 from dataformats.codecs.features.protobuf_column import find_in_messages
 from dataformats.codecs.features.protobuf_messages import EXAMPLE_MESSAGE, OFRECORD_MESSAGE, SEQUENCE_MESSAGE, parse
+from dataformats.codecs.features.validation import names_in
 from dataformats.codecs.features.wire import delimited, varint
 from dataformats.errors import CorruptRecordError
 from dataformats.kernels.wire import COUNT, KIND, STEPS, FeatureTable, Names, Shape, find_features, wire_kernels
@@ -94,8 +95,8 @@ def has_others(shape: Shape, message: Any, wanted: list[tuple[int, str]]) -> boo
     """Return whether a record has something under a name that is neither wanted nor known."""
     names = [*wanted, (0, "known")]
     features, *lists = maps_of(shape, message)
-    others = [name for name in features if features[name].ByteSize() and (0, name) not in names]
-    return bool(others) or any((1, name) not in names for steps in lists for name in steps)
+    others = [name for name in names_in(features) if features[name].ByteSize() and (0, name) not in names]
+    return bool(others) or any((1, name) not in names for steps in lists for name in names_in(steps))
 
 
 # ---- records that tools write
@@ -171,9 +172,10 @@ ODD_MAPS = {
     "doubles that are cut": entry(b"a", delimited(3, delimited(1, bytes(12)))),
     "int32 in ten bytes": entry(b"a", delimited(4, delimited(1, b"\xfe" * 9 + b"\x01"))),
     "int32 beyond its range": entry(b"a", delimited(4, delimited(1, b"\x80\x80\x80\x80\x18"))),
-    "names are UTF-8": entry(b"\xff", INT64S),
+    "names are any bytes": entry(b"\xff", INT64S),
     "in unknown entries too": delimited(1, delimited(1, b"\xff") + b"\x18\x01"),
-    "the first of two names too": delimited(1, delimited(1, b"\xff") + delimited(1, b"a")),
+    "the second of two names counts": delimited(1, delimited(1, b"\xff") + delimited(1, b"a")),
+    "also if the first is text": delimited(1, delimited(1, b"a") + delimited(1, b"\xff") + delimited(2, INT64S)),
     "a NUL in a name": entry(b"a\0", INT64S),
     "fields in a group may have number 0": b"\x7b\x00\x01\x7c" + entry(b"a", INT64S),
     "but no others": b"\x00\x01",

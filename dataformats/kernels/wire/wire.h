@@ -4,7 +4,7 @@
  *   - the last entry of a map under a name counts, unless an entry has fields that are neither key nor value:
  *     such an entry is kept as unknown, and the map does not have it;
  *   - the last list of a feature counts, together with those of its kind right before it;
- *   - numbers may be packed or not, and in several pieces; names must be UTF-8; varints have up to ten bytes,
+ *   - numbers may be packed or not, and in several pieces; names are any bytes; varints have up to ten bytes,
  *     tags and lengths up to five; unknown fields are skipped, groups too, as deep as 100 levels in all.
  *
  * Reading has two steps. `wire_find` parses all records once, validates them whole, and stores the place of the
@@ -75,8 +75,8 @@ void wire_sort_names(const wire_names *names, int64_t *sorted);
 /* Find the wanted features of records: record i is `buffer[starts[i] .. starts[i] + lengths[i])`.
  *
  * `features`: n_wanted rows of n_records; all are written unless the call fails.
- * `strays[i]`: 1 if record i may have something under a name that is not among `names`: an entry that is not empty (a
- * later one may have replaced it), or any feature list; else 0.
+ * `strays[i]`: 1 if record i may have something under a name in UTF-8 that is not among `names`: an entry that is not
+ * empty (a later one may have replaced it), or any feature list; else 0.
  * `scratch`: 2 * n_names + 1 numbers.
  * Return -1, or the number of the first record that does not parse or does not lie in the buffer. */
 int64_t wire_find(wire_shape shape, const uint8_t *buffer, int64_t n_bytes, const int64_t *starts,

@@ -274,15 +274,15 @@ static int walk_steps(const finder *f, wire_span list, int64_t *n_steps) {
 /* An entry of a map, as far as it is parsed. */
 typedef struct {
     int64_t name;     /* its number, or -1 */
-    int has_name, is_whole, has_value;
+    int has_name, is_text, is_whole, has_value;
     int64_t n_steps;
     wire_run run;
 } entry;
 
-static int take_name(finder *f, int part, wire_span name, entry *found) {
+static void take_name(finder *f, int part, wire_span name, entry *found) {
     found->has_name = 1;
     found->name = look_up(f, part, name);
-    return found->name >= 0 || wire_is_utf8(name.at, (size_t)(name.end - name.at));
+    found->is_text = found->name >= 0 || wire_is_utf8(name.at, (size_t)(name.end - name.at));
 }
 
 static int take_value(const finder *f, int part, wire_span value, entry *found) {
@@ -295,7 +295,7 @@ static int take_value(const finder *f, int part, wire_span value, entry *found) 
 
 static void note(finder *f, int part, wire_span whole, const entry *found) {
     if (found->name < 0) {
-        f->strays[f->record] |= (uint8_t)(part == 1 || found->has_value);
+        f->strays[f->record] |= (uint8_t)(found->is_text && (part == 1 || found->has_value));
     } else if (found->name < f->names->n_wanted) {
         const wire_feature feature = part == 1 ? (wire_feature){whole.at - f->buffer, whole.end - f->buffer,
                                                                 found->n_steps, WIRE_STEPS, WIRE_ENTRY, 0}
@@ -306,7 +306,7 @@ static void note(finder *f, int part, wire_span whole, const entry *found) {
 
 static int walk_entry(finder *f, int part, wire_span span) {
     const wire_span whole = span;
-    entry found = {.is_whole = 1};
+    entry found = {.is_text = 1, .is_whole = 1};
     while (span.at < span.end) {
         uint32_t tag;
         wire_span inner;
@@ -320,9 +320,12 @@ static int walk_entry(finder *f, int part, wire_span span) {
             }
             continue;
         }
-        if (!wire_delimited(&span, &inner) || !(tag == WIRE_TAG(1, WIRE_DELIMITED)
-                                                    ? take_name(f, part, inner, &found)
-                                                    : take_value(f, part, inner, &found))) {
+        if (!wire_delimited(&span, &inner)) {
+            return 0;
+        }
+        if (tag == WIRE_TAG(1, WIRE_DELIMITED)) {
+            take_name(f, part, inner, &found);
+        } else if (!take_value(f, part, inner, &found)) {
             return 0;
         }
     }
