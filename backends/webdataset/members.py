@@ -14,6 +14,9 @@ from dataformats.interfaces import StoredFile
 from dataformats.storage.header_reader import HeaderReader
 
 BLOCK = 512
+SPEC = b"__dataformats__"
+"""The first member of files that this package writes: field to stored type. WebDataset skips such names."""
+_RECORD = 20 * BLOCK  # most programs fill the last one of a tar file with zeros
 _ZEROS = bytes(BLOCK)
 _MAX_NAME = 2**20  # bytes of a long name, or of a pax header
 _MAX_SIZE = 2**62
@@ -66,12 +69,13 @@ def header_is_sound(head: bytes) -> bool:
 
 
 class TarMembers:
-    """The regular files of a tar file, from its headers in order.
+    """The regular files of a tar file, from its headers in order; of several that were concatenated, of all.
 
     Args:
         file: The file, decompressed.
 
     Attributes:
+        begin: Where the tar file that is scanned begins: 0, or behind another one.
         end: Where the members end; `None` until the file was scanned up to there.
         is_complete: True if two blocks of zeros follow the last member.
     """
@@ -80,6 +84,7 @@ class TarMembers:
         self._file = file
         self._headers, self._ahead = HeaderReader(file), HeaderReader(file)
         self._has_extended = False
+        self.begin = 0
         self.end: int | None = None
         self.is_complete = False
 
@@ -92,10 +97,23 @@ class TarMembers:
             FormatError: The file cannot be read on.
         """
         self.end, self.is_complete = yield from self._walk(self._headers, at)
+        while self.is_complete and self._ends_at(behind := self._end_of_zeros(self.end) // BLOCK * BLOCK):
+            self.begin = behind
+            self.end, self.is_complete = yield from self._walk(self._headers, behind)
         if self.is_complete and self.find(self.end) is not None:
             at, self.end = self.end, None
             what = "members follow two blocks of zeros, which end a tar file"
             raise FormatError(what, path=self._file.name, offset_bytes=at)
+
+    def _ends_at(self, behind: int) -> bool:
+        """True if another tar file begins at `behind`, and the zeros are those that programs write at the end of one.
+
+        Other zeros may be a hole of damage: two blocks of them end a file of this package alone, whose next begins so.
+        """
+        assert self.end is not None
+        head, end = self._headers.read(behind, BLOCK), self.end + 2 * BLOCK
+        is_end = behind == end + (self.begin - end) % _RECORD or (behind == end and head.startswith(SPEC))
+        return is_end and header_is_sound(head)
 
     def find(self, first: int) -> int | None:
         """Return the first place from `first` on where a member of this file begins, or `None`.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.webdataset.extensions import KEY, extensions
-from dataformats.backends.webdataset.members import BLOCK, Member, TarMembers
+from dataformats.backends.webdataset.members import BLOCK, SPEC, Member, TarMembers
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.indexing.damaged_scan import scan_past_damage
 from dataformats.indexing.fields_reader import DERIVED
@@ -20,8 +20,6 @@ from dataformats.interfaces import StoredFile
 from dataformats.spec import Spec
 from dataformats.storage.checked_json import parse_checked
 
-SPEC = b"__dataformats__"
-"""The first member of files that this package writes: field to stored type. WebDataset skips such names."""
 EMPTY = b"__empty__"
 """The extension of the one member of a record without values."""
 _MAC = re.compile(rb"(\A|/)(\._|__MACOSX/)")
@@ -95,11 +93,13 @@ class Samples:
             raise FormatError(what, path=file.name, expected="samples with the same extensions", found=found)
 
     def _scan(self) -> None:
-        tar = TarMembers(self._file)
+        tar, begin = TarMembers(self._file), 0
         for found in scan_past_damage(self._file, tar.members, tar.find):
             if isinstance(found, FormatError):
                 self._add_gap(found)
             else:
+                if begin != tar.begin:  # no sample goes on in another tar file
+                    self._key, begin = None, tar.begin
                 self._add(found)
                 self._n_members += 1
         if self.spec is None and self._n_members and not self.starts:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from dataformats.backends.webdataset.extensions import KEY, extensions
-from dataformats.backends.webdataset.members import BLOCK, checksum, padded
-from dataformats.backends.webdataset.samples import EMPTY, SPEC, Samples, split_name
+from dataformats.backends.webdataset.members import BLOCK, SPEC, checksum, padded
+from dataformats.backends.webdataset.samples import EMPTY, Samples, split_name
 from dataformats.errors import SpecError
 from dataformats.indexing.file_index import ArrayIndex
 from dataformats.interfaces import FieldsWriter, FilePlace

@@ -191,14 +191,37 @@ def test_name_without_its_extended_header_is_not_believed(tmp_path: Path) -> Non
         assert found == [f"{'long' * 30}{n}" for n in (0, 1, 3, 4)]
 
 
-def test_concatenated_tar_files_are_noticed(tmp_path: Path) -> None:
-    for name in "ab":
-        _write_tar(tmp_path / f"{name}.tar", {f"{name}{n}.bin": b"data" for n in range(3)})
-    (tmp_path / "x.tar").write_bytes(b"".join((tmp_path / f"{name}.tar").read_bytes() for name in "ab"))
+def test_concatenated_tar_files_are_read(tmp_path: Path) -> None:
+    """Equal keys in neighbors are two samples."""
+    tars = []
+    for n in (1, 9, 20, 3):  # 9 members and the zeros fill a record of blocks, 20 members fill two
+        _write_tar(buffer := io.BytesIO(), {f"{number}.bin": b"data" for number in range(n)}, tarfile.PAX_FORMAT)
+        tars.append(buffer.getvalue())
+    tars[1:1] = tars[:1]
+    (tmp_path / "x.tar").write_bytes(b"".join(tars))
     source = dataformats.open(tmp_path / "x.tar")
-    assert [one["__key__"] for one in source.read(range(7), on_corrupt="omit")] == ["a0", "a1", "a2", "b0", "b1", "b2"]
-    with pytest.raises(FormatError, match=r"record 3 of .*members follow two blocks of zeros"):
-        source[3]
+    expected = [str(number) for n in (1, 1, 9, 20, 3) for number in range(n)]
+    assert list(source.read(range(len(source)))["__key__"]) == expected
+
+
+def test_concatenated_files_of_this_package_are_read(tmp_path: Path) -> None:
+    """They end with two blocks of zeros, whatever their size is."""
+    path = written("webdataset", tmp_path)
+    one = list(map(as_bytes, dataformats.open(path)))
+    path.write_bytes(path.read_bytes() * 2)
+    assert list(map(as_bytes, dataformats.open(path))) == one * 2
+
+
+def test_zeros_that_no_program_writes_are_damage(tmp_path: Path) -> None:
+    """They may have been members."""
+    _write_tar(tmp_path / "x.tar", {f"{n}.bin": b"data" for n in range(9)})
+    whole = bytearray((tmp_path / "x.tar").read_bytes())
+    whole[2 * 1024 : 5 * 1024] = bytes(3 * 1024)
+    (tmp_path / "x.tar").write_bytes(whole)
+    source = dataformats.open(tmp_path / "x.tar")
+    assert [one["__key__"] for one in source.read(range(7), on_corrupt="omit")] == ["0", "1", "5", "6", "7", "8"]
+    with pytest.raises(FormatError, match=r"record 2 of .*members follow two blocks of zeros"):
+        source[2]
 
 
 def _write_tar(path: Any, members: dict[str, bytes], style: int = tarfile.USTAR_FORMAT) -> None:
