@@ -24,6 +24,7 @@ from dataformats.backends.tables.arrays_of_rows import (
 from dataformats.batch import Column, take_column
 from dataformats.columns.numbers import type_of_dtype
 from dataformats.errors import DataFormatsError, FormatError, SpecError
+from dataformats.fork_hooks import cached_property
 from dataformats.indexing.files_table import FileBlock, FilesTable
 from dataformats.indexing.union_table import open_table_union
 from dataformats.interfaces import Backend, BlockTable, Folder, ReaderOptions, SniffResult, StoredFile, damage_of
@@ -80,11 +81,19 @@ class ZarrTable(FilesTable):
         if all(kind.dtype is not None for kind in self.spec.values()):  # text has an unknown number of bytes
             self.blocks_together = 1 + _TOGETHER_BYTES * len(self.block_starts) // max(1, n_bytes)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all files in the folders of the groups; `files` has some of the chunks alone."""
+        return sum(self._folder_bytes)
+
+    @cached_property
+    def _folder_bytes(self) -> list[int]:
+        return list(map(_bytes_beside, self._roots))
+
     def file_summaries(self) -> list[tuple[str, int, int]]:
-        """Return the metadata file and the records of each group, and the bytes of its files that are in `files`."""
-        firsts = [self.files.index(root) for root in self._roots]
-        sizes = np.add.reduceat([file.stored_size for file in self.files], firsts).tolist()
-        return list(zip([root.name for root in self._roots], self.counts[firsts].tolist(), sizes, strict=True))
+        """Return the metadata file of each group, its records, and the bytes of its folder."""
+        counts = self.counts[[self.files.index(root) for root in self._roots]].tolist()
+        return list(zip([root.name for root in self._roots], counts, self._folder_bytes, strict=True))
 
     def read_blocks(self, blocks: Sequence[int], fields: Sequence[str]) -> Sequence[Mapping[str, Column]]:
         """Read consecutive blocks by one call for each array: a call costs zarr more than a chunk."""
@@ -143,6 +152,14 @@ def _type_of(array: Any, name: str) -> Type:
     if dtype.hasobject or dtype.kind == "T":
         raise SpecError(f"no field has the type {dtype} and the shape {shape}", field=name, remedy=_CHOOSE)
     return type_of_dtype(dtype, shape)
+
+
+def _bytes_beside(root: StoredFile) -> int:
+    """Return the bytes of all files in the folder of a group, and below it."""
+    if isinstance(root, FsspecFile):
+        return int(root.fs.du(root.path.rpartition("/")[0]))
+    walked = os.walk(os.path.dirname(str(root.local)) or ".")
+    return sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in walked for name in names)
 
 
 def _row_bytes(array: Any) -> int:

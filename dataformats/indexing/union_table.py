@@ -83,6 +83,10 @@ class UnionTable(BlockTable):
         self._ends = np.append(self.block_starts[1:], starts[-1])
         self._first_blocks = np.cumsum([0, *(len(part.block_starts) for part in parts)])
 
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in self._parts)
+
     def read_block(self, block: int, fields: Sequence[str]) -> Mapping[str, Column]:
         number = int(np.searchsorted(self._first_blocks, block, side="right")) - 1
         part, n = self._parts[number], int(self._ends[block] - self.block_starts[block])

@@ -480,6 +480,17 @@ def test_rows_of_one_array_are_copied(tmp_path: Path) -> None:
     assert (copy.payload, len(copy), copy[19].tolist()) == ("npy", 20, [57, 58, 59])
 
 
+def test_bytes_of_zarr(tmp_path: Path) -> None:
+    """All chunks count; the fingerprint covers some of them."""
+    zarr = pytest.importorskip("zarr", reason="the extra zarr is not installed")
+    for name, dtype in (("a", "i4"), ("b", "i8")):  # they are joined as one table with a type for both
+        group = zarr.open_group(tmp_path / name / "x.zarr", mode="w")
+        group.create_array("n", shape=(100,), chunks=(2,), dtype=dtype)[:] = np.arange(1, 101)
+    expected = [sum(one.stat().st_size for one in (tmp_path / name).rglob("*") if one.is_file()) for name in "ab"]
+    about = dataformats.info([tmp_path / name / "x.zarr" for name in "ab"])
+    assert (about.nbytes, [file.nbytes for file in about.files]) == (sum(expected), expected)
+
+
 def test_arrays_and_shards_of_zarr() -> None:
     pytest.importorskip("zarr", reason="the extra zarr is not installed")
     assert dataformats.open(GOLDEN / "zarr" / "array.zarr")[19].tolist() == [57, 58, 59]
@@ -498,6 +509,7 @@ def test_zarr_behind_a_url(version: int) -> None:
     try:
         expected, found = dataformats.open(GOLDEN / "zarr" / f"v{version}.zarr"), dataformats.open("memory://x.zarr")
         assert found.fingerprint == expected.fingerprint
+        assert found.nbytes == expected.nbytes
         assert text_of(found) == text_of(expected)
     finally:
         memory.rm("/x.zarr", recursive=True)
