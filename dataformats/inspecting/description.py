@@ -17,7 +17,8 @@ from dataformats.interfaces.record_source import RecordSource
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading.blob_source import BlobSource
 from dataformats.reading.file_source import FileSource
-from dataformats.reading.opening import WARNED, arguments_of
+from dataformats.reading.incomplete_data import IncompleteDataError
+from dataformats.reading.opening import arguments_of
 from dataformats.registry import codecs
 from dataformats.spec import VALUE, Type
 
@@ -63,8 +64,8 @@ class Info:
         fingerprint: A digest that identifies the records.
         opaque: The fields whose types no codec decodes, with these types.
         problems: The error of the last record of each file, if an index tells one: `records` counts it.
-        notes: What stands out besides: missing shards, bytes that a codec decodes, files without records, no index
-            beside files behind a URL.
+        notes: What stands out besides: missing shards, fields that cannot be read, bytes that a codec decodes, files
+            without records, no index beside files behind a URL.
 
     Example:
         >>> import dataformats
@@ -118,12 +119,12 @@ def info(path: Any, **options: Any) -> Info:
 
 
 def _info(path: Any, options: dict[str, Any]) -> Info:
-    missing: list[str] = []
+    lacking: list[str] = []
 
     def report(error: FormatError) -> None:
-        if not isinstance(error, WARNED):
+        if not isinstance(error, IncompleteDataError):
             raise error
-        missing.append(str(error))
+        lacking.append(str(error))
 
     source = path if isinstance(path, RecordSource) else arguments_of(path, **options).open(report)
     reader = source.reader if isinstance(source, FileSource) else None
@@ -142,7 +143,7 @@ def _info(path: Any, options: dict[str, Any]) -> Info:
         fingerprint=source.fingerprint,
         opaque=shown_types(facts.opaque_fields),
         problems=_errors_of_last_records(source) if isinstance(source, BlobSource) else (),
-        notes=() if reader is None else (*missing, *_notes(source, reader, files, options)),
+        notes=() if reader is None else (*lacking, *_notes(source, reader, files, options)),
     )
 
 

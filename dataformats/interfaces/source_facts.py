@@ -63,6 +63,7 @@ class SpecFacts:
         payload: The codec of whole records; `None` if fields are stored apart, or nothing is stored.
         provenance: Where the spec comes from.
         opaque_fields: The fields whose types, named by the files, no codec may decode; their values are bytes.
+        left_out: The fields of the files that cannot be read, not even as bytes, each with the reason.
 
     Example:
         >>> import dataformats
@@ -74,6 +75,7 @@ class SpecFacts:
     payload: str | None = None
     provenance: SpecProvenance = "computed"
     opaque_fields: Mapping[str, Type] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def common_provenance(facts: Iterable[SpecFacts]) -> SpecProvenance:

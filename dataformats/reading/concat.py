@@ -55,6 +55,7 @@ class _Concatenated(DerivedSource):
             payload=payloads.pop() if len(payloads) == 1 else None,
             provenance=common_provenance(parts),
             opaque_fields={name: kind for part in parts for name, kind in part.opaque_fields.items()},
+            left_out={name: why for part in parts for name, why in part.left_out.items()},
         )
 
     @property

@@ -15,7 +15,7 @@ from dataformats.indexing.index_set import INDEX_SUFFIX
 from dataformats.interfaces import Backend, BlobBackend, ShardSalvage, SupportsRepair
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.detection import choose_files
-from dataformats.reading.missing_shards import OF, incomplete_sets
+from dataformats.reading.incomplete_data import OF, incomplete_sets
 from dataformats.reading.salvage_by_reading import salvage_by_reading
 from dataformats.registry import backends
 from dataformats.sidecars.file_comparison import compare_entry, fitting_metadata

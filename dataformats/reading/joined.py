@@ -64,7 +64,8 @@ class _Joined(DerivedSource):
             for field, place in self._places.items()
             if place.name in parts[place.part].opaque_fields
         }
-        return SpecFacts(None, common_provenance(parts), opaque)
+        left_out = {name: why for part in parts for name, why in part.left_out.items()}
+        return SpecFacts(None, common_provenance(parts), opaque, left_out)
 
     @property
     def spec(self) -> Spec:

@@ -26,8 +26,7 @@ from dataformats.reading.dataset_sidecars import DatasetSidecars
 from dataformats.reading.detection import check_one_format, choose_files
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.file_source import FileSource
-from dataformats.reading.left_out_fields import LeftOutFieldError, left_out_fields
-from dataformats.reading.missing_shards import MissingShardsError, missing_shards
+from dataformats.reading.incomplete_data import IncompleteDataError, left_out_fields, missing_shards
 from dataformats.reading.pickled_source import PickledSource, known_files
 from dataformats.reading.table_source import TableSource
 from dataformats.registry import backends
@@ -37,8 +36,6 @@ from dataformats.storage.given_files import to_picklable, to_reopenable
 from dataformats.storage.paths import resolve
 from dataformats.storage.remote.files import keep_on_disk
 
-WARNED = (MissingShardsError, LeftOutFieldError)
-"""Errors that `open` shows as warnings, because the rest of the data can be read."""
 _DISK = "disk:"
 
 
@@ -209,7 +206,7 @@ def _check_codecs(spec: Mapping[str, Type], payload: str | None, codecs: Mapping
 
 def raise_error(error: FormatError) -> None:
     """Raise the error, or warn if data are incomplete and the rest can be read."""
-    if not isinstance(error, WARNED):
+    if not isinstance(error, IncompleteDataError):
         raise error
     warnings.warn(str(error), UserWarning, stacklevel=4)
 

@@ -19,6 +19,7 @@ from dataformats.inspecting.verification import verify
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.registry import backends
 from dataformats.repairing import RepairReport, repair
+from dataformats.testing.damage_choice import flipped
 from dataformats.testing.dataset_fixture import DatasetFixture
 from dataformats.testing.records import is_same_value
 
@@ -54,7 +55,7 @@ class DamageDurability:
         for file in data.files(path):
             whole = file.read_bytes()
             for bit in data.choose_damage(range(0, 8 * len(whole), 29 * data.case.cut_every)):
-                file.write_bytes(_flipped(whole, bit))
+                file.write_bytes(flipped(whole, bit))
                 with _quiet(data, traced=bit % 8 == 7):
                     _read(data, path, bit, verify_checksums=False)
             file.write_bytes(whole)
@@ -71,7 +72,7 @@ class DamageDurability:
             whole = file.read_bytes()
             step = len(whole) // 8 + 1
             for n in data.choose_damage(range(0, len(whole), step)):
-                file.write_bytes(_flipped(whole, 8 * n + n % 8))
+                file.write_bytes(flipped(whole, 8 * n + n % 8))
                 report = _check_repair(data, path)
                 assert report is None or report.kept == 3 or not report.ok, f"a loss is not reported: {report}"
                 file.write_bytes(whole[:n])
@@ -147,7 +148,7 @@ class DamageConformance:
             if file.name.endswith(data.case.cut_refused):
                 continue
             middle = len(whole) // 2
-            for damaged in (_flipped(whole, 8 * middle), whole[:middle] + bytes(40) + whole[middle + 40 :]):
+            for damaged in (flipped(whole, 8 * middle), whole[:middle] + bytes(40) + whole[middle + 40 :]):
                 file.write_bytes(damaged)
                 report = repair(path, data.path("new"), overwrite=True, source_options={"format": data.case.format})
                 found = [data.index(record) for record in data.open(report.path, **data.declared())]
@@ -201,7 +202,7 @@ def _check_flips(data: DatasetFixture, choose: Callable[[bytes], Sequence[int]])
         whole = file.read_bytes()
         for bit in choose(whole):
             with _quiet(data, traced=bit % 8 == 7):  # the bits that make numbers large
-                file.write_bytes(_flipped(whole, bit))
+                file.write_bytes(flipped(whole, bit))
                 found, _ = _read(data, path, bit)
                 intact = sum(end + data.case.separator <= bit // 8 for end in ends or ())
                 assert found[:intact] == [True] * intact, f"bit {bit}: a record before it is lost"
@@ -270,12 +271,6 @@ def _write(data: DatasetFixture, name: str = "damaged") -> Path:
     path = _write_all(data, name)
     path.with_name(path.name + ".dataformats.json").unlink(missing_ok=True)
     return path
-
-
-def _flipped(data: bytes, bit: int) -> bytes:
-    damaged = bytearray(data)
-    damaged[bit // 8] ^= 1 << bit % 8
-    return bytes(damaged)
 
 
 def _ends(data: DatasetFixture) -> list[int] | None:

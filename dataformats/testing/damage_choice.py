@@ -1,4 +1,4 @@
-"""DamageChoice: which places of data a suite damages."""
+"""DamageChoice: which places of data a suite damages; and how."""
 
 from __future__ import annotations
 
@@ -13,3 +13,10 @@ class DamageChoice:
     def choose_damage(places: Sequence[Any], /) -> Sequence[Any]:
         """Return the places to damage, of all that a test knows; a subclass may choose some by a seed."""
         return places
+
+
+def flipped(data: bytes, bit: int) -> bytes:
+    """Return the bytes with one bit changed."""
+    damaged = bytearray(data)
+    damaged[bit // 8] ^= 1 << bit % 8
+    return bytes(damaged)

@@ -9,6 +9,7 @@ import pytest
 
 from dataformats.interfaces import SequentialReader
 from dataformats.reading.blob_source import BlobSource
+from dataformats.testing.damage_choice import flipped
 from dataformats.testing.dataset_fixture import DatasetFixture
 
 
@@ -82,13 +83,7 @@ class IndexDurability:
         sidecar = path.with_name(path.name + ".dataformats.idx")
         whole = sidecar.read_bytes()
         wrong = [whole[:n] for n in range(0, len(whole), 7)]
-        wrong += [_flipped(whole, bit) for bit in range(0, 8 * len(whole), 11)]
+        wrong += [flipped(whole, bit) for bit in range(0, 8 * len(whole), 11)]
         for damaged in [*data.choose_damage(wrong), whole + b"x"]:
             sidecar.write_bytes(damaged)
             data.check(data.open(path, index="beside").read(range(6)), range(6))
-
-
-def _flipped(data: bytes, bit: int) -> bytes:
-    damaged = bytearray(data)
-    damaged[bit // 8] ^= 1 << bit % 8
-    return bytes(damaged)

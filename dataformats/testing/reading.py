@@ -58,7 +58,7 @@ class ReadingConformance:
             assert len(data.open(folder, format=data.case.format)) == 6
         (note,) = (note for note in info(folder, **options).notes if "shards" in note)
         assert re.search(missing, note)
-        assert [finding.kind for finding in verify(folder, **options).findings] == ["MissingShardsError"]
+        assert [finding.kind for finding in verify(folder, **options).findings] == ["IncompleteDataError"]
         assert len(data.open([first, last])) == 6
         data.write(3, "shards/train-00001-of-00003")
         assert verify(folder, **options).ok

@@ -338,8 +338,9 @@ def test_datasets_in_other_files_are_left_out(name: str, field: str, text: str) 
     with pytest.warns(UserWarning, match=f"'{field}' is left out: .*{text}"):
         source = dataformats.open(path)
     assert [*source.spec] == ["x"]
+    assert text in source[:1].spec_facts.left_out[field]
     assert list(pickle.loads(pickle.dumps(source))) == list(dataformats.open(path, fields=["x"]))
-    assert [finding.kind for finding in dataformats.verify(path).findings] == ["LeftOutFieldError"]
+    assert [finding.kind for finding in dataformats.verify(path).findings] == ["IncompleteDataError"]
     assert [note for note in dataformats.info(path).notes if text in note]
     with pytest.raises(FormatError, match=text):
         dataformats.open(path, fields=[field, "x"])

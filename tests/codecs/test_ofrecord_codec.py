@@ -274,7 +274,7 @@ def test_any_bytes_give_columns_or_our_errors(blob: bytes) -> None:
         read(OFRECORD.infer([blob]).to_json(), blob, inferred=True)
 
 
-def test_name_that_is_not_utf8_costs_its_feature() -> None:
+def test_name_outside_of_utf8_costs_its_feature() -> None:
     blob = ofrecord(id=[7, 8], gr__e=0.5).replace(b"gr__e", b"gr\xf6\xdfe")
     with pytest.warns(UserWarning, match=r"the feature b'gr\\xf6\\xdfe' is left out: its name is not UTF-8"):
         spec = OFRECORD.infer([blob])

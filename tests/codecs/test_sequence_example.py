@@ -101,7 +101,7 @@ def test_types_of_steps() -> None:
     assert all(column.present.tolist() == [True, False] for column in columns.values())
 
 
-def test_name_that_is_not_utf8_costs_its_feature() -> None:
+def test_name_outside_of_utf8_costs_its_feature() -> None:
     blob = sequence({"id": [7], "lmn": [1]}, {"steps": [[8], [9]], "opq": [[1]]})
     blob = blob.replace(b"lmn", b"l\xffn").replace(b"opq", b"o\xffq")
     with pytest.warns(UserWarning, match="its name is not UTF-8") as warned:

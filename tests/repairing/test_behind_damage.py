@@ -212,7 +212,7 @@ def test_concatenated_files_of_this_package_are_read(tmp_path: Path) -> None:
     assert list(map(as_bytes, dataformats.open(path))) == one * 2
 
 
-def test_zeros_that_no_program_writes_are_damage(tmp_path: Path) -> None:
+def test_zeros_between_members_are_damage(tmp_path: Path) -> None:
     """They may have been members."""
     _write_tar(tmp_path / "x.tar", {f"{n}.bin": b"data" for n in range(9)})
     whole = bytearray((tmp_path / "x.tar").read_bytes())

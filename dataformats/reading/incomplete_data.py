@@ -1,4 +1,4 @@
-"""Find shards that are missing, by names of the form `train-00002-of-00004`."""
+"""Find what a source lacks: shards, by names of the form `train-00002-of-00004`, and fields that cannot be read."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from dataformats.errors import FormatError
+from dataformats.interfaces import Reader, Table
 from dataformats.interfaces.stored_file import Folder, StoredFile
 
 OF = "-of-"
@@ -15,8 +16,8 @@ _SHARD = re.compile(r"(.*?)(\d+)-of-(\d+)([^/]*)", re.DOTALL)
 _REMEDY = "Get it, or list the files to read without it."
 
 
-class MissingShardsError(FormatError):
-    """A folder or glob has some shards of a dataset, and not all: `open` warns, and `verify` has a finding."""
+class IncompleteDataError(FormatError):
+    """A shard is missing, or a field cannot be read: `open` warns, `info` has a note and `verify` a finding."""
 
 
 class ShardSet(NamedTuple):
@@ -54,7 +55,7 @@ class ShardSet(NamedTuple):
 
 def missing_shards(
     entries: Sequence[StoredFile | Folder], files: Sequence[Sequence[StoredFile]]
-) -> Iterator[MissingShardsError]:
+) -> Iterator[IncompleteDataError]:
     """Yield an error for each set of shards that is not all there, in a folder or behind a glob.
 
     A glob may choose some of the shards that lie there, and a list of files means these files.
@@ -68,6 +69,13 @@ def missing_shards(
             yield from _missing(entry, chosen)
 
 
+def left_out_fields(reader: Reader | Table) -> Iterator[IncompleteDataError]:
+    """Yield an error for each field of the files that a source of the reader lacks."""
+    for name, error in reader.left_out.items():
+        what = f"the field {name!r} is left out: {getattr(error, 'what', error)}"
+        yield IncompleteDataError(what, path=reader.files[0].name, remedy=getattr(error, "remedy", None))
+
+
 def incomplete_sets(names: Iterable[str]) -> Iterator[ShardSet]:
     """Yield the sets of shards among names that are not all there."""
     found: defaultdict[tuple[str, str, str], dict[int, str]] = defaultdict(dict)
@@ -79,7 +87,7 @@ def incomplete_sets(names: Iterable[str]) -> Iterator[ShardSet]:
     return (shards for shards in sets if shards.n_missing > 0)
 
 
-def _missing(folder: Folder, files: Sequence[StoredFile]) -> Iterator[MissingShardsError]:
+def _missing(folder: Folder, files: Sequence[StoredFile]) -> Iterator[IncompleteDataError]:
     places: defaultdict[str, list[StoredFile]] = defaultdict(list)
     for file in files:
         if OF in file.basename:
@@ -90,4 +98,4 @@ def _missing(folder: Folder, files: Sequence[StoredFile]) -> Iterator[MissingSha
         for shards in incomplete_sets([*chosen, *(beside.names() if beside is not None else ())]):
             if not chosen.isdisjoint(shards.names.values()):
                 what = f"{shards.n_missing} of {shards.n_shards} shards are missing, such as {next(shards.missing())!r}"
-                yield MissingShardsError(what, path=folder.name, remedy=_REMEDY)
+                yield IncompleteDataError(what, path=folder.name, remedy=_REMEDY)
