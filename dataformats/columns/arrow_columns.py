@@ -46,9 +46,15 @@ def spec_of_arrow(schema: Any, optional: Collection[str] | None = None) -> Spec:
     return Spec({name: replace(kind, optional=name in lacking) for name, kind in kinds.items()})
 
 
-@functools.lru_cache(1024)
 def type_of_arrow(kind: Any) -> Type:
     """Return the type of a field: see `spec_of_arrow`."""
+    while isinstance(kind, pyarrow().ExtensionType):  # a class of Python, whose values may have no hash
+        kind = kind.storage_type
+    return _type_of(kind)
+
+
+@functools.lru_cache(1024)
+def _type_of(kind: Any) -> Type:
     types = pyarrow().types
     if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
         return type_of_arrow(kind.value_type)

@@ -279,6 +279,33 @@ def test_nulls_in_lists(name: str, values: list[Any], tmp_path: Path) -> None:
         assert [record.get("list") for record in one] == values
 
 
+def test_type_of_another_program_costs_no_other_column(tmp_path: Path) -> None:
+    """Its class in Python may have no hash, as that of Lance's bfloat16."""
+    pa = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+
+    class Short(pa.ExtensionType):  # type: ignore[misc, name-defined]  # pyarrow is imported here
+        def __eq__(self, other: object) -> bool:  # so it has no hash
+            return isinstance(other, Short)
+
+        def __init__(self) -> None:
+            super().__init__(pa.binary(2), "tests.short")
+
+        def __arrow_ext_serialize__(self) -> bytes:
+            return b""
+
+        @classmethod
+        def __arrow_ext_deserialize__(cls, storage_type: Any, serialized: bytes) -> Short:
+            return cls()
+
+    pa.register_extension_type(Short())
+    try:
+        values = pa.ExtensionArray.from_storage(Short(), pa.array([b"ab", b"cd"], pa.binary(2)))
+        TABLES["x.parquet"](tmp_path / "x.parquet", pa.table({"short": values, "n": [1, 2]}))
+        assert dataformats.open(tmp_path / "x.parquet")[1] == {"short": b"cd", "n": 2}
+    finally:
+        pa.unregister_extension_type("tests.short")
+
+
 def test_intervals_are_opaque(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
     span = pa.MonthDayNano([1, 2, 3])
