@@ -44,7 +44,8 @@ def can_cast(stored: Type, type_: Type) -> bool:
 def can_read_bits(stored: Type, type_: Type) -> bool:
     """Return True if values of an opaque type can be read as a type: by a codec, or as integers of as many bytes.
 
-    Their bits would be wrong as other numbers.
+    Their bits would be wrong as other numbers. NumPy stores arrays of ml_dtypes as void, so these can be read as short
+    floats of as many bytes.
 
     Example:
         >>> from dataformats import Type
@@ -54,6 +55,8 @@ def can_read_bits(stored: Type, type_: Type) -> bool:
     """
     if stored.dtype is not None or stored.dims or stored.codec in _KNOWN:
         return False
+    if type_.codec in ML_TYPES:
+        return stored.codec == f"void{8 * ML_TYPES[type_.codec]}"
     return not type_.dims if type_.dtype is None else type_.dtype.kind in "iu"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -90,6 +91,18 @@ def test_other_dtypes_are_opaque(name: str, kind: str) -> None:
             source.with_spec({"value": refused})[0]
     with pytest.raises(FormatError, match="windows are cut from numbers"):
         dataformats.open(path, window=2)
+
+
+def test_void_is_read_as_bfloat16(tmp_path: Path) -> None:
+    """NumPy stores the arrays of ml_dtypes as void."""
+    array = np.arange(6).reshape(3, 2).astype(ml_dtypes.bfloat16)
+    np.save(tmp_path / "a.npy", array)
+    source = dataformats.open(tmp_path / "a.npy")
+    assert source.spec == {"value": "void16"}
+    np.testing.assert_array_equal(source.with_spec({"value": "bfloat16[2]"}).read([2, 0])["value"], array[[2, 0]])
+    for refused in ("float16[2]", "float8_e5m2[4]"):
+        with pytest.raises(SpecError, match="expected void16"):
+            source.with_spec({"value": refused})
 
 
 @loop_over(
