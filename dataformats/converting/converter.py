@@ -19,7 +19,7 @@ from dataformats.converting.selection import Selection
 from dataformats.converting.tasks import Conversion, Failure, Result, Task, encode_task, write_shard
 from dataformats.errors import DataFormatsError, StateMismatchError, TargetExistsError, TargetInUseError
 from dataformats.interfaces.record_source import RecordSource
-from dataformats.staging.area import ENCODING, StagingArea
+from dataformats.staging.area import StagingArea
 from dataformats.staging.entries import ShardEntry
 from dataformats.staging.paths import area_at
 from dataformats.storage.one_ahead import prefetch
@@ -184,7 +184,7 @@ class Converter:
             area.check_owned()
             area.publish(replace(new, metadata=metadata, keep=True))
         except BaseException as error:
-            is_begun = bool(area.entries()) if self.publish_parts else area.keeps_partial
+            is_begun = not self.publish_parts or bool(area.entries())
             if is_begun and self._is_kept(error):
                 area.suspend()
             elif area.is_owned:
@@ -295,15 +295,9 @@ class Converter:
     def _published(self, plan: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return the metadata of the sidecar of data that an equal conversion has published; else `None`."""
         area = area_at(self.path, self.options.storage_options)
-        if not self.options.resume or area.has_partial:
-            return None
-        published, is_sound = area.published_metadata()
         schema = self.conversion.schema
         metadata = {"format": schema.backend.name, **(schema.sidecar() or {}), "plan": plan}
-        is_equal = (
-            published is not None and {name: published[name] for name in ENCODING if name in published} == metadata
-        )
-        return published if is_equal and is_sound else None
+        return area.complete(metadata) if self.options.resume else None
 
     def _report(self, metadata: Mapping[str, Any]) -> ConvertReport:
         return ConvertReport(

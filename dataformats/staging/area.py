@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -56,14 +55,10 @@ class StagingArea(ABC):
     Attributes:
         name: The final name, for messages.
         partial: The local path where a single file or folder grows.
-        is_staged: False if the data grow under their final name.
-        publishes_shards: True if each shard gets its final name as soon as it is added.
     """
 
     name: str
     partial: Path
-    is_staged: bool = True
-    publishes_shards: bool = False
 
     # ---- the name
 
@@ -159,21 +154,6 @@ class StagingArea(ABC):
 
     @property
     @abstractmethod
-    def keeps_partial(self) -> bool:
-        """True if partial data stay when the process ends, and can be resumed."""
-
-    @property
-    def has_partial(self) -> bool:
-        """True if an interrupted writer left local partial data."""
-        return False
-
-    @property
-    def numbers(self) -> Iterator[int]:
-        """The numbers of the shards of this writer, without end."""
-        return itertools.count()
-
-    @property
-    @abstractmethod
     def folder(self) -> Path:
         """The local folder in which the shards of this process grow."""
 
@@ -182,8 +162,8 @@ class StagingArea(ABC):
         """Yield a local folder in which a worker process writes one shard."""
         yield self.folder
 
-    def open_shard(self, number: int, *, resume: bool) -> Path:
-        """Return the local path where a shard grows; with `resume`, an interrupted writer may have begun it."""
+    def open_shard(self, number: int) -> Path:
+        """Return the local path where a shard grows; an interrupted writer may have begun it."""
         return self.folder / f"{number:05d}.partial"
 
     @abstractmethod
@@ -207,7 +187,7 @@ class StagingArea(ABC):
         """
 
     def suspend(self) -> None:
-        """Commit pending shards, as far as possible, for a later resume."""
+        """Keep the partial data for a later resume, as far as possible."""
         try:
             self.settle()
         except OSError as error:
@@ -237,10 +217,9 @@ class StagingArea(ABC):
 
     # ---- publishing
 
-    @property
-    def unsent(self) -> Path | None:
-        """The local folder of data that `publish` sends elsewhere; if that fails, it may be called again."""
-        return None
+    def can_retry(self, error: BaseException) -> bool:
+        """Return True if `publish` may be called again after this error, which then says where the data stay."""
+        return False
 
     @abstractmethod
     def publish(self, publication: Publication) -> None:
@@ -253,21 +232,21 @@ class StagingArea(ABC):
             TargetExistsError: Something got the name meanwhile, and it is not to be replaced.
         """
 
-    def complete(self, metadata: Mapping[str, Any]) -> bool:
-        """Return True if data of this format, payload and spec have the final name, and all are there.
+    def complete(self, metadata: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the metadata of the data that have the final name; `None` if they are others, or not all there.
 
         Ends the work of a writer that was killed after it gave them the name.
         """
-        published, is_sound = self.published_metadata()
+        published, is_sound = self._published_metadata()
         if published is None or not is_sound:
-            return False
+            return None
         known = {name: published[name] for name in ENCODING if name in published} or {"format": metadata["format"]}
         if known != dict(metadata):
-            return False
+            return None
         self._end(sidecar_bytes(published) if len(metadata) > 1 else None)
-        return True
+        return published
 
-    def published_metadata(self) -> tuple[dict[str, Any] | None, bool]:
+    def _published_metadata(self) -> tuple[dict[str, Any] | None, bool]:
         """Return the metadata of the data that have the final name, if there are any, and if these are complete."""
         entry = self.entry()
         if entry is None:
@@ -289,7 +268,7 @@ class StagingArea(ABC):
     def _end(self, content: bytes | None) -> None:
         """Leave the sidecar of the new data, or none."""
         if self._read_sidecar() != content:
-            self._write_sidecar(content)
+            self.write_sidecar(content)
 
     @abstractmethod
     def _entry(self) -> StoredFile | Folder:
@@ -300,7 +279,7 @@ class StagingArea(ABC):
         """Return the content of the sidecar of the final name, or `None`."""
 
     @abstractmethod
-    def _write_sidecar(self, content: bytes | None) -> None:
+    def write_sidecar(self, content: bytes | None) -> None:
         """Write the sidecar of the final name; `None` deletes it."""
 
 

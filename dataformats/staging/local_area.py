@@ -17,8 +17,8 @@ from dataformats.indexing.folder_index import write_folder_index
 from dataformats.indexing.index_set import INDEX_SUFFIX
 from dataformats.interfaces import Backend
 from dataformats.interfaces.stored_file import Folder, StoredFile
-from dataformats.sidecars.sidecar import SIDECAR_SUFFIX, load_sidecar, sidecar_bytes
-from dataformats.staging.area import ENCODING, Publication, StagingArea, check_encoding, is_as_listed, name_is_taken
+from dataformats.sidecars.sidecar import SIDECAR_SUFFIX, sidecar_bytes
+from dataformats.staging.area import Publication, StagingArea, check_encoding, is_as_listed, name_is_taken
 from dataformats.staging.entries import ENTRY_SUFFIX, ShardEntry, entry_name, index_name
 from dataformats.staging.foreign_files import holds_data_of, unrelated_entry
 from dataformats.staging.lock import Mark, NameLock, in_the_way
@@ -45,15 +45,11 @@ class LocalArea(StagingArea):
     def __init__(self, path: Path) -> None:
         self._path = path
         self.name: str = str(path)
-        self._partial = path.with_name(f"{path.name}.partial")
+        self.partial: Path = path.with_name(f"{path.name}.partial")
         self._complete = path.with_name(f"{path.name}.complete.partial")
         self._name_lock = NameLock(self._beside(SIDECAR_SUFFIX), path)
         self._folder_lock: FileLock | None = None
         self._overwrite = self._is_adopted = self._is_left = self._is_shared = self._is_sharded = False
-
-    @property
-    def partial(self) -> Path:  # type: ignore[override]  # an attribute of other areas
-        return self._partial
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._path,)
@@ -80,22 +76,17 @@ class LocalArea(StagingArea):
         self._path.parent.mkdir(parents=True, exist_ok=True)
         # This check comes before there is a sidecar, which would say that the data are ours.
         self._check_foreign(backend, resume)
-        try:
+        with _other_writers(self.name):
             if self._name_lock.acquire(shared=shared):
                 self._recover()
                 if self._is_left:
                     self._remove_data()
-            if overwrite:
-                self._lock_folder()
-        except BlockingIOError as error:
-            raise _has_another_writer(self.name) from error
+        if overwrite:
+            self._lock_folder()
 
     def extend(self) -> None:
         self._overwrite = True
-        try:
-            self._lock_folder()
-        except BlockingIOError as error:
-            raise _has_another_writer(self.name) from error
+        self._lock_folder()
 
     def clear(self, backend: Backend) -> None:
         """Delete the leftovers of a writer that was killed after it had published the data."""
@@ -108,12 +99,13 @@ class LocalArea(StagingArea):
     def _lock_folder(self) -> None:
         """Refuse writers that append in place."""
         if self._path.is_dir():
-            self._folder_lock = FileLock(self._path, shared=self._is_shared)
+            with _other_writers(self.name):
+                self._folder_lock = FileLock(self._path, shared=self._is_shared)
 
     def release(self) -> None:
         try:
             if self.is_owned and not self._name_lock.is_shared:
-                if not os.path.lexists(self._partial):
+                if not os.path.lexists(self.partial):
                     self.discard()
                 elif self._is_adopted and not self._name_lock.text():
                     atomic.remove(self._name_lock.path)
@@ -129,27 +121,19 @@ class LocalArea(StagingArea):
 
         Data of the format without a sidecar are taken for data of another program, which a writer may resume.
         """
-        if not os.path.lexists(self._partial):
+        if not os.path.lexists(self.partial):
             return
         has_sidecar = os.path.lexists(self._name_lock.path)
         # A crash of the machine may bring back the folder of shards that were published, without its sidecar.
-        self._is_left = not has_sidecar and (_is_empty(self._partial) or _holds_only_shards(self._partial))
+        self._is_left = not has_sidecar and (_is_empty(self.partial) or _holds_only_shards(self.partial))
         is_ours = has_sidecar or self._is_left
         is_ours = is_ours or any(self._beside(journal).is_file() for journal in _JOURNALS)
-        if self._partial.is_symlink() or not (is_ours or (resume and holds_data_of(self._partial, backend))):
+        if self.partial.is_symlink() or not (is_ours or (resume and holds_data_of(self.partial, backend))):
             what = "it has the name of partial data, but no writer of this package left it"
-            raise in_the_way(self._partial, what)
+            raise in_the_way(self.partial, what)
         self._is_adopted = not (has_sidecar or self._is_left)
 
     # ---- data that grow
-
-    @property
-    def keeps_partial(self) -> bool:
-        return True
-
-    @property
-    def has_partial(self) -> bool:
-        return self._partial.exists()
 
     def begin(self, metadata: Mapping[str, Any], *, resume: bool, sharded: bool) -> None:
         self._is_sharded = sharded
@@ -159,25 +143,23 @@ class LocalArea(StagingArea):
         elif not (resume and self._is_adopted):
             self._remove_data()
         if sharded:
-            self._partial.mkdir(exist_ok=True)
+            self.partial.mkdir(exist_ok=True)
         if saved is None:
             announced = self.announced() if self._name_lock.text() else {}
             self._name_lock.write({**metadata, **({"announced": announced} if announced else {})}, sync=resume)
         if self._is_shared:
-            try:
+            with _other_writers(self.name):
                 self._name_lock.share()
-            except BlockingIOError as error:
-                raise _has_another_writer(self.name) from error
 
     def _saved(self) -> dict[str, Any] | None:
         """Return the metadata that the interrupted writer saved; `None` if there is nothing to resume."""
         # The sidecar may be empty after a crash of the machine: then nothing tells what the data are.
-        if not os.path.lexists(self._partial) or not self._name_lock.text():
+        if not os.path.lexists(self.partial) or not self._name_lock.text():
             return None
         try:
             return self._name_lock.metadata()
         except FormatError:
-            if _is_empty(self._partial):
+            if _is_empty(self.partial):
                 return None  # killed while it wrote the sidecar
             raise
 
@@ -193,14 +175,14 @@ class LocalArea(StagingArea):
 
     @property
     def folder(self) -> Path:
-        return self._partial
+        return self.partial
 
     def send(self, shard: Path) -> None:
         """The shard is there already."""
 
     def settle(self, n_pending: int = 0) -> None:
         if self._is_sharded and not n_pending:
-            atomic.sync(self._partial)
+            atomic.sync(self.partial)
 
     def write_entry(self, number: int, entry: ShardEntry) -> None:
         atomic.write_bytes(self._entry_path(number), entry.pack())
@@ -209,7 +191,7 @@ class LocalArea(StagingArea):
         if numbers is None and not self._is_sharded:
             numbers = [0]
         elif numbers is None:
-            names = [path.name.removesuffix(ENTRY_SUFFIX) for path in self._partial.glob(f"*{ENTRY_SUFFIX}")]
+            names = [path.name.removesuffix(ENTRY_SUFFIX) for path in self.partial.glob(f"*{ENTRY_SUFFIX}")]
             numbers = [int(name) for name in names if name.isdecimal()]
         found = {}
         for number in sorted(numbers):
@@ -223,12 +205,12 @@ class LocalArea(StagingArea):
         return found
 
     def is_sound(self, entry: ShardEntry, *, checksums: bool) -> bool:
-        return is_as_listed(self._partial / entry.shard, entry, checksums=checksums)
+        return is_as_listed(self.partial / entry.shard, entry, checksums=checksums)
 
     def keep_only(self, entries: Mapping[int, ShardEntry], growing: int = -1) -> None:
         shards = [entry.shard for entry in entries.values()]
         kept = {*shards, *map(index_name, shards), *map(entry_name, entries)}
-        others = [path for path in self._partial.iterdir() if path.name not in kept]
+        others = [path for path in self.partial.iterdir() if path.name not in kept]
         atomic.remove(*(path for path in others if not path.name.startswith(f"{growing:05d}.")))
 
     def discard(self) -> None:
@@ -237,17 +219,17 @@ class LocalArea(StagingArea):
         atomic.remove(self._name_lock.path)
 
     def _beside(self, suffix: str) -> Path:
-        return self._partial.with_name(self._partial.name + suffix)
+        return self.partial.with_name(self.partial.name + suffix)
 
     def _entry_path(self, number: int) -> Path:
-        return self._partial / entry_name(number) if self._is_sharded else self._beside(_ENTRY)
+        return self.partial / entry_name(number) if self._is_sharded else self._beside(_ENTRY)
 
     def _remove_data(self) -> None:
         beside = [self._beside(f"{suffix}{more}") for suffix in _JOURNALS for more in ("", ".partial")]
         # A writer that is killed while it writes the final sidecar leaves the last one.
         temporary = self._path.with_name(f"{self._path.name}{SIDECAR_SUFFIX}.partial")
         index = [self._beside(f"{INDEX_SUFFIX}{more}") for more in ("", ".partial")]
-        atomic.remove(self._partial, self._complete, *beside, *index, self._beside(".partial"), temporary)
+        atomic.remove(self.partial, self._complete, *beside, *index, self._beside(".partial"), temporary)
 
     # ---- publishing
 
@@ -259,11 +241,11 @@ class LocalArea(StagingArea):
         except OSError as error:
             _LOG.warning("%s is complete, but leftovers beside it were not deleted: %s", self._path, error)
 
-    def complete(self, metadata: Mapping[str, Any]) -> bool:
-        is_complete = super().complete(metadata)
-        if is_complete:
+    def complete(self, metadata: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        published = None if self.partial.exists() else super().complete(metadata)
+        if published is not None:
             atomic.sync(self._path.parent)  # the writer may have been killed before it did
-        return is_complete
+        return published
 
     @contextmanager
     def _described(self, publication: Publication) -> Iterator[None]:
@@ -276,15 +258,15 @@ class LocalArea(StagingArea):
         after = sidecar_bytes(metadata) if publication.keep else None
         try:
             if after is not None or before is not None:
-                previous = self.published_metadata()[0]
-                self._write_sidecar(after if after and previous is None else sidecar_bytes(metadata, previous))
+                previous = self._published_metadata()[0]
+                self.write_sidecar(after if after and previous is None else sidecar_bytes(metadata, previous))
             yield
         except BaseException:
             with suppress(OSError):  # the sidecar holds in any case, for the old data and for the new ones
                 if self.holds(metadata["files"]):
                     self._end(after)
                 else:
-                    self._write_sidecar(before)
+                    self.write_sidecar(before)
             raise
         self._end(after)
 
@@ -292,7 +274,7 @@ class LocalArea(StagingArea):
         """Give the final name to the data, and to the files beside them."""
         beside = {self._path.with_name(name): path for name, path in publication.beside.items()}
         beside = {final: path for final, path in beside.items() if path is not None or os.path.lexists(final)}
-        data = self._partial if publication.shards is None else self._complete
+        data = self.partial if publication.shards is None else self._complete
         now = {**beside, self._path: data}
         if publication.shards is not None:
             atomic.remove(data)
@@ -320,10 +302,10 @@ class LocalArea(StagingArea):
         if publication.shards is None:
             return
         for name, staged in publication.shards.items():
-            os.rename(self._partial / staged, self._complete / name)
+            os.rename(self.partial / staged, self._complete / name)
         for name, present in publication.kept.items():
             _link(self._path / present, self._complete / name)
-        new = {name: self._partial / index_name(staged) for name, staged in publication.shards.items()}
+        new = {name: self.partial / index_name(staged) for name, staged in publication.shards.items()}
         write_folder_index(self._beside(INDEX_SUFFIX), new, publication.kept, self._index)
         atomic.sync(self._complete)
 
@@ -334,7 +316,7 @@ class LocalArea(StagingArea):
             return
         beside = self._path.with_name
         atomic.restore({beside(name): None if now is None else beside(now) for name, now in mark.names.items()})
-        data = self._partial if mark.shards is None else self._complete
+        data = self.partial if mark.shards is None else self._complete
         if _inode(self._path) == mark.inode:
             # A file loses its partial name in the rename itself; data that were replaced get it.
             self._remove_data()
@@ -349,8 +331,8 @@ class LocalArea(StagingArea):
         """Move shards back into the folder in which they grew."""
         for name, staged in shards.items():
             if os.path.lexists(self._complete / name):
-                os.rename(self._complete / name, self._partial / staged)
-        atomic.sync(self._partial)
+                os.rename(self._complete / name, self.partial / staged)
+        atomic.sync(self.partial)
         atomic.remove(self._complete)
 
     def _entry(self) -> StoredFile | Folder:
@@ -367,52 +349,21 @@ class LocalArea(StagingArea):
     def _read_sidecar(self) -> bytes | None:
         return self._sidecar.read_bytes() if self._sidecar.is_file() else None
 
-    def _write_sidecar(self, content: bytes | None) -> None:
+    def write_sidecar(self, content: bytes | None) -> None:
         if content is None:
             self._sidecar.unlink(missing_ok=True)
         else:
             atomic.write_bytes(self._sidecar, content)
 
 
-class InPlaceArea(LocalArea):
-    """Finished data that grow under their final name.
-
-    Args:
-        path: The data, which have no links: the sidecar of a folder lies beside it, not beside links to it.
-    """
-
-    is_staged = False
-
-    @property
-    def partial(self) -> Path:  # type: ignore[override]  # as in the base class
-        return self._path
-
-    def lock(self, backend: Backend, *, overwrite: bool, resume: bool, shared: bool = False) -> None:
-        # The folder, too, which `overwrite` locks.
-        super().lock(backend, overwrite=True, resume=resume, shared=shared)
-
-    @property
-    def is_owned(self) -> bool:
-        return self._folder_lock is not None and self._folder_lock.is_current
-
-    def begin(self, metadata: Mapping[str, Any], *, resume: bool, sharded: bool) -> None:
-        """Compare format, payload and spec with the sidecar; its list of files does not hold until `publish`."""
-        sidecar = load_sidecar(self._entry())
-        if sidecar is None:
-            return
-        # The files will be others, and a plan describes what a conversion wrote.
-        known = {name: fact for name, fact in (self.published_metadata()[0] or {}).items() if name in ENCODING[:3]}
-        if known.keys() - {"format"}:
-            check_encoding(known, metadata, sidecar.name)
-        self._write_sidecar(sidecar_bytes(known) if known else None)
-
-    def publish(self, publication: Publication) -> None:
-        self._write_sidecar(sidecar_bytes(publication.metadata) if publication.keep else None)
-
-
-def _has_another_writer(name: str) -> TargetInUseError:
-    remedy = "Close or abort that writer, or wait until its process has ended"
-    return TargetInUseError(f"{name!r} has another writer", remedy=remedy)
+@contextmanager
+def _other_writers(name: str) -> Iterator[None]:
+    """Raise `TargetInUseError` for a lock that another writer has."""
+    try:
+        yield
+    except BlockingIOError as error:
+        remedy = "Close or abort that writer, or wait until its process has ended"
+        raise TargetInUseError(f"{name!r} has another writer", remedy=remedy) from error
 
 
 def _is_empty(path: Path) -> bool:

@@ -39,14 +39,6 @@ class PathObjectArea(LocalArea):
     def final(self) -> Path:
         raise self._not_local()
 
-    @property
-    def keeps_partial(self) -> bool:
-        return False
-
-    @property
-    def has_partial(self) -> bool:
-        return False
-
     def begin(self, metadata: Mapping[str, Any], *, resume: bool, sharded: bool) -> None:
         if resume:
             raise self._not_local()
@@ -86,7 +78,7 @@ class PathObjectArea(LocalArea):
         with self._sidecar_object.open("rb") as file:
             return bytes(file.read())
 
-    def _write_sidecar(self, content: bytes | None) -> None:
+    def write_sidecar(self, content: bytes | None) -> None:
         if content is None and not self._sidecar_object.exists():
             return
         if content is None and hasattr(self._sidecar_object, "unlink"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import re
@@ -14,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from dataformats.errors import FormatError, TargetExistsError
+from dataformats.errors import DataFormatsError, FormatError, TargetExistsError, TargetInUseError
 from dataformats.fork_hooks import cached_property
 from dataformats.indexing.folder_index import write_folder_index
 from dataformats.indexing.index_set import INDEX_SUFFIX
@@ -105,10 +106,6 @@ class RemoteArea(StagingArea):
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
-    @property
-    def unsent(self) -> Path:
-        return self.folder
-
     # ---- data that grow
 
     def begin(self, metadata: Mapping[str, Any], *, resume: bool, sharded: bool) -> None:
@@ -140,10 +137,6 @@ class RemoteArea(StagingArea):
         return max(equal, key=lambda writer: (objects[writer], writer), default=common)
 
     @property
-    def keeps_partial(self) -> bool:
-        return self._is_sharded
-
-    @property
     def folder(self) -> Path:
         """A temporary folder, made at first use."""
         if self._folder is None:
@@ -159,7 +152,7 @@ class RemoteArea(StagingArea):
         with tempfile.TemporaryDirectory(prefix="dataformats-") as folder:
             yield Path(folder)
 
-    def open_shard(self, number: int, *, resume: bool) -> Path:
+    def open_shard(self, number: int) -> Path:
         return self.folder / f"{number:05d}-{secrets.token_hex(8)}.partial"  # two processes may resume one writer
 
     def send(self, shard: Path) -> None:
@@ -170,6 +163,8 @@ class RemoteArea(StagingArea):
         atomic.remove(shard, journal_path(shard))
 
     def write_entry(self, number: int, entry: ShardEntry) -> None:
+        if not entry.is_complete:
+            return  # what grows here ends with the process
         with raise_as_os_error(self.name):
             self._objects.write(f"{self._prefix}/{entry_name(number)}", entry.pack())
 
@@ -192,6 +187,12 @@ class RemoteArea(StagingArea):
                 self._pending[number] = commit, None  # the next call tries again
                 raise
             del self._pending[number]
+
+    def suspend(self) -> None:
+        if self._is_sharded:
+            super().suspend()
+        else:
+            self.discard()
 
     @cached_property
     def _threads(self) -> ThreadPoolExecutor:
@@ -233,6 +234,14 @@ class RemoteArea(StagingArea):
 
     # ---- publishing
 
+    def can_retry(self, error: BaseException) -> bool:
+        if not isinstance(error, OSError) or isinstance(error, DataFormatsError):
+            return isinstance(error, TargetInUseError)
+        where = f"The data stay in {str(self.folder)!r}: call close() again to send them"
+        error.strerror = f"{error.strerror or error}. {where}"
+        error.errno, error.filename = error.errno or errno.EIO, self.name
+        return True
+
     def publish(self, publication: Publication) -> None:
         """Send the rest, and give all objects their names, so that `open` finds the old data or the new ones.
 
@@ -252,7 +261,7 @@ class RemoteArea(StagingArea):
         """Return the log of a publication, after sending the files that are still here."""
         before = self._read_sidecar()
         same = [name for name, now in publication.kept.items() if name == now]
-        previous = publication.previous or self.published_metadata()[0]
+        previous = publication.previous or self._published_metadata()[0]
         beside = [f"{self._parent}/{name}" for name in publication.beside]
         old, moves = self._old_objects(beside), self._moves(publication)
         replaces = bool(old & moves.keys())
@@ -447,7 +456,7 @@ class RemoteArea(StagingArea):
         if log.keep or log.before is not None or len(new - {self._index}) > 1:
             metadata = log.metadata
             is_seamless = log.is_seamless
-            self._write_sidecar(
+            self.write_sidecar(
                 sidecar_bytes(metadata, log.previous)
                 if is_seamless
                 else sidecar_bytes({**metadata, "incomplete": True})
@@ -475,7 +484,7 @@ class RemoteArea(StagingArea):
         if is_there:
             self._end(sidecar_bytes(log.metadata) if log.keep else None)
         else:
-            self._write_sidecar(None if log.before is None else log.before.encode())
+            self.write_sidecar(None if log.before is None else log.before.encode())
 
     def _is_there(self, metadata: Mapping[str, Any]) -> bool:
         """Return True if the name has objects of the listed sizes, perhaps beside others."""
@@ -503,7 +512,7 @@ class RemoteArea(StagingArea):
     def _read_sidecar(self) -> bytes | None:
         return self._objects.read(self._path + SIDECAR_SUFFIX)
 
-    def _write_sidecar(self, content: bytes | None) -> None:
+    def write_sidecar(self, content: bytes | None) -> None:
         name = self._path + SIDECAR_SUFFIX
         self._objects.delete([name]) if content is None else self._objects.write(name, content)
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from dataformats.errors import Remedy, TargetExistsError
@@ -13,14 +11,15 @@ from dataformats.interfaces import AppendsInPlace
 from dataformats.registry import backends
 from dataformats.spec import Spec, SpecLike
 from dataformats.staging.area import StagingArea
-from dataformats.staging.local_area import InPlaceArea, LocalArea
+from dataformats.staging.local_area import LocalArea
 from dataformats.staging.paths import add_name, area_at
-from dataformats.staging.shared_folder import SharedFolder
 from dataformats.writing.dataset_writer import DatasetWriter
 from dataformats.writing.encoding import Encode
 from dataformats.writing.existing_data import FinishedData
+from dataformats.writing.in_place_writer import InPlaceWriter
 from dataformats.writing.output_schema import OutputSchema, format_of
 from dataformats.writing.shard_writer import ShardWriter, is_sharded
+from dataformats.writing.shared_folder_writer import SharedFolderWriter
 from dataformats.writing.write_options import WriteOptions
 
 
@@ -132,28 +131,26 @@ def writer(
     path: Any, schema: OutputSchema, encode: Encode, options: WriteOptions, codecs: Mapping[str, Any] | None = None
 ) -> DatasetWriter:
     """Return a writer whose records `encode` turns into bytes; for the other arguments see `create`."""
-    area = area_at(path, options.storage_options)
-    if options.shard_start is not None:
-        names = functools.partial(schema.shard_name, area.final.resolve().name)
-        area = SharedFolder(area.final.resolve(), names, options.shard_start, options.shard_step)
-    elif options.append or options.resume:
-        area = _growing(area, schema, options)
-    options = replace(options, resume=options.resume or isinstance(area, InPlaceArea))
-    finished = begin_dataset(area, schema, options)
-    try:
-        shards = ShardWriter(area, schema, options, finished)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            if not options.resume:
-                area.discard()
-        add_name(error, area.name)
-        area.release()
-        raise
+    shards = _shard_writer(area_at(path, options.storage_options), schema, options)
     more = {} if options.plan is None else {"plan": options.plan}
-    resumable = options.resume or (options.plan is not None and area.keeps_partial)
+    resumable = options.resume or options.plan is not None
     return DatasetWriter(
-        area, schema, encode, shards, resumable=resumable, workers=options.workers, metadata=more, codecs=codecs
+        schema, encode, shards, resumable=resumable, workers=options.workers, metadata=more, codecs=codecs
     )
+
+
+def _shard_writer(area: StagingArea, schema: OutputSchema, options: WriteOptions) -> ShardWriter:
+    """Return the writer of the files, begun."""
+    if options.shard_start is not None:
+        return SharedFolderWriter(area.final.resolve(), schema, options)
+    if (options.append or options.resume) and isinstance(area, LocalArea):
+        final = area.final.resolve()  # a link stays, and the data grow that it names
+        may_grow = not (options.limits_shards or options.overwrite or options.plan)
+        if may_grow and isinstance(schema.backend, AppendsInPlace) and schema.backend.can_append_in_place(final):
+            return InPlaceWriter(final, schema, options)
+        if options.append:
+            area = LocalArea(final)
+    return ShardWriter(area, schema, options, begin_dataset(area, schema, options))
 
 
 def begin_dataset(
@@ -162,24 +159,23 @@ def begin_dataset(
     """Lock the name of an area until it is released, and make or resume its partial data.
 
     Returns:
-        The data that the new ones extend; `None` if there are none, or if they grow in place.
+        The data that the new ones extend; `None` if there are none.
     """
     plan = {} if options.plan is None else {"plan": options.plan}
     metadata = {"format": schema.backend.name, **(schema.sidecar() or {}), **plan}
     finished = None
     try:
         area.lock(schema.backend, overwrite=options.overwrite, resume=options.resume, shared=shared)
-        if area.is_staged:
-            extends = options.append and area.exists()
-            if options.append and not options.limits_shards and not extends:
-                _ = area.final
-            _check_free(area, options.overwrite or extends, metadata if options.resume else None)
-            if extends:
-                area.extend()
-                finished = FinishedData.at(area, schema, options)
-                metadata["extends"] = finished.digest
+        extends = options.append and area.exists()
+        if options.append and not options.limits_shards and not extends:
+            _ = area.final
+        _check_free(area, options.overwrite or extends, metadata if options.resume else None)
+        if extends:
+            area.extend()
+            finished = FinishedData.at(area, schema, options)
+            metadata["extends"] = finished.digest
         try:
-            area.begin(metadata, resume=options.resume, sharded=is_sharded(area, options, finished))
+            area.begin(metadata, resume=options.resume, sharded=is_sharded(options, finished))
         except OSError:  # a full disk
             if not (options.resume or shared):
                 with contextlib.suppress(OSError):
@@ -192,20 +188,6 @@ def begin_dataset(
     return finished
 
 
-def _growing(area: StagingArea, schema: OutputSchema, options: WriteOptions) -> StagingArea:
-    """Return the area of data that `append` extends, or that grow in place: if it is a link, what the link names."""
-    if not isinstance(area, LocalArea):
-        from dataformats.staging.remote_area import RemoteArea  # most processes never need it
-
-        if isinstance(area, RemoteArea):
-            return area
-    final = area.final.resolve()
-    may_grow = not (options.limits_shards or options.overwrite or options.plan)
-    if may_grow and isinstance(schema.backend, AppendsInPlace) and schema.backend.can_append_in_place(final):
-        return InPlaceArea(final)
-    return LocalArea(final) if options.append else area
-
-
 def _check_free(area: StagingArea, overwrite: bool, resumed: Mapping[str, Any] | None) -> None:
     """Raise `TargetExistsError` if publishing would delete something that the call did not ask to replace.
 
@@ -214,14 +196,13 @@ def _check_free(area: StagingArea, overwrite: bool, resumed: Mapping[str, Any] |
         overwrite: See `create`.
         resumed: Format, payload, spec and plan with `resume=True`, else `None`.
     """
-    has_partial = area.has_partial
-    may_be_complete = not has_partial and (not overwrite or (resumed is not None and "plan" in resumed))
-    is_complete = resumed is not None and may_be_complete and area.complete(resumed)
+    may_be_complete = resumed is not None and (not overwrite or "plan" in resumed)
+    is_complete = resumed is not None and may_be_complete and area.complete(resumed) is not None
     if not overwrite or is_complete:  # a conversion would write the same again
         if not area.exists():
             return
         problem, remedy = "exists", Remedy("Pass {overwrite} to replace it", overwrite=True)
-        if resumed is not None and has_partial:
+        if resumed is not None and area.partial.exists():
             problem = f"exists, and so do the partial data {str(area.partial)!r} of a writer that was to replace it"
             remedy = Remedy("Pass {overwrite} to resume that writer", overwrite=True)
         elif is_complete:

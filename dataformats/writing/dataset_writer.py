@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from dataformats.batch import StoredRecords
-from dataformats.errors import CodecError, DataFormatsError, SpecError, TargetInUseError
+from dataformats.errors import CodecError, SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces.record_writer import RecordWriter
-from dataformats.staging.area import Publication, StagingArea
+from dataformats.staging.area import Publication
 from dataformats.staging.paths import add_name
 from dataformats.writing.encoding import Encode, encode_chunks, encode_in_threads
 from dataformats.writing.output_schema import OutputSchema
@@ -44,7 +42,6 @@ class DatasetWriter(RecordWriter):
 
     def __init__(
         self,
-        area: StagingArea,
         schema: OutputSchema,
         encode: Encode,
         shard_writer: ShardWriter,
@@ -57,8 +54,7 @@ class DatasetWriter(RecordWriter):
         """Begin to write; the public constructor is `create`.
 
         Args:
-            area: Where the data grow, begun.
-            schema: Its format, payload and spec.
+            schema: The format, payload and spec.
             encode: Converts a record to its bytes.
             shard_writer: The files.
             resumable: True if `abort` keeps the partial data.
@@ -66,7 +62,6 @@ class DatasetWriter(RecordWriter):
             metadata: Metadata for the sidecar besides format, payload, spec and files; may be added to until `close`.
             codecs: See `create`.
         """
-        self._area = area
         self._schema = schema
         self._encode = encode
         self.shard_writer: ShardWriter = shard_writer
@@ -176,7 +171,7 @@ class DatasetWriter(RecordWriter):
         try:
             self.shard_writer.flush(sync)
         except OSError as error:
-            add_name(error, self._area.name)
+            add_name(error, self.shard_writer.name)
             raise
 
     def __len__(self) -> int:
@@ -186,7 +181,6 @@ class DatasetWriter(RecordWriter):
         """Complete the files under their partial names, and return their entries; only `close` can follow."""
         self._require_open()
         if self._complete is None:
-            self._area.check_owned()
             self._complete = self.shard_writer.finish()
         files: Sequence[Mapping[str, Any]] = self._complete.metadata["files"]
         return files
@@ -194,7 +188,7 @@ class DatasetWriter(RecordWriter):
     def announce(self, others: Mapping[str, Any]) -> None:
         """Note that data of other names, which are complete, get them before these: `StagingArea.announce`."""
         self.complete()
-        self._area.announce(others)
+        self.shard_writer.area.announce(others)
 
     def close(self) -> None:
         if not self._open:
@@ -202,29 +196,23 @@ class DatasetWriter(RecordWriter):
         try:
             self._publish()
         except BaseException as error:
-            if self._area.unsent is not None and isinstance(error, OSError):
-                if isinstance(error, TargetInUseError):
-                    self._is_unsent = True
-                    raise
-                if not isinstance(error, DataFormatsError):
-                    self._is_unsent = True
-                    raise _not_sent(error, self._area.name, self._area.unsent) from error
+            if self.shard_writer.area.can_retry(error):
+                self._is_unsent = True
+                raise
             try:
                 self.abort()
             except OSError as other:
-                _LOG.warning("could not abort the writer of %s: %s", self._area.name, other)
-            add_name(error, self._area.name)
+                _LOG.warning("could not abort the writer of %s: %s", self.shard_writer.name, other)
+            add_name(error, self.shard_writer.name)
             raise
         self._open = False
-        self._area.release()
 
     def _publish(self) -> None:
         files = self.complete()
-        self._area.check_owned()
         sidecar = self._schema.sidecar()
         metadata = {"format": self._schema.backend.name, **(sidecar or {}), **self.metadata, "files": files}
         if self._complete is not None:
-            self._area.publish(
+            self.shard_writer.publish(
                 replace(self._complete, metadata=metadata, keep=sidecar is not None or bool(self.metadata))
             )
 
@@ -232,16 +220,7 @@ class DatasetWriter(RecordWriter):
         if not self._open:
             return
         self._open = False
-        try:
-            if self.resumable or not self._area.is_owned:
-                self.shard_writer.suspend()
-                return
-            try:
-                self.shard_writer.discard()
-            finally:
-                self._area.discard()
-        finally:
-            self._area.release()
+        self.shard_writer.abort(keep=self.resumable)
 
     def __del__(self) -> None:
         if getattr(self, "_open", False) and not self._is_unsent:
@@ -254,7 +233,7 @@ class DatasetWriter(RecordWriter):
         """Name the record that comes next in an error because of it."""
         if isinstance(error, (SpecError, CodecError)) and error.index is None:
             error.index = len(self)
-        add_name(error, self._area.name)
+        add_name(error, self.shard_writer.name)
 
     def _forget(self) -> None:
         """In a forked child, leave everything to the parent."""
@@ -262,12 +241,7 @@ class DatasetWriter(RecordWriter):
 
     def _require_open(self) -> None:
         if not self._open:
-            raise ValueError(f"the writer of {self._area.name!r} is closed{self._closed_by}")
+            raise ValueError(f"the writer of {self.shard_writer.name!r} is closed{self._closed_by}")
 
     def __repr__(self) -> str:
-        return f"<writer of {self._area.name!r}: {self._schema.backend.name}, {len(self)} records>"
-
-
-def _not_sent(error: OSError, name: str, folder: Path) -> OSError:
-    what = f"{error.strerror or error}. The data stay in {str(folder)!r}: call close() again to send them"
-    return OSError(error.errno or errno.EIO, what, name)
+        return f"<writer of {self.shard_writer.name!r}: {self._schema.backend.name}, {len(self)} records>"

@@ -61,7 +61,7 @@ class FinishedData:
         entry = area.entry()
         if entry is None:
             raise FileNotFoundError(area.name)
-        metadata = _checked_metadata(entry, schema)
+        metadata = checked_metadata(entry, schema)
         schema.needs_sidecar &= metadata is not None  # it would describe records that were not checked
         known = {"format": schema.backend.name, **(schema.sidecar() or {})}
         if isinstance(entry, Folder):
@@ -113,8 +113,13 @@ class FinishedData:
         )
 
 
-def _checked_metadata(entry: StoredFile | Folder, schema: OutputSchema) -> dict[str, Any] | None:
-    """Return the metadata of the sidecar, which hold for the data and for the new records; `None` without one."""
+def checked_metadata(entry: StoredFile | Folder, schema: OutputSchema) -> dict[str, Any] | None:
+    """Return the metadata of the sidecar, which hold for the data and for the new records; `None` without one.
+
+    Raises:
+        FormatError: The data differ from their sidecar.
+        StateMismatchError: They have another format, payload or spec.
+    """
     sidecar = load_sidecar(entry)
     if sidecar is None:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -24,6 +25,7 @@ from dataformats.interfaces import (
 from dataformats.sidecars.sidecar import list_file
 from dataformats.staging.area import Publication, StagingArea
 from dataformats.staging.entries import ShardEntry
+from dataformats.staging.paths import add_name
 from dataformats.writing.encoding import Encoded
 from dataformats.writing.existing_data import FinishedData
 from dataformats.writing.output_schema import OutputSchema
@@ -47,6 +49,8 @@ class ShardWriter:
         finished: The data that the new records extend.
 
     Attributes:
+        name: The final name of the data, for messages.
+        area: Where the current file grows.
         file: The writer of the current file.
         position: The last position that the caller saved, with the number of records before it.
     """
@@ -60,31 +64,38 @@ class ShardWriter:
         options: WriteOptions,
         finished: FinishedData | None = None,
     ) -> None:
-        self._area, self._schema, self._options = area, schema, options
+        self.name, self.area = area.name, area
+        self._schema, self._options = schema, options
         self._finished, self._verify = finished, bool(options.verify)
         self._is_tracked = options.verify is not None
-        self._is_sharded = is_sharded(area, options, finished)
-        resume = options.resume
-        self._numbers = area.numbers
+        self._is_sharded = is_sharded(options, finished)
+        self._number = 0
         self._kept: Sequence[Mapping[str, Any]] = (finished and finished.shards) or ()
         self._checksums = self._is_tracked or any("crc32" in str(entry) for entry in self._kept[:1])
         self._shards: list[ShardEntry] = []
         self._n_complete: int = sum(entry["records"] for entry in self._kept)
-        self._is_finished = False
+        self._is_finished = True  # until a file is open
         self.position: dict[str, Any] = {"records": 0}
         self._checkpoints: list[dict[str, Any]] = []
-        self._n_counted, self._content = (
-            0,
-            Content(),
-        )  # a conversion counts the records of the file, and the content to read back
-        found = area.entries() if resume and (self._is_sharded or self._is_tracked) else {}
-        self._number = next(self._numbers)
+        self._n_counted, self._content = 0, Content()  # if tracked: records of the file, and what to read back
+        try:
+            self._begin()
+        except BaseException as error:
+            with suppress(OSError):
+                self.abort(keep=options.resume)
+            add_name(error, self.name)
+            raise
+        self._n_skipped = self._n_complete + self._n_counted - self.position["records"] if self._is_tracked else 0
+
+    def _begin(self) -> None:
+        """Open the first file, behind the shards of an interrupted writer."""
+        resume = self._options.resume
+        found = self.area.entries() if resume and (self._is_sharded or self._is_tracked) else {}
         if self._is_sharded:
             self._resume_shards(found)
         self._open(resume)
         if self._is_tracked and resume:
             self._resume_checkpoint(found.get(self._number))
-        self._n_skipped = self._n_complete + self._n_counted - self.position["records"] if self._is_tracked else 0
 
     def _resume_shards(self, entries: Mapping[int, ShardEntry]) -> None:
         """Keep the complete shards up to the first that is missing, and delete those behind it.
@@ -93,21 +104,21 @@ class ShardWriter:
             FormatError: A complete shard is damaged.
         """
         while (entry := entries.get(self._number)) is not None and entry.is_complete:
-            if not self._area.is_sound(entry, checksums=False):
-                if (path := self._area.folder / entry.shard).exists():
+            if not self.area.is_sound(entry, checksums=False):
+                if (path := self.area.folder / entry.shard).exists():
                     raise _damaged(path, self._n_complete)
                 break
             self._shards.append(entry)
             self._n_complete += entry.n_records
             self.position = entry.facts.get("position", self.position)
-            self._number = next(self._numbers)
+            self._number += 1
         later = [number for number in entries if number > self._number]
         if later:
             text = "shard %05d is missing in %s: the %d shards behind it are written again"
-            _LOG.warning(text, self._number, self._area.folder, len(later))
-        if entries and self._area.is_staged:
+            _LOG.warning(text, self._number, self.area.folder, len(later))
+        if entries:
             complete = {number: entries[number] for number in entries if number < self._number}
-            self._area.keep_only(complete, growing=self._number)
+            self.area.keep_only(complete, growing=self._number)
 
     def _resume_checkpoint(self, entry: ShardEntry | None) -> None:
         """Continue at the last checkpoint whose records are all in the file."""
@@ -201,13 +212,13 @@ class ShardWriter:
             raise TypeError("a single file has no shards")
         self._complete()
         self._open(resume=False)
-        self._area.settle(1)  # last: if a shard was not sent, the writer still has a file
+        self.area.settle(1)  # last: if a shard was not sent, the writer still has a file
 
     def flush(self, sync: bool) -> None:
         """Hand the records to the operating system; with `sync` to the disk, and complete shards to the area."""
         self.file.flush(sync=sync)
         if sync:
-            self._area.settle()
+            self.area.settle()
 
     def save(self, position: Mapping[str, Any]) -> None:
         """Note where the caller continues if it is interrupted.
@@ -223,22 +234,22 @@ class ShardWriter:
         Compressed files are not flushed, because their bytes would depend on the time. Then the file may have fewer
         records than the checkpoint, and an earlier one is used.
         """
-        if not self._area.keeps_partial or self._area.unsent is not None:
-            return
         if not self.file.flush_adds_bytes:
             self.file.flush(sync=True)
         self._checkpoints.append(
             {"records": self._n_counted, "content": self._content, "position": self.position},
         )
         file = {"name": self._path.name, "records": self._n_counted}
-        self._area.write_entry(self._number, ShardEntry(self._path.name, file, {"checkpoints": self._checkpoints}))
+        self.area.write_entry(self._number, ShardEntry(self._path.name, file, {"checkpoints": self._checkpoints}))
 
     def finish(self) -> Publication:
         """Complete all files, and return them for publication, with the list of files as metadata.
 
         Raises:
+            RuntimeError: Another program deleted or replaced the partial data.
             StateMismatchError: The partial data hold more records than this writer was given.
         """
+        self.check_owned()
         if self._is_tracked and (self._n_skipped or self._n_ahead):
             excess = self._n_skipped or self._n_ahead
             raise StateMismatchError(
@@ -250,72 +261,82 @@ class ShardWriter:
         if not self._is_sharded:
             return self._finish_file(self._stem)
         if not self._is_finished:
-            if self.file.n_records or not (self._shards or self._kept or self._area.publishes_shards):
+            if self.file.n_records or not (self._shards or self._kept):
                 self._complete()
             else:
                 self.file.discard()
             self._is_finished = True
-        self._area.settle()
-        if self._area.publishes_shards:  # other writers have shards, too
-            return Publication({"files": []}, keep=False)
+        self.area.settle()
         previous = None if self._finished is None else self._finished.metadata
         return replace(publication_of(self._schema, self._stem, self._shards, self._kept), previous=previous)
 
-    def suspend(self) -> None:
-        """Close the current file, for a later resume."""
-        if not self._is_finished:
-            self.file.suspend()
-        self._area.suspend()
+    def check_owned(self) -> None:
+        """Raise `RuntimeError` unless the data still belong to this writer."""
+        self.area.check_owned()
 
-    def discard(self) -> None:
-        """Delete the current file."""
-        if not self._is_finished:
-            self.file.discard()
+    def publish(self, publication: Publication) -> None:
+        """Give the files their final name: see `StagingArea.publish`."""
+        self.check_owned()
+        self.area.publish(publication)
+        self.area.release()
+
+    def abort(self, *, keep: bool) -> None:
+        """Close the current file, and `keep` the data for a later resume, or delete them if they are of this writer."""
+        try:
+            if keep or not self.area.is_owned:
+                if not self._is_finished:
+                    self.file.suspend()
+                self.area.suspend()
+                return
+            try:
+                if not self._is_finished:
+                    self.file.discard()
+            finally:
+                self.area.discard()
+        finally:
+            self.area.release()
 
     @property
     def _stem(self) -> str:
         """The last part of the name of the data."""
-        return self._area.name.rstrip("/").rsplit("/", 1)[-1]
-
-    @property
-    def _first_record(self) -> int | None:
-        """The number of the first record of the current shard, if no other process writes shards."""
-        return None if self._area.publishes_shards else self._n_complete
+        return self.name.rstrip("/").rsplit("/", 1)[-1]
 
     def _open(self, resume: bool) -> None:
-        if not self._is_sharded:
-            self._path = self._area.partial
-            self._resume_copy(resume)
-            return
-        self._path = self._area.open_shard(self._number, resume=resume)
-        name = self._schema.shard_name(self._stem, self._number)
-        place = FilePlace(name if self._area.publishes_shards else None, self._number, self._first_record)
-        self.file = self._schema.create(self._path, resume, place)
-        check_shards(self.file, self._schema)
+        if self._is_sharded:
+            place = FilePlace(None, self._number, self._n_complete)
+            self._open_file(self.area.open_shard(self._number), resume, place)
+        elif self._finished is None:
+            self._open_file(self.area.partial, resume, FilePlace(self._stem))
+        else:
+            self._open_copy(self._finished)
 
-    def _resume_copy(self, resume: bool) -> None:
-        """Open the single file; the finished records that it extends are copied first."""
-        if self._finished is None:
-            self.file = self._schema.create(self._path, resume, FilePlace(self._stem))
-            return
+    def _open_file(self, path: Path, resume: bool, place: FilePlace) -> None:
+        self._path, self.file = path, self._schema.create(path, resume, place)
+        if place.shard is not None:
+            check_shards(self.file, self._schema)
+        self._is_finished = False
+
+    def _open_copy(self, finished: FinishedData) -> None:
+        """Open the single file, a copy of the finished one that it extends."""
         problem: FormatError | None = None
         for _ in range(2):
-            self._finished.copy_to(self._path)
-            self.file = self._schema.create(self._path, True, FilePlace(self._stem))
-            problem = self._finished.problem(self._path)
+            finished.copy_to(self.area.partial)
+            self._open_file(self.area.partial, True, FilePlace(self._stem))
+            problem = finished.problem(self._path)
             if problem is None:
                 return
             self.file.discard()  # a crash of the machine may have damaged the copy
+            self._is_finished = True
         if problem is not None:
             raise problem
 
     def _complete(self) -> None:
-        self._area.check_owned()
+        self.area.check_owned()
         entry = self._completed(f"{self._number:05d}")
-        self._area.add(self._number, entry, self._path)
+        self.area.add(self._number, entry, self._path)
         self._shards.append(entry)
         self._n_complete += entry.n_records
-        self._number = next(self._numbers)
+        self._number += 1
         self._checkpoints, self._n_counted, self._content = [], 0, Content()
 
     def _completed(self, name: str) -> ShardEntry:
@@ -382,10 +403,10 @@ def check_shards(file: FileWriter, schema: OutputSchema) -> None:
         raise SpecError(what, remedy="Write a single file, without shard_records= and shard_bytes=")
 
 
-def is_sharded(area: StagingArea, options: WriteOptions, finished: FinishedData | None) -> bool:
+def is_sharded(options: WriteOptions, finished: FinishedData | None) -> bool:
     """Return True if the new data are shards, even if there is only one."""
     extends_shards = finished is not None and finished.shards is not None
-    return area.publishes_shards or options.limits_shards or extends_shards
+    return options.shard_start is not None or options.limits_shards or extends_shards
 
 
 def publication_of(
