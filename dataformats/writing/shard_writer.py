@@ -210,7 +210,8 @@ class ShardWriter:
         """Complete the current shard and begin another one."""
         if not self._is_sharded:
             raise TypeError("a single file has no shards")
-        self._complete()
+        if not self._is_finished:
+            self._complete()
         self._open(resume=False)
         self.area.settle(1)  # last: if a shard was not sent, the writer still has a file
 
@@ -337,6 +338,7 @@ class ShardWriter:
         self._shards.append(entry)
         self._n_complete += entry.n_records
         self._number += 1
+        self._is_finished = True  # until the next file is open
         self._checkpoints, self._n_counted, self._content = [], 0, Content()
 
     def _completed(self, name: str) -> ShardEntry:

@@ -118,6 +118,23 @@ def test_image_refused_by_a_full_disk_can_be_written_again(tmp_path: Path, monke
     assert len(dataformats.open(tmp_path / "x")) == 1
 
 
+@pytest.mark.parametrize("more", [{}, {"shard_start": 0}])
+def test_shard_refused_by_a_full_disk_can_be_begun_again(
+    more: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = dataformats.create(tmp_path / "x", "tfrecord", shard_records=2, **more)
+    writer.extend([b"0", b"1"])
+    with monkeypatch.context() as patch:
+        patch.setattr("dataformats.writing.output_schema.OutputSchema.create", raise_full)
+        for _ in range(2):
+            with pytest.raises(OSError, match="full"):
+                writer.append(b"2")
+    assert len(writer) == 2
+    writer.append(b"2")
+    writer.close()
+    assert list(dataformats.open(tmp_path / "x")) == [b"0", b"1", b"2"]
+
+
 def raise_full(*_: Any) -> int:
     raise OSError(errno.ENOSPC, "full")
 
