@@ -106,6 +106,23 @@ def test_partial_data_with_a_lost_sidecar_are_begun_anew(left: bytes, resume: bo
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.tfrecord"]
 
 
+def test_sidecar_of_a_killed_publication_is_deleted_with_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.tfrecord"
+    options: dict[str, Any] = {"spec": {"n": "int64"}}
+    writer = dataformats.create(path, resume=True, **options)
+    with monkeypatch.context() as patched:  # killed: what the writer does behind an error is not done
+        patched.setattr(atomic, "rename_new", lambda *_: 1 // 0)
+        patched.setattr(LocalArea, "holds", lambda *_: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            writer.close()
+    names = ["x.tfrecord.dataformats.json", "x.tfrecord.partial", "x.tfrecord.partial.dataformats.json"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == names
+    dataformats.create(path, **options).abort()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_damaged_copy_of_an_extended_file_is_made_again(tmp_path: Path) -> None:
     path = tmp_path / "x.tfrecord"
     with dataformats.create(path) as writer:
