@@ -172,15 +172,16 @@ def convert(
     wanted, renamed = None if spec is None else Spec(spec), dict(rename or {})
     read_types = wanted if map is None else None  # the spec of `map=` is about its results
     options = {"codecs": codecs, **(source_options or {})}
-    if not isinstance(path, RecordWriter):  # before the source, because opening it may take long
-        checked_options(backends.get(format or format_of(path)), "create", backend_options)
+    backend = None if isinstance(path, RecordWriter) else backends.get(format or format_of(path))
+    if backend is not None:  # before the source, because opening it may take long
+        backend_options = checked_options(backend, "create", backend_options)
     with opened_source(source, options) as opened:
         is_typed = isinstance(source, RecordSource) or options.get("spec") is not None
         given = opened if is_typed else with_new_types(opened, read_types, renamed)
         selection = Selection(given, where, shuffle_seed, limit, on_corrupt)
         chosen = given if fields is None else select_fields(given, fields, wanted)
         mapped = chosen if map is None else chosen.map(map)
-        if isinstance(path, RecordWriter):
+        if backend is None:
             values = (format, spec, payload, shard_records, shard_bytes, executor, part)
             switches = (backend_options, overwrite, resume, publish_parts, workers, storage_options)
             if any(switches) or any(value is not None for value in values):
@@ -191,8 +192,7 @@ def convert(
             n = len(selection) - omitted
             report = ConvertReport(repr(path), type(path).__name__, None, n, False, 0.0, omitted=omitted)
         else:
-            backend = backends.get(format or format_of(path))
-            format, types, kept = backend.name, wanted, payload
+            types, kept = wanted, payload
             if map is not None and is_single(chosen):
                 kept = payload or chosen.payload
             elif map is not None:
@@ -200,7 +200,7 @@ def convert(
             inferred = declared_spec(opened) is not None and opened.spec_facts.provenance == "inferred"
             plan = plan_of(mapped, backend, types, kept, rename=renamed, codecs=codecs, inferred=inferred)
             trusted = spec is not None or payload is not None
-            conversion = Conversion(plan, format, backend_options, codecs, trusted, on_corrupt, verify)
+            conversion = Conversion(plan, backend.name, backend_options, codecs, trusted, on_corrupt)
             arguments = {"fields": fields, "rename": rename, "map": None if map is None else name_of(map)}
             written = WriteOptions(
                 shard_records=shard_records,

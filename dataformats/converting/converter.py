@@ -16,18 +16,16 @@ from typing import Any
 from dataformats.converting.executors import results
 from dataformats.converting.report import ConvertReport
 from dataformats.converting.selection import Selection
-from dataformats.converting.tasks import Conversion, Failure, Result, Task, encode_task, write_shard
-from dataformats.errors import DataFormatsError, StateMismatchError, TargetExistsError, TargetInUseError
+from dataformats.converting.tasks import Conversion, Failure, Task, encode_task, write_shard
+from dataformats.errors import DataFormatsError, SpecError, StateMismatchError, TargetExistsError, TargetInUseError
 from dataformats.interfaces.record_source import RecordSource
-from dataformats.staging.area import StagingArea
+from dataformats.staging.area import Publication, StagingArea
 from dataformats.staging.entries import ShardEntry
-from dataformats.staging.paths import area_at
+from dataformats.staging.paths import add_name, area_at
 from dataformats.storage.one_ahead import prefetch
 from dataformats.storage.threads import concurrent_map
-from dataformats.writing.creating import begin_dataset, writer
-from dataformats.writing.dataset_writer import DatasetWriter
-from dataformats.writing.encoding import refuse_record
-from dataformats.writing.shard_writer import publication_of
+from dataformats.writing.creating import begin_dataset
+from dataformats.writing.shard_writer import ShardWriter, publication_of, stem_of
 from dataformats.writing.write_options import WriteOptions
 
 _LOG = logging.getLogger("dataformats")
@@ -95,18 +93,38 @@ class Converter:
 
     def write(self) -> ConvertReport:
         """Convert, or return the report of an equal conversion that is complete."""
-        states, plan = _file_states(self.conversion.plan.source), self._plan()
+        states, is_single = _file_states(self.conversion.plan.source), not self.options.limits_shards
+        schema = self.conversion.schema_of(len(self.selection)) if is_single else self.conversion.schema
+        area, options = area_at(self.path, self.options.storage_options), replace(self.options, plan=self._plan())
+        metadata = {"format": schema.backend.name, **(schema.sidecar() or {}), "plan": options.plan}
         try:
-            begun = self._begun_area(plan) if self._has_tasks else self._writer(plan)
+            begin_dataset(area, schema, options, shared=self.part is not None)
         except TargetExistsError:
-            metadata = self._published(plan)
-            if metadata is None:
+            published = area.complete(metadata) if self.options.resume else None
+            if published is None:
                 raise
-            return self._report(metadata)
-        check = partial(_check_unchanged, states)
-        metadata = (
-            self._append_all(begun, check) if isinstance(begun, DatasetWriter) else self._add_all(begun, plan, check)
-        )
+            return self._report(published)
+        out = None if self._has_tasks else ShardWriter(area, schema, options)
+        try:
+            new = self._add_shards(area) if out is None else self._append_records(out)
+            _check_unchanged(states)
+            about = {"dataformats": sys.modules["dataformats"].__version__, "omitted": self.n_omitted}
+            metadata = {**metadata, **about, "files": new.metadata["files"]}
+            if self.part is None:
+                area.check_owned()
+                area.publish(replace(new, metadata=metadata, keep=True))
+        except BaseException as error:
+            add_name(error, area.name)
+            is_kept = self._is_kept(area, error)
+            if out is not None:
+                out.abort(keep=is_kept)
+            elif is_kept or not area.is_owned:
+                area.suspend()
+            else:
+                area.discard()
+            raise
+        finally:
+            area.release()
         errors = tuple(message for _, message in self.failures[:_MAX_ERRORS])
         return replace(self._report(metadata), resumed=self.n_resumed, errors=errors)
 
@@ -116,44 +134,28 @@ class Converter:
 
     # ---- a single file, or shards of some bytes: records are appended in order
 
-    def _writer(self, plan: Mapping[str, Any]) -> DatasetWriter:
-        is_sharded = self.options.limits_shards
-        schema = self.conversion.schema if is_sharded else self.conversion.schema_of(len(self.selection))
-        return writer(self.path, schema, refuse_record, replace(self.options, plan=plan))
-
-    def _append_all(self, out: DatasetWriter, check: Callable[[], None]) -> Mapping[str, Any]:
-        """Append all records, publish them, and return the metadata of the sidecar."""
-        try:
-            self._append_ranges(out)
-            check()
-            out.metadata |= self._metadata()
-            metadata = {**out.metadata, "files": out.complete()}
-            out.close()
-        except BaseException as error:
-            out.resumable &= self._is_kept(error)
-            out.abort()
-            raise
-        return metadata
-
-    def _append_ranges(self, out: DatasetWriter) -> None:
-        """Append all records in order, those behind the last checkpoint of an interrupted run again."""
-        position = out.shard_writer.position
-        self.n_resumed, self.n_omitted = len(out), position.get("omitted", 0)
-        first = position.get("stop", 0)
+    def _append_records(self, out: ShardWriter) -> Publication:
+        """Append the records that an interrupted run has not appended, and return the data."""
+        self.n_resumed, self.n_omitted, first = out.n_records, out.n_omitted, out.n_taken
         self._advance(first)
         saved_s = time.monotonic()
         # Copied payloads cost less to read than to receive from a worker.
         executor = None if self.conversion.plan.copied else self.executor
         found = results(encode_task, self._ranges(first), executor, in_order=True)
-        for result in prefetch(found) if executor is None else found:
-            for records in result.encoded:
-                out.append_stored(records)
-            self._note(result)
-            self._advance(result.n_records + len(result.failures))
-            out.shard_writer.save({"stop": self.done, "omitted": self.n_omitted})
+        for encoded in prefetch(found) if executor is None else found:
+            for records, failures in encoded:
+                try:
+                    out.append_stored(records)
+                except SpecError as error:
+                    error.index = out.n_records if error.index is None else error.index
+                    raise
+                out.n_omitted += len(failures)
+                self._note(failures)
+            self._advance(out.n_taken - self.done)
             if time.monotonic() > saved_s + _CHECKPOINT_S:
-                out.shard_writer.write_checkpoint()
+                out.write_checkpoint()
                 saved_s = time.monotonic()
+        return out.finish()
 
     def _ranges(self, first: int) -> Iterator[Task]:
         mean = self.conversion.plan.source.record_bytes()
@@ -163,85 +165,46 @@ class Converter:
 
     # ---- shards of some records: tasks write them in any order
 
-    def _begun_area(self, plan: Mapping[str, Any]) -> StagingArea:
-        area, options = area_at(self.path, self.options.storage_options), replace(self.options, plan=plan)
-        begin_dataset(area, self.conversion.schema, options, shared=self.part is not None)
-        return area
-
-    def _add_all(self, area: StagingArea, plan: Mapping[str, Any], check: Callable[[], None]) -> Mapping[str, Any]:
-        """Write the missing shards, publish all unless this is a part, and return the metadata of the sidecar."""
-        schema = self.conversion.schema
-        try:
-            entries = self._committed(area) if self.publish_parts else self._write_shards(area)
-            check()
-            metadata = {"format": schema.backend.name, **(schema.sidecar() or {}), "plan": plan, **self._metadata()}
-            if self.part is not None:
-                return {**metadata, "files": [entry.file for entry in entries.values()]}
-            with_records = [entries[number] for number in sorted(entries) if entries[number].n_records]
-            stem = area.name.rstrip("/").rsplit("/", 1)[-1]
-            new = publication_of(schema, stem, with_records or [entries[min(entries)]])
-            metadata["files"] = new.metadata["files"]
-            area.check_owned()
-            area.publish(replace(new, metadata=metadata, keep=True))
-        except BaseException as error:
-            is_begun = not self.publish_parts or bool(area.entries())
-            if is_begun and self._is_kept(error):
-                area.suspend()
-            elif area.is_owned:
-                area.discard()
-            raise
-        finally:
-            area.release()
-        return metadata
-
-    def _write_shards(self, area: StagingArea) -> dict[int, ShardEntry]:
-        """Write the shards that are not committed yet, in any order; return the entries of all."""
+    def _add_shards(self, area: StagingArea) -> Publication:
+        """Add the shards that no interrupted run and no other part has committed, and return all."""
         size, (first, step) = self.options.shard_records or 1, self.part or (0, 1)
-        starts = self._starts
+        starts = range(0, max(1, len(self.selection)), size)
         numbers = range(first, len(starts), step)
         self.total = sum(min(size, len(self.selection) - starts[number]) for number in numbers)
-        entries = self._sound(area, numbers, checksums=True) if self.options.resume else {}
-        if self.part is None and self.options.resume:
+        entries = self._sound(area, numbers) if self.options.resume else {}
+        if self.publish_parts and len(entries) < len(numbers):
+            raise _incomplete(area, entries, len(numbers))
+        if self.options.resume and self.part is None:
             area.keep_only(entries)
-        self.n_resumed = sum(entry.n_records for entry in entries.values())
+        n_found = sum(entry.n_records for entry in entries.values())
+        self.n_resumed = 0 if self.publish_parts else n_found
         self.n_omitted = sum(entry.facts["omitted"] for entry in entries.values())
-        self._advance(self.n_resumed + self.n_omitted)
+        self._advance(n_found + self.n_omitted)
         tasks = (self._task(n, starts[n], starts[n] + size) for n in numbers if n not in entries)
         here = self.executor is None
-        write = partial(write_shard, area=area, sends=not here, advance=self._advance if here else None)
+        verify, advance = self.options.verify, self._advance if here else None
+        write = partial(write_shard, area=area, sends=not here, verify=verify, advance=advance)
         done = self.done
-        for result in results(write, tasks, self.executor, in_order=False):
+        for shard in results(write, tasks, self.executor, in_order=False):
             area.check_owned()
-            shard = replace(result.shard, facts={"omitted": len(result.failures), "parts": step})
+            entry = replace(shard.entry, facts={**shard.entry.facts, "parts": step})
             if here:
-                area.add(result.number, shard, area.folder / shard.shard)
+                area.add(shard.number, entry, area.folder / entry.shard)
                 area.settle(1)
             else:
-                area.write_entry(result.number, shard)
-            entries[result.number] = shard
-            self._note(result)
-            done += result.n_records + len(result.failures)
+                area.write_entry(shard.number, entry)
+            entries[shard.number] = entry
+            self._note(shard.failures)
+            done += entry.n_records + len(shard.failures)
             self._advance(done - self.done)
         area.settle()
-        return entries
+        shards = [entries[number] for number in sorted(entries)]
+        shards = [entry for entry in shards if entry.n_records] or shards[:1]
+        return publication_of(self.conversion.schema, stem_of(area), shards)
 
-    def _committed(self, area: StagingArea) -> dict[int, ShardEntry]:
-        """Return the entries of the shards that all parts have committed.
-
-        Raises:
-            StateMismatchError: Some are missing.
-        """
-        n = len(self._starts)
-        entries = self._sound(area, range(n), checksums=False)
-        if len(entries) < n:
-            raise _incomplete(area, entries, n)
-        self.n_omitted = sum(entry.facts["omitted"] for entry in entries.values())
-        self._advance(self.total)
-        return entries
-
-    def _sound(self, area: StagingArea, numbers: Iterable[int], *, checksums: bool) -> dict[int, ShardEntry]:
+    def _sound(self, area: StagingArea, numbers: Iterable[int]) -> dict[int, ShardEntry]:
         """Return the entries of these numbers whose shards are as they list them."""
-        found = area.entries(numbers)
+        found, checksums = area.entries(numbers), not self.publish_parts
         sound = concurrent_map(lambda entry: area.is_sound(entry, checksums=checksums), [*found.values()], local=False)
         for number, is_sound in zip(list(found), sound, strict=True):
             if not is_sound:
@@ -249,30 +212,25 @@ class Converter:
                 _LOG.warning(text, number, found.pop(number).shard, area.name)
         return found
 
-    @property
-    def _starts(self) -> range:
-        return range(0, max(1, len(self.selection)), self.options.shard_records or 1)
-
     # ---- both
 
     def _task(self, number: int, first: int, stop: int) -> Task:
         return Task(self.conversion, number, self.selection.records(first, min(stop, len(self.selection))))
 
-    def _note(self, result: Result) -> None:
-        self.n_omitted += len(result.failures)
-        self.failures += result.failures
+    def _note(self, failures: list[Failure]) -> None:
+        self.n_omitted += len(failures)
+        self.failures += failures
 
     def _advance(self, n: int) -> None:
         self.done += n
         if self.progress is not None and n:
             self.progress(self.done, self.total)
 
-    def _is_kept(self, error: BaseException) -> bool:
+    def _is_kept(self, area: StagingArea, error: BaseException) -> bool:
         """Return True if the partial data stay after an error: unless the records themselves caused it."""
+        if self.publish_parts:
+            return bool(area.entries())
         return self.options.resume or isinstance(error, TargetInUseError) or not isinstance(error, DataFormatsError)
-
-    def _metadata(self) -> dict[str, Any]:
-        return {"dataformats": sys.modules["dataformats"].__version__, "omitted": self.n_omitted}
 
     def _plan(self) -> dict[str, Any]:
         conversion = self.conversion
@@ -291,13 +249,6 @@ class Converter:
         given = {name: fact for name, fact in metadata.items() if fact is not None and fact not in ({}, [])}
         plan: dict[str, Any] = json.loads(json.dumps(given, default=str))  # equals a plan that is read from a sidecar
         return plan
-
-    def _published(self, plan: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return the metadata of the sidecar of data that an equal conversion has published; else `None`."""
-        area = area_at(self.path, self.options.storage_options)
-        schema = self.conversion.schema
-        metadata = {"format": schema.backend.name, **(schema.sidecar() or {}), "plan": plan}
-        return area.complete(metadata) if self.options.resume else None
 
     def _report(self, metadata: Mapping[str, Any]) -> ConvertReport:
         return ConvertReport(

@@ -6,7 +6,7 @@ import itertools
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,6 @@ from dataformats.writing.shard_writer import check_shards, complete_file
 Failure = tuple[int, str]
 """A record that was left out: its index in the source, and the message of its error."""
 Records = range | NDArray[np.int64]
-_NO_SHARD = ShardEntry("", {"records": 0})
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +45,6 @@ class Conversion(SentOnce):
         codecs: See `open` and `create`.
         trusted: False if a file named the types.
         on_corrupt: `"raise"` the error of the first record that fails, or `"omit"` such records.
-        verify: Read the new records back.
     """
 
     plan: ConversionPlan
@@ -55,7 +53,6 @@ class Conversion(SentOnce):
     codecs: Mapping[str, Any] | None
     trusted: bool
     on_corrupt: OnCorrupt
-    verify: bool
 
     @cached_property
     def schema(self) -> OutputSchema:
@@ -78,7 +75,7 @@ class Conversion(SentOnce):
         return self.schema.encoder(self.codecs, self.plan.carried, trusted=self.trusted)
 
     def encoded(self, records: Records) -> Iterator[tuple[StoredRecords, list[Failure]]]:
-        """Yield these records as they are stored, a few megabytes at a time, and those that are left out.
+        """Yield these records as they are stored, a few megabytes at a time, with those behind that are left out.
 
         Raises:
             DataFormatsError: A record fails, and `on_corrupt` is `"raise"`.
@@ -89,7 +86,7 @@ class Conversion(SentOnce):
             except MemoryError:
                 raise
             except Exception:
-                yield self._one_by_one(part)
+                yield from self._one_by_one(part)
             else:
                 yield found, []
 
@@ -130,22 +127,25 @@ class Conversion(SentOnce):
         columns = {rename.get(name, name): column for name, column in batch.columns.items()}
         return RecordBatch(columns, batch.indices, batch.failed, batch.single)
 
-    def _one_by_one(self, part: Records) -> tuple[StoredRecords, list[Failure]]:
+    def _one_by_one(self, part: Records) -> Iterator[tuple[StoredRecords, list[Failure]]]:
+        """Yield the records up to each one that is left out, and then the rest."""
         blobs: list[Encoded] = []
-        failures: list[Failure] = []
         for index in as_numbers(part).tolist():
             try:
                 one = range(index, index + 1)
                 blobs += self._copied(one).blobs if self.plan.copied else map(self.encode, self._read(one))
+                continue
             except DataFormatsError as error:
                 _add_place(error, self.plan.source, index)
                 if self.on_corrupt == "raise":
                     raise
-                failures.append((index, str(error)))
+                failures = [(index, str(error))]
             except Exception as error:
                 error.add_note(f"record {index} of the source")
                 raise
-        return StoredRecords.join(self.format, blobs), failures
+            yield StoredRecords.join(self.format, blobs), failures
+            blobs = []
+        yield StoredRecords.join(self.format, blobs), []
 
 
 def _add_place(error: DataFormatsError, source: RecordSource, index: int) -> None:
@@ -170,68 +170,60 @@ class Task:
     records: Records
 
 
-@dataclass(slots=True)
-class Result:
-    """The result of a task.
+@dataclass(frozen=True, slots=True)
+class WrittenShard:
+    """The result of a task that writes a shard.
 
     Attributes:
         number: The number of the task.
-        n_records: How many records were encoded or written.
+        entry: The entry of the shard.
         failures: The records that were left out.
-        encoded: The records as stored, unless they are in a shard.
-        shard: The entry of the shard.
     """
 
     number: int
-    n_records: int = 0
-    failures: list[Failure] = field(default_factory=list)
-    encoded: list[StoredRecords] = field(default_factory=list)
-    shard: ShardEntry = _NO_SHARD
+    entry: ShardEntry
+    failures: list[Failure]
 
 
-def encode_task(task: Task) -> Result:
-    """Return the records of a task as they are stored."""
-    result = Result(task.number)
-    for records, failures in task.conversion.encoded(task.records):
-        result.n_records += len(records)
-        result.failures += failures
-        result.encoded.append(records)
-    return result
+def encode_task(task: Task) -> list[tuple[StoredRecords, list[Failure]]]:
+    """Return the result of `Conversion.encoded` for the records of a task."""
+    return list(task.conversion.encoded(task.records))
 
 
-def write_shard(task: Task, area: StagingArea, *, sends: bool, advance: Callable[[int], None] | None = None) -> Result:
-    """Write the records of a task as a complete shard under a unique name, and read it back.
+def write_shard(
+    task: Task, area: StagingArea, *, sends: bool, verify: bool, advance: Callable[[int], None] | None = None
+) -> WrittenShard:
+    """Write the records of a task as a complete shard under a unique name.
 
     Args:
         task: The records.
         area: Gets the shard; it may hold others of the same number.
         sends: Add the shard to the area; else it stays in the folder of the area.
+        verify: Read the shard back.
         advance: Called with numbers of records that are written, without the last ones, which need a complete shard;
             `None` if other tasks run at the same time.
     """
-    conversion = task.conversion
-    result = Result(task.number)
+    conversion, name = task.conversion, f"{task.number:05d}"
     with area.working_folder() if sends else nullcontext(area.folder) as folder:
-        path = folder / f"{task.number:05d}-{secrets.token_hex(8)}.partial"
+        path = folder / f"{name}-{secrets.token_hex(8)}.partial"
         file = conversion.schema_of(len(task.records)).create(path, False, FilePlace(None, task.number, None))
-        content, n_waiting = Content(), 0
+        content, left_out, n_waiting = Content(), list[Failure](), 0
         try:
             check_shards(file, conversion.schema)
             for records, failures in conversion.encoded(task.records):
                 if len(records):
                     file.append_stored(records)
-                if conversion.verify:
+                if verify:
                     content = content_of(records, content)
-                result.n_records += len(records)
-                result.failures += failures
+                left_out += failures
                 if advance is not None:
                     advance(n_waiting)
                 n_waiting = len(records) + len(failures)
-            parts = [(result.n_records, content)] if conversion.verify else None
-            result.shard = complete_file(file, path, f"{task.number:05d}", conversion.schema, parts, checksums=True)
+            expected, facts = content if verify else None, {"omitted": len(left_out)}
+            entry = complete_file(file, path, name, conversion.schema, expected, checksums=True, facts=facts)
             if sends:
                 area.send(path)
         except BaseException:
             file.discard()
             raise
-    return result
+    return WrittenShard(task.number, entry, left_out)

@@ -132,11 +132,7 @@ def writer(
 ) -> DatasetWriter:
     """Return a writer whose records `encode` turns into bytes; for the other arguments see `create`."""
     shards = _shard_writer(area_at(path, options.storage_options), schema, options)
-    more = {} if options.plan is None else {"plan": options.plan}
-    resumable = options.resume or options.plan is not None
-    return DatasetWriter(
-        schema, encode, shards, resumable=resumable, workers=options.workers, metadata=more, codecs=codecs
-    )
+    return DatasetWriter(schema, encode, shards, resumable=options.resume, workers=options.workers, codecs=codecs)
 
 
 def _shard_writer(area: StagingArea, schema: OutputSchema, options: WriteOptions) -> ShardWriter:
@@ -145,7 +141,7 @@ def _shard_writer(area: StagingArea, schema: OutputSchema, options: WriteOptions
         return SharedFolderWriter(area.final.resolve(), schema, options)
     if (options.append or options.resume) and isinstance(area, LocalArea):
         final = area.final.resolve()  # a link stays, and the data grow that it names
-        may_grow = not (options.limits_shards or options.overwrite or options.plan)
+        may_grow = not (options.limits_shards or options.overwrite)
         if may_grow and isinstance(schema.backend, AppendsInPlace) and schema.backend.can_append_in_place(final):
             return InPlaceWriter(final, schema, options)
         if options.append:

@@ -48,7 +48,6 @@ class DatasetWriter(RecordWriter):
         *,
         resumable: bool,
         workers: int,
-        metadata: Mapping[str, Any],
         codecs: Mapping[str, Any] | None = None,
     ) -> None:
         """Begin to write; the public constructor is `create`.
@@ -59,14 +58,12 @@ class DatasetWriter(RecordWriter):
             shard_writer: The files.
             resumable: True if `abort` keeps the partial data.
             workers: Threads that encode in `extend`.
-            metadata: Metadata for the sidecar besides format, payload, spec and files; may be added to until `close`.
             codecs: See `create`.
         """
         self._schema = schema
         self._encode = encode
         self.shard_writer: ShardWriter = shard_writer
         self.resumable: bool = resumable
-        self.metadata: dict[str, Any] = dict(metadata)
         self._workers = workers
         self._codecs = codecs
         self._complete: Publication | None = None
@@ -179,8 +176,8 @@ class DatasetWriter(RecordWriter):
 
     def complete(self) -> Sequence[Mapping[str, Any]]:
         """Complete the files under their partial names, and return their entries; only `close` can follow."""
-        self._require_open()
         if self._complete is None:
+            self._require_open()
             self._complete = self.shard_writer.finish()
         files: Sequence[Mapping[str, Any]] = self._complete.metadata["files"]
         return files
@@ -210,11 +207,9 @@ class DatasetWriter(RecordWriter):
     def _publish(self) -> None:
         files = self.complete()
         sidecar = self._schema.sidecar()
-        metadata = {"format": self._schema.backend.name, **(sidecar or {}), **self.metadata, "files": files}
+        metadata = {"format": self._schema.backend.name, **(sidecar or {}), "files": files}
         if self._complete is not None:
-            self.shard_writer.publish(
-                replace(self._complete, metadata=metadata, keep=sidecar is not None or bool(self.metadata))
-            )
+            self.shard_writer.publish(replace(self._complete, metadata=metadata, keep=sidecar is not None))
 
     def abort(self) -> None:
         if not self._open:
@@ -240,7 +235,7 @@ class DatasetWriter(RecordWriter):
         self._open, self._closed_by = False, " in a forked process; only the process that created it can use it"
 
     def _require_open(self) -> None:
-        if not self._open:
+        if not self._open or self._complete is not None:
             raise ValueError(f"the writer of {self.shard_writer.name!r} is closed{self._closed_by}")
 
     def __repr__(self) -> str:

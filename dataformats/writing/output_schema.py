@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -142,8 +143,9 @@ class OutputSchema:
         """Return the schema for `n_records` records; some formats write faster if they know the number."""
         if "records" in self.options or not self._takes("records"):
             return self
-        options = {**self.options, "records": n_records}
-        return OutputSchema(self.backend.name, self.payload, self.spec, options)
+        schema = copy.copy(self)
+        schema.options = {**self.options, "records": n_records}
+        return schema
 
     def sidecar(self) -> dict[str, Any] | None:
         """Return the metadata that the format cannot store; `None` if it stores all."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,35 +50,26 @@ def content_of(records: StoredRecords, before: Content) -> Content:
     return content or before
 
 
-def check_written(backend: Backend, files: Mapping[str, Path], parts: Iterable[tuple[int, Content]]) -> None:
+def check_written(backend: Backend, files: Mapping[str, Path], n_records: int, content: Content) -> None:
     """Read a file back, and compare its records with the records that were to be written.
 
     Args:
         backend: The format.
         files: Final name to present path, of the file or the folder first, then of the files beside it.
-        parts: Numbers of records from the start, in ascending order, each with the content of that many records; the
-            last number counts all.
+        n_records: How many records were written.
+        content: Their content.
 
     Raises:
         FormatError: They differ, or a record is damaged.
     """
-    path = next(iter(files.values()))
-    done, content, rest = 0, Content(), None
+    n, found = 0, Content()
     with contextlib.closing(_stored(backend, files)) as steps:
-        for n, expected in parts:
-            first = done
-            while done < n and (step := rest or next(steps, None)) is not None:
-                content, rest = content_of(step[: n - done], content), step[n - done :]
-                done += min(n - done, len(step))
-            if content != expected or done < n:
-                raise _not_as_written(path, first, n)
-        if rest or next(steps, None):
-            raise _not_as_written(path, done, done + 1)
-
-
-def _not_as_written(path: Path, first: int, stop: int) -> FormatError:
-    what = f"of the records {first} to {stop - 1}, some were read back otherwise than they were written"
-    return FormatError(what, path=str(path), remedy="The disk or the memory may be faulty: convert again.")
+        for records in steps:
+            n, found = n + len(records), content_of(records, found)
+    if (n, found) != (n_records, content):
+        what = f"the {n_records} records that were written were read back otherwise, as {n}"
+        remedy = "The disk or the memory may be faulty: convert again."
+        raise FormatError(what, path=str(next(iter(files.values()))), remedy=remedy)
 
 
 def _stored(backend: Backend, files: Mapping[str, Path]) -> Generator[StoredRecords]:

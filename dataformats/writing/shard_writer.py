@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from dataformats.batch import StoredRecords
@@ -43,16 +42,15 @@ class ShardWriter:
     Args:
         area: Where the shards grow, begun.
         schema: Their format.
-        options: When a shard is full, and whether to resume. `verify`, unless it is `None`: a conversion reads each
-            file back before it is committed, if it is True. Its records come by `append_stored`, and after a resume it
-            gives the records behind the last checkpoint again: see `position`.
+        options: When a shard is full, and whether to resume. A conversion has a `plan`: its records come by
+            `append_stored`, and after a resume it gives those behind `n_taken` again.
         finished: The data that the new records extend.
 
     Attributes:
         name: The final name of the data, for messages.
         area: Where the current file grows.
         file: The writer of the current file.
-        position: The last position that the caller saved, with the number of records before it.
+        n_omitted: How many records a conversion has left out, by itself and in the run that it resumes.
     """
 
     file: BlobWriter | FieldsWriter
@@ -64,20 +62,22 @@ class ShardWriter:
         options: WriteOptions,
         finished: FinishedData | None = None,
     ) -> None:
-        self.name, self.area = area.name, area
-        self._schema, self._options = schema, options
-        self._finished, self._verify = finished, bool(options.verify)
-        self._is_tracked = options.verify is not None
+        self.name, self.area, self._stem = area.name, area, stem_of(area)
+        self._schema, self._options, self._finished = schema, options, finished
         self._is_sharded = is_sharded(options, finished)
         self._number = 0
         self._kept: Sequence[Mapping[str, Any]] = (finished and finished.shards) or ()
-        self._checksums = self._is_tracked or any("crc32" in str(entry) for entry in self._kept[:1])
+        self._is_conversion = options.plan is not None
+        self._verify, self._content = options.verify, Content()  # what to read back, without the records ahead
+        self._checksums = (
+            self._is_conversion or options.verify or any("crc32" in str(entry) for entry in self._kept[:1])
+        )
         self._shards: list[ShardEntry] = []
         self._n_complete: int = sum(entry["records"] for entry in self._kept)
-        self._is_finished = True  # until a file is open
-        self.position: dict[str, Any] = {"records": 0}
+        self._is_complete = True  # until a file is open
+        self.n_omitted: int = 0
+        self._n_ahead = 0  # records in the file that the conversion gives again
         self._checkpoints: list[dict[str, Any]] = []
-        self._n_counted, self._content = 0, Content()  # if tracked: records of the file, and what to read back
         try:
             self._begin()
         except BaseException as error:
@@ -85,60 +85,68 @@ class ShardWriter:
                 self.abort(keep=options.resume)
             add_name(error, self.name)
             raise
-        self._n_skipped = self._n_complete + self._n_counted - self.position["records"] if self._is_tracked else 0
 
     def _begin(self) -> None:
         """Open the first file, behind the shards of an interrupted writer."""
         resume = self._options.resume
-        found = self.area.entries() if resume and (self._is_sharded or self._is_tracked) else {}
-        if self._is_sharded:
-            self._resume_shards(found)
+        entries = self.area.entries() if resume and (self._is_sharded or self._is_conversion) else {}
+        resume = resume and not (self._is_sharded and self._resume_shards(entries))
         self._open(resume)
-        if self._is_tracked and resume:
-            self._resume_checkpoint(found.get(self._number))
+        if resume and self._is_conversion:
+            self._resume_checkpoint(entries.get(self._number))
 
-    def _resume_shards(self, entries: Mapping[int, ShardEntry]) -> None:
+    def _resume_shards(self, entries: Mapping[int, ShardEntry]) -> bool:
         """Keep the complete shards up to the first that is missing, and delete those behind it.
 
+        Returns True if that one was complete, and is missing or damaged now.
+
         Raises:
-            FormatError: A complete shard is damaged.
+            FormatError: It is damaged, and its records are not given again.
         """
         while (entry := entries.get(self._number)) is not None and entry.is_complete:
-            if not self.area.is_sound(entry, checksums=False):
-                if (path := self.area.folder / entry.shard).exists():
-                    raise _damaged(path, self._n_complete)
+            if not self.area.is_sound(entry, checksums=self._is_conversion):
                 break
             self._shards.append(entry)
             self._n_complete += entry.n_records
-            self.position = entry.facts.get("position", self.position)
+            self.n_omitted = entry.facts.get("omitted", 0)
             self._number += 1
+        is_damaged = entry is not None and entry.is_complete
+        if entry is not None and is_damaged and not self._is_conversion:
+            _check_lost(self.area.folder / entry.shard, self._n_complete)
         later = [number for number in entries if number > self._number]
-        if later:
-            text = "shard %05d is missing in %s: the %d shards behind it are written again"
+        if later or is_damaged:
+            text = "shard %05d is missing or damaged in %s: it and the %d shards behind it are written again"
             _LOG.warning(text, self._number, self.area.folder, len(later))
         if entries:
             complete = {number: entries[number] for number in entries if number < self._number}
-            self.area.keep_only(complete, growing=self._number)
+            self.area.keep_only(complete, growing=-1 if is_damaged else self._number)
+        return is_damaged
 
     def _resume_checkpoint(self, entry: ShardEntry | None) -> None:
         """Continue at the last checkpoint whose records are all in the file."""
-        for checkpoint in [] if entry is None or entry.is_complete else entry.facts["checkpoints"]:
-            is_known = bool(checkpoint["content"]) or not (self._verify and checkpoint["records"])
+        self._n_ahead = self.file.n_records
+        for checkpoint in [] if entry is None else entry.facts["checkpoints"]:
+            is_known = checkpoint["content"] is not None or not self._verify
             if checkpoint["records"] <= self.file.n_records and is_known:
                 self._checkpoints.append(checkpoint)
-                self._n_counted, self._content = checkpoint["records"], checkpoint["content"]
-                self.position = checkpoint["position"]
+                self._n_ahead = self.file.n_records - checkpoint["records"]
+                self.n_omitted, self._content = checkpoint["omitted"], checkpoint["content"]
 
     # ---- records
 
     @property
     def n_records(self) -> int:
         """Records appended, including the finished ones and those found on resuming."""
-        return self._n_complete + (0 if self._is_finished else self.file.n_records)
+        return self._n_complete + (0 if self._is_complete else self.file.n_records)
+
+    @property
+    def n_taken(self) -> int:
+        """How many of its records a conversion has given or left out, by itself and in the run that it resumes."""
+        return self.n_records - self._n_ahead + self.n_omitted
 
     def append(self, encoded: Encoded) -> None:
         """Append one record."""
-        if self._options.is_full(self.file, encoded):
+        if self._is_complete or self._options.is_full(self.file, encoded):
             self.next_shard()
         self.file.append(encoded)  # type: ignore[arg-type]  # the encoder and the file are of one backend
 
@@ -149,60 +157,49 @@ class ShardWriter:
                 self.append(one)
             return
         while encoded:
-            room = len(encoded)
-            if self._options.shard_records is not None:
-                room = self._options.shard_records - self.file.n_records
-            if room > 0:
-                self.file.extend(encoded[:room])  # type: ignore[arg-type]  # as above
-                encoded = encoded[room:]
-            else:
-                self.next_shard()
+            room = self._room(len(encoded))
+            self.file.extend(encoded[:room])  # type: ignore[arg-type]  # as above
+            encoded = encoded[room:]
 
     def append_stored(self, records: StoredRecords) -> None:
         """Append records as a file of the format stores them."""
-        if self._n_skipped:
-            skipped = min(self._n_skipped, len(records))
-            self._n_skipped, records = self._n_skipped - skipped, records[skipped:]
+        if self._n_ahead:
+            there = records[: self._n_ahead]
+            self._note(there)
+            self._n_ahead, records = self._n_ahead - len(there), records[len(there) :]
         if self._options.shard_bytes is not None:
             self._append_each(records)
             return
         while len(records):
-            room = len(records)
-            if self._options.shard_records is not None:
-                room = self._options.shard_records - (self._n_counted if self._is_tracked else self.file.n_records)
-            if not room:
-                self.next_shard()
-                continue
+            room = self._room(len(records))
             part = records[:room] if room < len(records) else records
-            n_there = self._count(part)
-            if n_there < len(part):
-                self.file.append_stored(part[n_there:] if n_there else part)
+            self._note(part)
+            self.file.append_stored(part)
             records = records[room:]
+
+    def _room(self, n: int) -> int:
+        """Return how many of `n` records the current file takes, or else the next one."""
+        most = self._options.shard_records
+        if self._is_complete or (most is not None and self.file.n_records >= most):
+            self.next_shard()
+        return n if most is None else most - self.file.n_records
 
     def _append_each(self, records: StoredRecords) -> None:
         """Append records one by one, because each may begin another shard."""
         encoded: Sequence[Encoded] = list(records.blobs if isinstance(self.file, BlobWriter) else records)
         first = 0
-        for number in range(min(self._n_ahead, len(records)), len(records)):
-            if self._options.is_full(self.file, encoded[number]):
-                self._count(records[first:number])
+        for number, one in enumerate(encoded):
+            if self._is_complete or self._options.is_full(self.file, one):
+                self._note(records[first:number])
                 first = number
                 self.next_shard()
-            self.file.append(encoded[number])  # type: ignore[arg-type]  # as above
-        self._count(records[first:])
+            self.file.append(one)  # type: ignore[arg-type]  # as above
+        self._note(records[first:])
 
-    @property
-    def _n_ahead(self) -> int:
-        """How many records the current file has that were not given to this writer."""
-        return max(0, self.file.n_records - self._n_counted) if self._is_tracked else 0
-
-    def _count(self, records: StoredRecords) -> int:
-        """Note what must be read back of these records of the current file; return how many of them it has already."""
-        n_ahead = min(self._n_ahead, len(records))
+    def _note(self, records: StoredRecords) -> None:
+        """Note what must be read back of the current file."""
         if self._verify:
             self._content = content_of(records, self._content)
-        self._n_counted += len(records)
-        return n_ahead
 
     # ---- files
 
@@ -210,37 +207,31 @@ class ShardWriter:
         """Complete the current shard and begin another one."""
         if not self._is_sharded:
             raise TypeError("a single file has no shards")
-        if not self._is_finished:
+        if not self._is_complete:
             self._complete()
         self._open(resume=False)
         self.area.settle(1)  # last: if a shard was not sent, the writer still has a file
 
     def flush(self, sync: bool) -> None:
         """Hand the records to the operating system; with `sync` to the disk, and complete shards to the area."""
-        self.file.flush(sync=sync)
+        if not self._is_complete:
+            self.file.flush(sync=sync)
         if sync:
             self.area.settle()
 
-    def save(self, position: Mapping[str, Any]) -> None:
-        """Note where the caller continues if it is interrupted.
-
-        Args:
-            position: Any facts.
-        """
-        self.position = {**position, "records": self._n_complete + self._n_counted}
-
     def write_checkpoint(self) -> None:
-        """Keep the position in the area, after the records before it.
+        """Note in the area how far the conversion has come, after the records before.
 
         Compressed files are not flushed, because their bytes would depend on the time. Then the file may have fewer
         records than the checkpoint, and an earlier one is used.
         """
+        if self._is_complete:
+            return
         if not self.file.flush_adds_bytes:
             self.file.flush(sync=True)
-        self._checkpoints.append(
-            {"records": self._n_counted, "content": self._content, "position": self.position},
-        )
-        file = {"name": self._path.name, "records": self._n_counted}
+        n, content = self.file.n_records - self._n_ahead, self._content if self._verify else None
+        self._checkpoints.append({"records": n, "omitted": self.n_omitted, "content": content})
+        file = {"name": self._path.name, "records": n}
         self.area.write_entry(self._number, ShardEntry(self._path.name, file, {"checkpoints": self._checkpoints}))
 
     def finish(self) -> Publication:
@@ -251,22 +242,21 @@ class ShardWriter:
             StateMismatchError: The partial data hold more records than this writer was given.
         """
         self.check_owned()
-        if self._is_tracked and (self._n_skipped or self._n_ahead):
-            excess = self._n_skipped or self._n_ahead
+        if self._n_ahead:
             raise StateMismatchError(
                 "the number of records in the partial data",
-                expected=f"at most {self.n_records - excess}",
+                expected=f"at most {self.n_records - self._n_ahead}",
                 found=self.n_records,
                 remedy=Remedy("Start again without {resume}.", resume=True),
             )
         if not self._is_sharded:
             return self._finish_file(self._stem)
-        if not self._is_finished:
+        if not self._is_complete:
             if self.file.n_records or not (self._shards or self._kept):
                 self._complete()
             else:
                 self.file.discard()
-            self._is_finished = True
+            self._is_complete = True
         self.area.settle()
         previous = None if self._finished is None else self._finished.metadata
         return replace(publication_of(self._schema, self._stem, self._shards, self._kept), previous=previous)
@@ -285,22 +275,17 @@ class ShardWriter:
         """Close the current file, and `keep` the data for a later resume, or delete them if they are of this writer."""
         try:
             if keep or not self.area.is_owned:
-                if not self._is_finished:
+                if not self._is_complete:
                     self.file.suspend()
                 self.area.suspend()
                 return
             try:
-                if not self._is_finished:
+                if not self._is_complete:
                     self.file.discard()
             finally:
                 self.area.discard()
         finally:
             self.area.release()
-
-    @property
-    def _stem(self) -> str:
-        """The last part of the name of the data."""
-        return self.name.rstrip("/").rsplit("/", 1)[-1]
 
     def _open(self, resume: bool) -> None:
         if self._is_sharded:
@@ -315,7 +300,7 @@ class ShardWriter:
         self._path, self.file = path, self._schema.create(path, resume, place)
         if place.shard is not None:
             check_shards(self.file, self._schema)
-        self._is_finished = False
+        self._is_complete = False
 
     def _open_copy(self, finished: FinishedData) -> None:
         """Open the single file, a copy of the finished one that it extends."""
@@ -327,7 +312,7 @@ class ShardWriter:
             if problem is None:
                 return
             self.file.discard()  # a crash of the machine may have damaged the copy
-            self._is_finished = True
+            self._is_complete = True
         if problem is not None:
             raise problem
 
@@ -338,17 +323,13 @@ class ShardWriter:
         self._shards.append(entry)
         self._n_complete += entry.n_records
         self._number += 1
-        self._is_finished = True  # until the next file is open
-        self._checkpoints, self._n_counted, self._content = [], 0, Content()
+        self._is_complete = True  # until the next file is open
+        self._checkpoints, self._content = [], Content()
 
     def _completed(self, name: str) -> ShardEntry:
         """Complete the current file and return its entry."""
-        parts = None
-        if self._verify:
-            parts = [(found["records"], found["content"]) for found in self._checkpoints]
-            parts.append((self._n_counted, self._content))
-        facts = {"position": self.position} if self._is_tracked else {}
-        return complete_file(self.file, self._path, name, self._schema, parts, checksums=self._checksums, facts=facts)
+        content, facts = self._content if self._verify else None, {"omitted": self.n_omitted}
+        return complete_file(self.file, self._path, name, self._schema, content, checksums=self._checksums, facts=facts)
 
     def _finish_file(self, name: str) -> Publication:
         entry = self._completed(name).file
@@ -364,10 +345,10 @@ def complete_file(
     path: Path,
     name: str,
     schema: OutputSchema,
-    parts: Sequence[tuple[int, Content]] | None,
+    content: Content | None,
     *,
     checksums: bool,
-    facts: Mapping[str, Any] = MappingProxyType({}),
+    facts: Mapping[str, Any],
 ) -> ShardEntry:
     """Complete a file, read it back, and return its entry.
 
@@ -376,7 +357,7 @@ def complete_file(
         path: The file, or the folder.
         name: Its name in the entry.
         schema: Its format.
-        parts: See `check_written`; `None` reads nothing back.
+        content: What its records must be when they are read back; `None` reads nothing back.
         checksums: List CRC-32s.
         facts: The facts of the entry.
 
@@ -387,11 +368,11 @@ def complete_file(
     sidecars = file.sidecars() if isinstance(file, HasSidecars) else {}
     beside = {other: there for other, there in sidecars.items() if there is not None}
     is_compared = not isinstance(schema.backend, FieldsBackend) or schema.backend.keeps_records
-    if parts is None or not is_compared:
+    if content is None or not is_compared:
         listed = list_file(name, file.n_records, path, beside, checksums=checksums)
     else:
         with ThreadPoolExecutor(1) as thread:  # the file is read twice, at the same time
-            check = thread.submit(check_written, schema.backend, {name: path, **beside}, parts)
+            check = thread.submit(check_written, schema.backend, {name: path, **beside}, file.n_records, content)
             listed = list_file(name, file.n_records, path, beside, checksums=checksums)
             check.result()
     return ShardEntry(path.name, listed, dict(facts))
@@ -430,9 +411,16 @@ def publication_of(
     return Publication({"files": files}, keep=False, shards=new, kept=present)
 
 
-def _damaged(path: Path, n_before: int) -> FormatError:
-    return FormatError(
-        "a complete shard is damaged or was replaced: its size or content is not what its entry lists",
-        path=str(path),
-        remedy=f"Delete it to resume with the {n_before} records before it, or start again without resume=True",
-    )
+def stem_of(area: StagingArea) -> str:
+    """Return the last part of the name of the data."""
+    return area.name.rstrip("/").rsplit("/", 1)[-1]
+
+
+def _check_lost(path: Path, n_before: int) -> None:
+    """Raise `FormatError` if a shard that is not sound still exists."""
+    if path.exists():
+        raise FormatError(
+            "a complete shard is damaged or was replaced: its size or content is not what its entry lists",
+            path=str(path),
+            remedy=f"Delete it to resume with the {n_before} records before it, or start again without resume=True",
+        )

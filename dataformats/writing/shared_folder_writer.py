@@ -79,16 +79,16 @@ class SharedFolderWriter(ShardWriter):
         super().publish(Publication({"format": self._schema.backend.name, "files": [entry.file]}, keep=False))
         self._n_complete += entry.n_records
         self._number += self._options.shard_step
-        self._is_finished = True
+        self._is_complete = True
 
     def finish(self) -> Publication:
         """Publish the last shard. The publication has none, because other writers have shards, too."""
-        if not self._is_finished and self.file.n_records:
+        if not self._is_complete and self.file.n_records:
             self._complete()
-        elif not self._is_finished:
+        elif not self._is_complete:
             self.check_owned()
             self.file.discard()
-            self._is_finished = True
+            self._is_complete = True
         self.area.release()
         return Publication({"files": []}, keep=False)
 

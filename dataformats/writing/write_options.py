@@ -17,7 +17,7 @@ class WriteOptions:
 
     Attributes:
         plan: The plan of a conversion, which only an equal one resumes; kept in the sidecar.
-        verify: True if a conversion reads files back, `None` without a conversion: see `ShardWriter`.
+        verify: Read each file back before it is committed. All records come as stored records.
 
     Raises:
         ValueError: A number is too small, or two options exclude each other.
@@ -33,7 +33,7 @@ class WriteOptions:
     workers: int = 0
     storage_options: dict[str, Any] | None = field(default=None, repr=False)  # may hold a password
     plan: Mapping[str, Any] | None = None
-    verify: bool | None = None
+    verify: bool = False
 
     def __post_init__(self) -> None:
         for name, least in (("shard_records", 1), ("shard_bytes", 1), ("shard_start", 0)):

@@ -238,13 +238,13 @@ def test_a_flipped_bit_is_found_when_records_are_read_back(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def check_damaged(backend: Any, files: dict[str, Path], parts: Any) -> None:
+    def check_damaged(backend: Any, files: dict[str, Path], *written: Any) -> None:
         path = next(iter(files.values()))
         path = path / "image.bag" if path.is_dir() else path
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 4
         path.write_bytes(data)
-        check(backend, files, parts)
+        check(backend, files, *written)
 
     check = check_written
     monkeypatch.setattr(dataformats.writing.shard_writer, "check_written", check_damaged)
@@ -261,8 +261,8 @@ def test_more_records_than_were_written_are_found(step: int, tmp_path: Path, mon
         writer.extend([b"a", b"b", b"c"])
     expected = content_of(StoredRecords.join("ffrecord", [b"a", b"b"]), {})
     files = {"x.ffr": tmp_path / "x.ffr"}
-    with pytest.raises(dataformats.FormatError, match="of the records 2 to 2, some were read back otherwise"):
-        check_written(backends.get("ffrecord"), files, [(2, expected)])
+    with pytest.raises(dataformats.FormatError, match="read back otherwise, as 3"):
+        check_written(backends.get("ffrecord"), files, 2, expected)
 
 
 def test_content_counts_the_values_of_each_record() -> None:

@@ -215,6 +215,18 @@ def test_damaged_shards_are_converted_again(
     assert [found["n"] for found in dataformats.open(path)] == list(range(60))
 
 
+def test_damaged_shard_of_some_bytes_is_converted_again(source: dataformats.RecordSource, tmp_path: Path) -> None:
+    path = tmp_path / "new"
+    options: dict[str, Any] = {"format": "tfrecord", "shard_bytes": 1000}
+    interrupt(source, path, 50, **options)
+    n_sound = len(dataformats.open(tmp_path / "new.partial" / "00000.partial", format="tfrecord"))
+    shard = tmp_path / "new.partial" / "00001.partial"
+    shard.write_bytes(bytes(shard.stat().st_size))
+    report = dataformats.convert(source, path, map=Interruption(-1), resume=True, **options)
+    assert (report.records, report.resumed) == (60, n_sound)
+    assert [found["n"] for found in dataformats.open(path)] == list(range(60))
+
+
 def test_strays_are_not_published(source: dataformats.RecordSource, tmp_path: Path) -> None:
     path = tmp_path / "new"
     options: dict[str, Any] = {"format": "tfrecord", "shard_records": 9}
@@ -239,7 +251,7 @@ def test_duplicate_task_publishes_one_shard(source: dataformats.RecordSource, tm
 
 
 @loop_over("checkpoint_s", [1e9, -1.0])
-@loop_over("shards", SHARDS)
+@loop_over("shards", [*SHARDS, {"shard_bytes": 100}])
 def test_omitted_records_are_counted_once_over_resumes(
     shards: dict[str, Any], checkpoint_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

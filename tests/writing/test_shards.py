@@ -14,6 +14,7 @@ import pytest
 import dataformats
 from dataformats.backends.tfrecord.backend import TFRecordBackend
 from dataformats.backends.tfrecord.writer import TFRecordWriter
+from dataformats.batch import StoredRecords
 from dataformats.interfaces import FilePlace
 from dataformats.registry import backends
 from dataformats.storage import atomic
@@ -165,6 +166,31 @@ def test_shard_without_entry_keeps_its_records(interrupted: Path) -> None:
         assert len(writer) == 4
         writer.extend({"n": n} for n in range(4, 14))
     assert [record["n"] for record in dataformats.open(interrupted)] == list(range(14))
+
+
+@loop_over("options", [{"shard_records": 9}, {"shard_bytes": 999}])
+@loop_over(
+    "append",
+    [
+        lambda writer: writer.append(b"b"),
+        lambda writer: writer.extend([b"b"]),
+        lambda writer: writer.append_stored(StoredRecords.join("ffrecord", [b"b"])),
+    ],
+)
+def test_append_opens_shard_after_failed_next_shard(
+    options: dict[str, Any], append: Callable[[Any], None], tmp_path: Path
+) -> None:
+    in_the_way = tmp_path / "x.partial" / "00001.partial"
+    with dataformats.create(tmp_path / "x", "ffrecord", **options) as writer:
+        writer.append(b"a")
+        in_the_way.mkdir()
+        with pytest.raises(IsADirectoryError):
+            writer.next_shard()
+        assert len(writer) == 1
+        in_the_way.rmdir()
+        append(writer)
+        assert len(writer) == 2
+    assert list(dataformats.open(tmp_path / "x")) == [b"a", b"b"]
 
 
 def test_finished_folders_are_checked_too(tmp_path: Path) -> None:
