@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.backends.tables.arrow_errors import damage_of_arrow
-from dataformats.backends.tables.common_spec import common_spec, json_columns
-from dataformats.backends.tables.stored_types import stored_schema, stored_type
+from dataformats.backends.tables.common_spec import common_spec, json_columns, kept_types
+from dataformats.backends.tables.stored_types import StoredSchema, stored_type
 from dataformats.batch import Column
-from dataformats.batch.to_arrow import pyarrow, to_arrow
+from dataformats.batch.to_arrow import pyarrow
 from dataformats.columns.arrow_columns import columns_of_arrow
 from dataformats.errors import FormatError
 from dataformats.indexing.files_table import FileBlock, FilesTable
@@ -58,6 +58,7 @@ class ArrowTable(FilesTable):
             spec = common_spec(files, self._schemas, lacking, declared)
         super().__init__(files, [spec], block_rows, n_bytes)
         self.documents: frozenset[str] = json_columns(self._schemas)
+        self.arrow_types: Mapping[str, Any] = kept_types(self._schemas)
 
     def read_rows(self, block: FileBlock, fields: Sequence[str]) -> Mapping[str, Column]:
         file = self.files[block.file]
@@ -163,16 +164,22 @@ def _listed(state: StoredFile, names: Sequence[str]) -> list[str] | None:
 class ArrowWriter(TableWriter):
     """Writes one Arrow IPC file, and a record batch for each block."""
 
-    def __init__(self, path: Path, stored: Spec, compression: str, block_records: int | None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        stored: Spec,
+        compression: str,
+        block_records: int | None,
+        arrow_types: Mapping[str, Any] | None,
+    ) -> None:
         arrow = pyarrow()
+        self._schema = StoredSchema(stored, arrow_types)
         super().__init__(path, stored, block_records)
-        self._schema = stored_schema(stored)
         options = arrow.ipc.IpcWriteOptions(compression=None if compression == "none" else compression)
-        self._writer = arrow.ipc.new_file(self._file, self._schema, options=options)
+        self._writer = arrow.ipc.new_file(self._file, self._schema.schema, options=options)
 
     def write_block(self, columns: Mapping[str, Column], n: int) -> None:
-        arrays = [to_arrow(columns[field.name], field.type).cast(field.type) for field in self._schema]
-        self._writer.write_batch(pyarrow().RecordBatch.from_arrays(arrays, schema=self._schema))
+        self._writer.write_batch(self._schema.batch(columns))
 
     def finish(self) -> None:
         self._writer.close()
@@ -217,6 +224,7 @@ class ArrowBackend(FieldsBackend):
         resume: bool = False,
         compression: str = "none",
         batch_records: int | None = None,
+        arrow_types: Mapping[str, Any] | None = None,
         **_: Any,
     ) -> ArrowWriter:
         """Return a writer.
@@ -225,8 +233,11 @@ class ArrowBackend(FieldsBackend):
             resume: The file begins anew: without its footer it cannot be read at random.
             compression: The codec of buffers: `"lz4"`, `"zstd"` or `"none"`.
             batch_records: Records of a record batch; `None`: about 8 MiB of values.
+            arrow_types: See Parquet. Dictionaries are written as text: a file has one dictionary for all its batches.
         """
-        return ArrowWriter(path, stored, compression, batch_records)
+        types = pyarrow().types
+        kept = {name: kind for name, kind in (arrow_types or {}).items() if not types.is_dictionary(kind)}
+        return ArrowWriter(path, stored, compression, batch_records, kept)
 
 
 BACKEND = ArrowBackend()

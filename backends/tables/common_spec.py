@@ -67,6 +67,21 @@ def _types(schemas: Sequence[Any], name: str) -> Iterator[Any]:
     return (schema.field(name).type for schema in _different(schemas) if name in schema.names)
 
 
+def kept_types(schemas: Sequence[Any]) -> dict[str, Any]:
+    """Return the Arrow types of fields that are read as text or numbers; not those with several."""
+    found = {field.name: field.type for field in schemas[0] if _is_kept(field.type)}
+    for schema in _different(schemas[1:]):
+        found = {name: kind for name, kind in found.items() if name in schema.names and schema.field(name).type == kind}
+    return found
+
+
+def _is_kept(kind: Any) -> bool:
+    types = pyarrow().types
+    if types.is_dictionary(kind):
+        return bool(types.is_string(kind.value_type) or types.is_large_string(kind.value_type))
+    return bool(types.is_decimal(kind) or (types.is_temporal(kind) and not types.is_interval(kind)))
+
+
 def json_columns(schemas: Sequence[Any]) -> frozenset[str]:
     """Return the columns of text that each of these schemas marks as JSON."""
     marked = pyarrow().JsonType

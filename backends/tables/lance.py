@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.backends.tables.common_spec import common_spec, json_columns
+from dataformats.backends.tables.common_spec import common_spec, json_columns, kept_types
 from dataformats.batch import Column, take_column, take_rows
 from dataformats.columns.arrow_columns import columns_of_arrow
 from dataformats.columns.numbers import offsets_of
@@ -61,6 +61,7 @@ class LanceTable(RowTable):
         nullable = {field.name for schema in schemas for field in schema if field.nullable}
         self.spec: Spec = common_spec(manifests, schemas, nullable, declared)
         self.documents: frozenset[str] = json_columns(schemas)
+        self.arrow_types: Mapping[str, Any] = kept_types(schemas)
         self._starts = offsets_of(np.array([dataset.count_rows() for dataset in self._datasets], np.int64))
         self._last = _TakenRows(0, 0, (), ())
         self._most_ahead = int(_AHEAD_BYTES * self._starts[-1] / max(1, self.decoded_bytes))

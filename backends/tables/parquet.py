@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.backends.tables.arrow_errors import damage_of_arrow
-from dataformats.backends.tables.common_spec import common_spec, json_columns
+from dataformats.backends.tables.common_spec import common_spec, json_columns, kept_types
 from dataformats.backends.tables.parquet_footer import MAGIC, RowGroup, read_footer, row_groups
-from dataformats.backends.tables.stored_types import stored_schema, stored_type
+from dataformats.backends.tables.stored_types import StoredSchema, stored_type
 from dataformats.batch import Column
-from dataformats.batch.to_arrow import pyarrow, to_arrow
+from dataformats.batch.to_arrow import pyarrow
 from dataformats.columns.arrow_columns import columns_of_arrow
 from dataformats.indexing.files_table import FileBlock, FilesTable
 from dataformats.interfaces import FieldsBackend, ReaderOptions, SniffResult, StoredFile
@@ -43,6 +43,7 @@ class ParquetTable(FilesTable):
         block_rows = [[group.n_records for group in found] for _, found in opened]
         super().__init__(files, [spec], block_rows, sum(group.n_bytes for group in groups))
         self.documents: frozenset[str] = json_columns(schemas)
+        self.arrow_types: Mapping[str, Any] = kept_types(schemas)
 
     def read_rows(self, block: FileBlock, fields: Sequence[str]) -> Mapping[str, Column]:
         stored = self.files[block.file]
@@ -78,16 +79,22 @@ def _library() -> Any:
 class ParquetWriter(TableWriter):
     """Writes one Parquet file, and a row group for each block."""
 
-    def __init__(self, path: Path, stored: Spec, compression: str, block_records: int | None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        stored: Spec,
+        compression: str,
+        block_records: int | None,
+        arrow_types: Mapping[str, Any] | None,
+    ) -> None:
+        self._schema = StoredSchema(stored, arrow_types)
         super().__init__(path, stored, block_records)
-        self._schema = stored_schema(stored)
         self._writer = _library().ParquetWriter(
-            self._file, self._schema, compression=compression, write_page_checksum=True
+            self._file, self._schema.schema, compression=compression, write_page_checksum=True
         )
 
     def write_block(self, columns: Mapping[str, Column], n: int) -> None:
-        arrays = [to_arrow(columns[field.name], field.type).cast(field.type) for field in self._schema]
-        self._writer.write_table(pyarrow().Table.from_arrays(arrays, schema=self._schema), row_group_size=n)
+        self._writer.write_table(pyarrow().Table.from_batches([self._schema.batch(columns)]), row_group_size=n)
 
     def finish(self) -> None:
         self._writer.close()
@@ -125,6 +132,7 @@ class ParquetBackend(FieldsBackend):
         resume: bool = False,
         compression: str = "zstd",
         row_group_records: int | None = None,
+        arrow_types: Mapping[str, Any] | None = None,
         **_: Any,
     ) -> ParquetWriter:
         """Return a writer.
@@ -133,8 +141,12 @@ class ParquetBackend(FieldsBackend):
             resume: The file begins anew: without its footer it cannot be read.
             compression: The codec of pages: `"zstd"`, `"snappy"`, `"lz4"`, `"gzip"`, `"brotli"` or `"none"`.
             row_group_records: Records of a row group; `None`: about 8 MiB of values.
+            arrow_types: Field of text or numbers to the `pyarrow.DataType` of its column, such as `timestamp("us")`;
+                a conversion from Parquet, Arrow IPC or Lance keeps timestamps, dates, times, decimals, durations and
+                dictionaries. Text that Arrow writes otherwise, such as seconds without digits, is not read back as it
+                was: then `convert` needs `verify=False`.
         """
-        return ParquetWriter(path, stored, compression, row_group_records)
+        return ParquetWriter(path, stored, compression, row_group_records, arrow_types)
 
 
 BACKEND = ParquetBackend()

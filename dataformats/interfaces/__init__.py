@@ -15,6 +15,7 @@ from dataformats.interfaces.backend import (
     ReaderOptions,
     SniffResult,
     checked_options,
+    option_names,
 )
 from dataformats.interfaces.capabilities import (
     AppendsInPlace,
@@ -139,6 +140,7 @@ __all__ = [
     "open_indexed_union",
     "open_table_union",
     "open_union",
+    "option_names",
     "split_by_file",
 ]
 

@@ -277,8 +277,7 @@ def checked_options(backend: Backend, method: Literal["open", "create"], options
         raise SpecError(f"{backend.name} files are read, not written", remedy=remedy)
     if not options:
         return {}
-    parameters = inspect.signature(getattr(backend, method)).parameters.values()
-    known = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in _CONTRACT]
+    known = option_names(backend, method)
     unknown = ", ".join(repr(name) for name in options if name not in known)
     if unknown:
         expected = f"an argument of {method}() or an option of {backend.name} ({', '.join(known) or 'it has none'})"
@@ -286,6 +285,12 @@ def checked_options(backend: Backend, method: Literal["open", "create"], options
     if not (backend.compressions and "compression" in options):
         return dict(options)
     return {**options, "compression": _checked_compression(backend, options["compression"])}
+
+
+def option_names(backend: Backend, method: Literal["open", "create"]) -> list[str]:
+    """Return the options of the format: see `checked_options`."""
+    parameters = inspect.signature(getattr(backend, method)).parameters.values()
+    return [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in _CONTRACT]
 
 
 def _checked_compression(backend: Backend, value: object) -> str:

@@ -99,6 +99,7 @@ class FileSource(DecodingSource, FetchesRecords):  # a `BlobSource` or a `TableS
             provenance="inferred" if schema.spec_is_inferred else provenance,
             opaque_fields={name: kind for name, kind in schema.opaque_fields.items() if name not in named},
             left_out={name: getattr(error, "what", "") or str(error) for name, error in self.reader.left_out.items()},
+            arrow_types=self.reader.arrow_types,
         )
 
     @property
