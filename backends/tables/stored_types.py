@@ -32,8 +32,8 @@ class StoredSchema:
         schema: The `pyarrow.Schema`.
 
     Raises:
-        SpecError: A type is given for no field.
-        TypeError: A type is none of pyarrow.
+        SpecError: `arrow_types` names another field.
+        TypeError: A type is no `pyarrow.DataType`.
     """
 
     def __init__(self, stored: Spec, arrow_types: Mapping[str, Any] | None = None) -> None:

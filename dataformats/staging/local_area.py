@@ -142,7 +142,7 @@ class LocalArea(StagingArea):
             check_encoding(saved, metadata, str(self._name_lock.path))
         elif not (resume and self._is_adopted):
             if os.path.lexists(self.partial) and not self.exists():
-                self.write_sidecar(None)  # of a writer that was killed before the data had their name
+                self.write_sidecar(None)  # a writer was killed before the data had their name
             self._remove_data()
         if sharded:
             self.partial.mkdir(exist_ok=True)
