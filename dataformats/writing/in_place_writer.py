@@ -44,6 +44,15 @@ class InPlaceWriter(ShardWriter):
         if not (self._path.exists() and os.path.samestat(self._path.stat(), self._found)):
             raise RuntimeError(f"another program deleted or replaced {self.name!r}")
 
+    def finish(self) -> Publication:
+        """Complete the files, and list only those that belong to the data: others may lie beside them."""
+        publication = super().finish()
+        entry, found = publication.metadata["files"][0], self._schema.backend.find(LocalFolder(self._path))
+        names = {Path(file.name).relative_to(self._path).as_posix() for file in found}
+        entry["parts"] = [part for part in entry["parts"] if part["name"] in names]
+        entry["bytes"] = sum(part["bytes"] for part in entry["parts"])
+        return publication
+
     def publish(self, publication: Publication) -> None:
         self.check_owned()
         self.area.write_sidecar(sidecar_bytes(publication.metadata) if publication.keep else None)

@@ -350,6 +350,25 @@ def test_other_files_in_the_folder_are_not_lost(tmp_path: Path) -> None:
     assert (path / "README").exists()
 
 
+def test_growth_in_place_lists_no_other_files(tmp_path: Path) -> None:
+    path, spec = tmp_path / "x", {"x": "uint8[2]"}
+    for n in range(2):
+        with dataformats.create(path, "granular", spec=spec, append=True) as writer:
+            writer.append({"x": [n, n]})
+        (path / "README").write_text("read me")
+    assert [record["x"].tolist() for record in dataformats.open(path)] == [[0, 0], [1, 1]]
+    assert dataformats.verify(path).ok
+
+
+def test_damaged_data_do_not_grow_in_place(tmp_path: Path) -> None:
+    path, spec = tmp_path / "x", {"x": "uint8[2]"}
+    with dataformats.create(path, "granular", spec=spec) as writer:
+        writer.append({"x": [0, 0]})
+    (path / "x.bag").write_bytes(b"\0" * (path / "x.bag").stat().st_size)
+    with pytest.raises(dataformats.FormatError, match="content differs"):
+        dataformats.create(path, "granular", spec=spec, append=True)
+
+
 def test_only_local_data_can_be_extended() -> None:
     with pytest.raises(ValueError, match="expected a local path"):
         dataformats.create("memory://x.tfrecord", append=True)
