@@ -11,7 +11,7 @@ import numpy as np
 
 from dataformats.foreign_names import RAGGED, no_attribute
 from dataformats.kernels import bytes_list, gather
-from dataformats.spec import ML_TYPES
+from dataformats.spec import is_short_float
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -291,7 +291,7 @@ def describe_value(column: Any) -> str:
 
 def to_python_number(value: Any) -> Any:
     """Return a numpy number as a Python number, and everything else unchanged."""
-    is_number = isinstance(value, np.generic) and (value.dtype.kind in "biuf" or value.dtype.name in ML_TYPES)
+    is_number = isinstance(value, np.generic) and (value.dtype.kind in "biuf" or is_short_float(value.dtype))
     return value.item() if is_number else value
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dataformats.batch.column_types import Nullable, Ragged
 from dataformats.errors import MissingExtraError
-from dataformats.spec import ML_TYPES
+from dataformats.spec import is_short_float
 
 NUMBERS = "biufc"
 """The kinds of dtypes that tensors and arrays of JAX may have."""
@@ -85,10 +85,10 @@ def apply_to_leaves(value: Any, function: Callable[[Any], Any]) -> Any:
 
 
 def _tensor(array: NDArray[Any], share: bool) -> Any:
-    if array.dtype.name in ML_TYPES:
+    if is_short_float(array.dtype):
         bits = array.view(np.int16 if array.itemsize == 2 else np.uint8)
         return _tensor(bits, share).view(getattr(_torch(), array.dtype.name))
-    if not _is_number(array.dtype):
+    if array.dtype.kind not in NUMBERS:
         return array
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
     # torch has no read-only tensors: writing to one over a mapped file would end the process.
@@ -98,7 +98,7 @@ def _tensor(array: NDArray[Any], share: bool) -> Any:
 
 
 def _is_number(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind in NUMBERS or dtype.name in ML_TYPES
+    return dtype.kind in NUMBERS or is_short_float(dtype)
 
 
 def _jagged(column: Ragged, share: bool) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dataformats.batch.column_types import Nullable, Ragged, StackedList
 from dataformats.errors import MissingExtraError, SpecError
-from dataformats.spec import ML_TYPES
+from dataformats.spec import is_short_float
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,7 +52,7 @@ def _bits(present: NDArray[np.bool_]) -> Any:
 def _of_array(values: NDArray[Any]) -> Any:
     """Return nested fixed-size lists of numbers; a complex number is two, a float128 16 bytes."""
     arrow = pyarrow()
-    if values.dtype.name in ML_TYPES:
+    if is_short_float(values.dtype):
         values = values.astype(np.float32)
     values = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("="), copy=False))
     if values.dtype.kind == "c":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dataformats.errors import MissingExtraError, SpecError
-from dataformats.spec import ML_TYPES, NUMBER_TYPES, Type
+from dataformats.spec import NUMBER_TYPES, Type, is_short_float
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -89,7 +89,7 @@ def _as_array(type_: Type, value: Any, field: str | None) -> NDArray[Any]:
         return _empty(type_, array)
     if array.dtype.kind in "fO" and not hasattr(value, "dtype"):
         array = _as_integers(array, value)
-    if _kind_of(array.dtype) not in "biuf":
+    if array.dtype.kind not in "biuf" and not is_short_float(array.dtype):
         found = f"{type(value).__name__} of dtype {array.dtype}"
         raise _misfit(type_, f"one of {value.bit_length()} bits" if isinstance(value, int) else found, field)
     return array
@@ -113,8 +113,8 @@ def _as_integers(array: NDArray[Any], value: Any) -> NDArray[Any]:
 
 
 def _check_cast(type_: Type, array: NDArray[Any], declared: np.dtype[Any], field: str | None) -> None:
-    source = _kind_of(array.dtype)
-    if (source == "b") != (declared.kind == "b") or (source == "f" and declared.kind in "iu"):
+    source = array.dtype.kind  # "V": NumPy takes most of `ML_TYPES` for void
+    if (source == "b") != (declared.kind == "b") or (source in "fV" and declared.kind in "iu"):
         raise _misfit(type_, f"{array.dtype}; convert it first, nothing is cast", field)
     if declared.kind in "iu" and array.size:
         limits = np.iinfo(declared)
@@ -124,7 +124,7 @@ def _check_cast(type_: Type, array: NDArray[Any], declared: np.dtype[Any], field
 
 
 def _check_rounding(type_: Type, array: NDArray[Any], rounded: NDArray[Any], field: str | None) -> None:
-    if _kind_of(array.dtype) == "f":
+    if array.dtype.kind in "fV":
         lost = np.isinf(rounded) & np.isfinite(array)
         why = "which would become infinite"
     else:
@@ -144,11 +144,6 @@ def _inexact(integers: NDArray[Any], rounded: NDArray[Any]) -> NDArray[np.bool_]
         for here, there in zip(integers[far].tolist(), rounded[far].tolist(), strict=True)
     ]
     return lost
-
-
-def _kind_of(dtype: np.dtype[Any]) -> str:
-    """Return the kind of a dtype: NumPy takes most of `ML_TYPES` for void."""
-    return "f" if dtype.name in ML_TYPES else dtype.kind
 
 
 def _misfit(type_: Type, found: str, field: str | None) -> SpecError:

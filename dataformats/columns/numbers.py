@@ -15,7 +15,7 @@ from dataformats.columns.exact_cast import DTYPES, to_exact_array
 from dataformats.errors import CodecError, SpecError
 from dataformats.fork_hooks import cached_property
 from dataformats.interfaces import Codec
-from dataformats.spec import ML_TYPES, NUMBER_TYPES, Type
+from dataformats.spec import NUMBER_TYPES, Type, is_short_float
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -173,7 +173,7 @@ def type_of_dtype(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Type:
         >>> print(type_of_dtype(np.dtype("i4"), (2,)), type_of_dtype(np.dtype("M8[ns]"), ()))
         int32[2] datetime64(ns)
     """
-    if dtype.name in NUMBER_TYPES or dtype.name in ML_TYPES:
+    if dtype.name in NUMBER_TYPES or is_short_float(dtype):
         return Type(dtype.name, dims=shape)
     name, _, unit = dtype.name.partition("[")
     return Type(name, (unit[:-1],) if unit else ())

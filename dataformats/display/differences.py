@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dataformats.batch.column_types import Nullable, Ragged, StackedList, items_of, take_column
-from dataformats.spec import ML_TYPES
+from dataformats.spec import is_short_float
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,7 +47,7 @@ def is_same(expected: Any, found: Any) -> bool:
     if isinstance(expected, np.ndarray | np.generic) and isinstance(found, np.ndarray | np.generic):
         if expected.dtype != found.dtype or expected.shape != found.shape:
             return False
-        if expected.dtype.kind not in "biuf" and expected.dtype.name not in ML_TYPES:
+        if expected.dtype.kind not in "biuf" and not is_short_float(expected.dtype):
             return bool(np.all(expected == found))
         return not _unequal(np.asarray(expected), np.asarray(found)).any()
     if type(expected) is not type(found):

@@ -23,7 +23,7 @@ from dataformats.reading.running_statistics import (
     RunningHistogram,
 )
 from dataformats.reading.scan import read_parts, scan_to_error
-from dataformats.spec import ML_TYPES
+from dataformats.spec import is_short_float
 from dataformats.storage.one_ahead import prefetch
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class _FieldStats:
             self._collect(lengths[lengths >= 0])
 
     def _add_numbers(self, column: NDArray[Any], indices: NDArray[np.int64]) -> None:
-        if column.dtype.name in ML_TYPES:
+        if is_short_float(column.dtype):
             column = column.astype(np.float32)
         if column.dtype.kind not in "biuf":
             return
