@@ -44,9 +44,11 @@ from dataformats.kernels.json_fields import read_json_integers as read_json_inte
 from dataformats.kernels.json_fields import unescape_json as unescape_json
 from dataformats.kernels.permutation import permute, permute_back
 from dataformats.kernels.reference.checksums import mask as mask
+from dataformats.kernels.reference.scan import CLOSED as CLOSED
 from dataformats.kernels.reference.scan import ENDS as ENDS
 from dataformats.kernels.reference.scan import FULL as FULL
 from dataformats.kernels.reference.scan import UNSOUND as UNSOUND
+from dataformats.kernels.scan import scan_json as scan_json
 from dataformats.kernels.scan import scan_lines as scan_lines
 from dataformats.kernels.scan import scan_ofrecord as scan_ofrecord
 from dataformats.kernels.scan import scan_tfrecord as scan_tfrecord

@@ -1,4 +1,4 @@
-"""Scan frames, or lines, in a window of bytes, to index a file."""
+"""Scan frames, lines, or JSON documents in a window of bytes, to index a file."""
 
 from __future__ import annotations
 
@@ -64,6 +64,33 @@ def scan_lines(window: BytesLike, at: int, lengths: NDArray[np.int64]) -> tuple[
         TypeError: `lengths` has another dtype.
     """
     return kernels().scan_lines(window, at, lengths)  # type: ignore[no-any-return]  # either module
+
+
+def scan_json(
+    window: BytesLike, at: int, level: int, state: NDArray[np.int64], ends: NDArray[np.int64]
+) -> tuple[int, int, int]:
+    """Find the ends of the values of a JSON document in a window.
+
+    Text, escapes and depth are followed; nothing else is verified.
+
+    Args:
+        window: Any C-contiguous buffer.
+        at: Where to begin in it, 0 or more.
+        level: 1: the values between commas, in the list or object that is open at depth 1. 0: lists and objects, one
+            behind another.
+        state: int64[2], changed by the scan: the lists and objects that are open; and 0 outside of text, 1 in it, 2
+            behind a backslash in it.
+        ends: int64[room], filled with the byte behind the comma of each value, or behind the bracket at its end.
+
+    Returns:
+        The number of ends; where the scan stopped; and why: `ENDS` (of the window), `FULL` (no room for another end),
+        `CLOSED` (behind the bracket that leaves the level).
+
+    Raises:
+        ValueError: `at`, `level` or `state` is out of range.
+        TypeError: `state` or `ends` has another dtype.
+    """
+    return kernels().scan_json(window, at, level, state, ends)  # type: ignore[no-any-return]  # either module
 
 
 def scan_tfrecord_header(window: BytesLike, at: int, most: int) -> int:

@@ -154,6 +154,34 @@ static void check_lines(const uint8_t *bytes, int64_t size, int64_t room) {
     CHECK(memchr(bytes + at, '\n', (size_t)(size - at)) == NULL);
 }
 
+/* The ends of values in a document are those of one scan, in windows and with any room. */
+static void check_json(const uint8_t *bytes, int64_t size, int64_t step) {
+    static int64_t whole[MOST], ends[MOST];
+    for (int level = 0; level <= 1; level++) {
+        scan_json_state state = {level, 0}, again = state;
+        const scan_found all = scan_json(bytes, size, 0, level, &state, whole, MOST);
+        CHECK(all.n_frames >= 0 && all.n_frames <= all.stop && all.stop <= size && all.why != SCAN_FULL);
+        int64_t n = 0, first = 0;
+        scan_found found = {0, 0, SCAN_ENDS};
+        while (found.why != SCAN_CLOSED && first + found.stop < size) {
+            if (found.why == SCAN_ENDS) {
+                first += found.stop;
+                found.stop = 0;
+            }
+            const int64_t n_bytes = step < size - first ? step : size - first;
+            uint8_t *window = exact_copy(bytes + first, (size_t)n_bytes);
+            found = scan_json(window, n_bytes, found.stop, level, &again, ends, 1 + n % 3);
+            free(window);
+            for (int64_t i = 0; i < found.n_frames; i++) {
+                CHECK(n < all.n_frames && first + ends[i] == whole[n]);
+                n++;
+            }
+        }
+        CHECK(n == all.n_frames && first + found.stop == all.stop && (found.why == SCAN_CLOSED) == (all.why == SCAN_CLOSED));
+        CHECK(state.depth == again.depth && state.text == again.text);
+    }
+}
+
 static void put64(uint8_t *to, uint64_t number) {
     for (int i = 0; i < 8; i++) {
         to[i] = (uint8_t)(number >> 8 * i);
@@ -216,6 +244,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         file.bytes = made;
     }
     check_lines(file.bytes, file.size, step);
+    check_json(file.bytes, file.size, step);
     whole.n = 0;
     walk(&file, 0, file.size, 0, &whole, ROOM);
     CHECK(whole.why != SCAN_FULL);

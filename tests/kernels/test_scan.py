@@ -1,8 +1,10 @@
-"""Scans of windows of frames: C and the reference on the same bytes, intact, cut, flipped and hostile."""
+"""Scans of frames, lines and documents: C and the reference on the same bytes, intact, cut, flipped and hostile."""
 
 from __future__ import annotations
 
 import importlib
+import json
+import random
 import struct
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dataformats import kernels
-from dataformats.kernels import ENDS, FULL, UNSOUND, masked_crc32c, reference
+from dataformats.kernels import CLOSED, ENDS, FULL, UNSOUND, masked_crc32c, reference
 from dataformats.testing.loop_over import loop_over
 
 try:
@@ -236,3 +238,65 @@ def test_scan_lines_refuses_wrong_arguments(suite: Any) -> None:
         suite.scan_lines(b"", -1, np.zeros(1, np.int64))
     with pytest.raises(TypeError, match=r"^lengths must be"):
         suite.scan_lines(b"", 0, np.zeros(1, np.int32))
+
+
+def plain_json(data: bytes, level: int, depth: int) -> tuple[list[int], int | None]:
+    """The ends of values, and where the level is left."""
+    ends: list[int] = []
+    in_text = is_escaped = False
+    for at, byte in enumerate(data.decode("latin-1"), 1):
+        if in_text:
+            in_text, is_escaped = is_escaped or byte != '"', not is_escaped and byte == "\\"
+            continue
+        in_text = byte == '"'
+        depth += (byte in "[{") - (byte in "]}")
+        if byte in "]}" and depth < level:
+            return ends, at
+        if depth == level and (byte == "," if level else byte in "]}"):
+            ends.append(at)
+    return ends, None
+
+
+def walk_json(suite: Any, data: bytes, level: int, size: int, room: int) -> tuple[list[int], int | None]:
+    """The same in windows of some bytes, and with little room."""
+    state, ends = np.array([level, 0]), list[int]()
+    for first in range(0, len(data), size):
+        window, at, why = data[first : first + size], 0, FULL
+        while why == FULL:
+            found = np.full(room, -7)
+            n, at, why = suite.scan_json(window, at, level, state, found)
+            assert (found[n:] == -7).all()
+            ends += (found[:n] + first).tolist()
+        if why == CLOSED:
+            return ends, first + at
+        assert (at, why) == (len(window), ENDS)
+    return ends, None
+
+
+@loop_over("suite", SUITES)
+def test_scan_json(suite: Any) -> None:
+    """Text, escapes and depth are followed across windows of any size."""
+    generator = random.Random(7)
+    documents = [bytes(generator.choices(b'[]{},"\\ a\n\xff', k=generator.randrange(40))) for _ in range(100)]
+    documents += [json.dumps({"a": [1, {"b": '],"\\'}], "c": "é" * 30}).encode(), b"[" * 3000 + b"]" * 3000]
+    for document in documents:
+        for level in (0, 1):
+            expected = plain_json(document, level, level)
+            for size, room in ((10_000, 100), (1, 1), (3, 2), (17, 1)):
+                assert walk_json(suite, document, level, size, room) == expected, (document, level, size)
+
+
+@loop_over("suite", SUITES)
+def test_scan_json_refuses_wrong_arguments(suite: Any) -> None:
+    state, ends = np.zeros(2, np.int64), np.zeros(1, np.int64)
+    for wrong in ([-1, 0], [2**63 - 1, 0], [0, 3], [0, -1], [0], [0, 0, 0]):
+        with pytest.raises(ValueError, match=r"^state must be"):
+            suite.scan_json(b"", 0, 0, np.array(wrong, np.int64), ends)
+    with pytest.raises(TypeError, match=r"^state must be"):
+        suite.scan_json(b"", 0, 0, np.zeros(2, np.int32), ends)
+    with pytest.raises(TypeError, match=r"^lengths must be"):
+        suite.scan_json(b"", 0, 0, state, np.zeros(1, np.int32))
+    with pytest.raises(ValueError, match=r"^level must be 0 or 1, found 2"):
+        suite.scan_json(b"", 0, 2, state, ends)
+    with pytest.raises(ValueError, match=r"^at must be in"):
+        suite.scan_json(b"", -1, 0, state, ends)

@@ -5,6 +5,8 @@
 
 #include "scan/scan.h"
 
+#define JSON_STATE "state must be a writable int64 array of the open brackets, from 0 on, and 0, 1 or 2"
+
 typedef struct {
     Py_buffer window, lengths, footers;
     int64_t at;
@@ -121,6 +123,41 @@ static PyObject *native_scan_lines(PyObject *module, PyObject *const *args, Py_s
                          (long long)found.n_blank);
 }
 
+static PyObject *native_scan_json(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
+    (void)module;
+    scan_views views;
+    Py_buffer state;
+    if (check_count("scan_json", n_args, 5, 5) < 0) {
+        return NULL;
+    }
+    PyObject *const scanned[] = {args[0], args[1], args[4]};
+    const long level = PyLong_AsLong(args[2]);
+    if ((level == -1 && PyErr_Occurred()) || take_scan(scanned, 3, &views) < 0) {
+        return NULL;
+    }
+    if (take_array(args[3], &state, PyBUF_WRITABLE, "lq", 8, JSON_STATE) < 0) {
+        release_scan(&views);
+        return NULL;
+    }
+    const int64_t *given = state.buf;
+    const int is_state = state.len == sizeof(scan_json_state) && given[0] >= 0 && given[0] <= INT64_MAX / 2 &&
+                         given[1] >= 0 && given[1] <= 2;
+    scan_found found = {0, 0, SCAN_ENDS};
+    if (is_state && (level == 0 || level == 1)) {
+        Py_BEGIN_ALLOW_THREADS found =
+            scan_json(views.window.buf, views.window.len, views.at, (int)level, state.buf, views.lengths.buf,
+                      views.lengths.len / 8);
+        Py_END_ALLOW_THREADS
+    } else if (is_state) {
+        PyErr_Format(PyExc_ValueError, "level must be 0 or 1, found %ld", level);
+    } else {
+        PyErr_SetString(PyExc_ValueError, JSON_STATE);
+    }
+    PyBuffer_Release(&state);
+    release_scan(&views);
+    return PyErr_Occurred() ? NULL : scan_result(found);
+}
+
 PyMethodDef scan_methods[] = {
     FAST(scan_tfrecord, "scan_tfrecord(window, at, lengths, footers, /)\n--\n\n"
                         "Walk through the TFRecords of a window; return (frames, stop, why)."),
@@ -130,5 +167,7 @@ PyMethodDef scan_methods[] = {
                                "Return where the first header of a TFRecord of up to `most` bytes could stand, or -1."),
     FAST(scan_lines, "scan_lines(window, at, lengths, /)\n--\n\n"
                      "Find the ends of the lines of a window; return (lines, stop, crlf, blank)."),
+    FAST(scan_json, "scan_json(window, at, level, state, ends, /)\n--\n\n"
+                    "Find the ends of the values of a JSON document in a window; return (values, stop, why)."),
     {NULL, NULL, 0, NULL},
 };

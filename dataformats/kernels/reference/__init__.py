@@ -13,6 +13,7 @@ from dataformats.kernels.reference.images import png_unfilter as png_unfilter
 from dataformats.kernels.reference.images import resample as resample
 from dataformats.kernels.reference.permutation import permute as permute
 from dataformats.kernels.reference.permutation import permute_back as permute_back
+from dataformats.kernels.reference.scan import scan_json as scan_json
 from dataformats.kernels.reference.scan import scan_lines as scan_lines
 from dataformats.kernels.reference.scan import scan_ofrecord as scan_ofrecord
 from dataformats.kernels.reference.scan import scan_tfrecord as scan_tfrecord

@@ -1,9 +1,10 @@
-"""Scan frames, or lines, in a window of bytes, in plain Python and numpy."""
+"""Scan frames, lines, or JSON documents in a window of bytes, in plain Python and numpy."""
 
 from __future__ import annotations
 
 import functools
 import operator
+import re
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +22,19 @@ FULL = 1
 """A scan stopped because the output has no room for the next frame."""
 UNSOUND = 2
 """A scan stopped because the next header is invalid: its checksum or its length."""
+CLOSED = 3
+"""A scan stopped because the list or object whose values are counted has ended."""
 
 MAX_LENGTH = 2**62  # no file is longer, and positions behind such a record still fit int64
 
 _LENGTH = Struct("<Q")
 _TFRECORD_HEAD, _TFRECORD_TAIL, _OFRECORD_HEAD = 12, 4, 8
 _PIECE_BYTES = 1 << 16  # bounds the temporary arrays of a search
+_STATE = "state must be a writable int64 array of the open brackets, from 0 on, and 0, 1 or 2"
+_DEPTH = {b"[": 1, b"{": 1, b",": 0, b"]": -1, b"}": -1}
+_TEXT = rb'[^"\\]*+(?:\\.[^"\\]*+)*+'
+_JSON_TEXT = re.compile(_TEXT + rb'("|\\?\Z)', re.DOTALL)  # to its quote, or the end of the window: behind a backslash?
+_JSON_TOKEN = re.compile(rb'(?:[^"\[\]{},]++|"' + _TEXT + rb'")*+(?:([\[\]{},])|"' + _TEXT + rb"(\\?)\Z|\Z)", re.DOTALL)
 
 Octets = NDArray[np.uint8]
 Found = tuple[int, int, int]
@@ -95,6 +103,40 @@ def scan_lines(window: BytesLike, at: int, lengths: NDArray[np.int64], /) -> tup
         n_crlf += line.endswith(b"\r\n")
         n_blank += is_blank
     return n, at, n_crlf, n_blank
+
+
+def scan_json(window: BytesLike, at: int, level: int, state: NDArray[np.int64], ends: NDArray[np.int64], /) -> Found:
+    """Find the ends of the values of a JSON document: the contract is `dataformats.kernels.scan_json`."""
+    data, at = octets_of(window).tobytes(), _position("at", at)
+    _check_lengths(ends)
+    if not _is_out(state, np.dtype(np.int64)):
+        raise TypeError(_STATE)
+    if len(state) != 2 or not 0 <= state[0] < 2**62 or not 0 <= state[1] <= 2:
+        raise ValueError(_STATE)
+    if level not in (0, 1):
+        raise ValueError(f"level must be 0 or 1, found {level}")
+    n, depth, text, why = 0, int(state[0]), int(state[1]), ENDS
+    if text and at < len(data):
+        found = _JSON_TEXT.match(data, at + (text == 2))
+        assert found is not None  # it matches no bytes, too
+        text, at = {b'"': 0, b"": 1, b"\\": 2}[found[1]], found.end()
+    while at < len(data) and why == ENDS:
+        if n == len(ends):
+            why = FULL
+            break
+        token = _JSON_TOKEN.match(data, at)
+        assert token is not None  # it matches no bytes, too
+        at, byte = token.end(), token[1]
+        if byte is None:
+            text = 0 if token[2] is None else 1 + len(token[2])
+            continue
+        depth += _DEPTH[byte]
+        why = CLOSED if depth < level else ENDS
+        if depth == level and (byte == b"," if level else byte in b"]}"):
+            ends[n] = at
+            n += 1
+    state[:] = depth, text
+    return n, at, why
 
 
 def _chain(octets: Octets, at: int, head: int, extra: int, room: int) -> tuple[NDArray[np.int64], int]:

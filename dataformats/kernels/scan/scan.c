@@ -81,3 +81,84 @@ scan_lines_found scan_lines(const uint8_t *window, int64_t n_bytes, int64_t at, 
     }
     return found;
 }
+
+/* Return the first quote or backslash, or the end. */
+static int64_t text_end(const uint8_t *window, int64_t n_bytes, int64_t at) {
+    const uint64_t ones = 0x0101010101010101u, highs = 0x8080808080808080u;
+    while (n_bytes - at >= 8) {
+        uint64_t word;
+        memcpy(&word, window + at, 8);
+        const uint64_t quote = word ^ (ones * '"'), backslash = word ^ (ones * '\\');
+        if ((((quote - ones) & ~quote) | ((backslash - ones) & ~backslash)) & highs) {
+            break;
+        }
+        at += 8;
+    }
+    while (at < n_bytes && window[at] != '"' && window[at] != '\\') {
+        at++;
+    }
+    return at;
+}
+
+/* Go on in a text; return the byte behind the quote at its end, or the end of the window. */
+static int64_t after_text(const uint8_t *window, int64_t n_bytes, int64_t at, int64_t *text) {
+    while (at < n_bytes) {
+        if (*text == 2) {
+            *text = 1;
+            at++;
+        } else if ((at = text_end(window, n_bytes, at)) < n_bytes) {
+            *text = window[at++] == '"' ? 0 : 2;
+            if (*text == 0) {
+                break;
+            }
+        }
+    }
+    return at;
+}
+
+scan_found scan_json(const uint8_t *window, int64_t n_bytes, int64_t at, int level, scan_json_state *state,
+                     int64_t *ends, int64_t room) {
+    enum { OTHER, QUOTE, OPEN, CLOSE, COMMA };
+    static const uint8_t kinds[256] = {['"'] = QUOTE,  ['['] = OPEN,  ['{'] = OPEN,
+                                       [']'] = CLOSE, ['}'] = CLOSE, [','] = COMMA};
+    scan_found found = {0, at, SCAN_ENDS};
+    scan_json_state now = *state;
+    while (at < n_bytes && found.why == SCAN_ENDS) {
+        if (now.text) {
+            at = after_text(window, n_bytes, at, &now.text);
+            continue;
+        }
+        if (found.n_frames == room) {
+            found.why = SCAN_FULL;
+            break;
+        }
+        while (at < n_bytes - 1 && kinds[window[at]] == OTHER) {
+            at++;
+        }
+        int is_end = 0;
+        switch (kinds[window[at++]]) {
+        case QUOTE:
+            now.text = 1;
+            break;
+        case OPEN:
+            now.depth++;
+            break;
+        case CLOSE:
+            now.depth--;
+            found.why = now.depth < level ? SCAN_CLOSED : SCAN_ENDS;
+            is_end = level == 0 && now.depth == 0;
+            break;
+        case COMMA:
+            is_end = level == 1 && now.depth == 1;
+            break;
+        default:
+            break;
+        }
+        if (is_end) {
+            ends[found.n_frames++] = at;
+        }
+    }
+    found.stop = at;
+    *state = now;
+    return found;
+}

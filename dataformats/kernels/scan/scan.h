@@ -1,4 +1,4 @@
-/* Scans frames, or lines, in a window of bytes, to index a file.
+/* Scans frames, lines, or JSON documents in a window of bytes, to index a file.
  *
  * A frame is a header that begins with the length of the data, the data, a footer; frames lie back to back.
  * TFRecord: uint64 length, masked CRC-32C of these 8 bytes, data, masked CRC-32C of the data. OFRecord: int64
@@ -23,7 +23,8 @@
 enum {
     SCAN_ENDS = 0,   /* the next header is not wholly in the window */
     SCAN_FULL = 1,   /* the output has no room for the next frame */
-    SCAN_UNSOUND = 2 /* the next header is invalid: its checksum or its length */
+    SCAN_UNSOUND = 2, /* the next header is invalid: its checksum or its length */
+    SCAN_CLOSED = 3   /* the list or object whose values are counted has ended */
 };
 
 typedef struct {
@@ -60,5 +61,20 @@ typedef struct {
  * `lengths[i]` is the number of bytes of line i with its \n; it is negative if the line is blank: spaces, \t and \r
  * alone. */
 scan_lines_found scan_lines(const uint8_t *window, int64_t n_bytes, int64_t at, int64_t *lengths, int64_t room);
+
+/* Where a scan of JSON stands between two windows. */
+typedef struct {
+    int64_t depth; /* lists and objects that are open */
+    int64_t text;  /* 0 outside of text, 1 in it, 2 behind a backslash in it */
+} scan_json_state;
+
+/* Find the ends of up to `room` values of a JSON document in `window[at .. n_bytes)`, `at` >= 0.
+ *
+ * `level` 1: values between commas, in the list or object that is open at depth 1; `ends[i]` is the byte behind the
+ * comma. `level` 0: lists and objects one behind another; `ends[i]` is the byte behind the bracket at its end. The scan
+ * stops behind the bracket that leaves the level (SCAN_CLOSED), or behind the last end that has room (SCAN_FULL).
+ * Text, escapes and depth are followed, nothing else is verified. `n_frames` is the number of ends. */
+scan_found scan_json(const uint8_t *window, int64_t n_bytes, int64_t at, int level, scan_json_state *state,
+                     int64_t *ends, int64_t room);
 
 #endif
