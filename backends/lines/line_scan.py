@@ -84,7 +84,7 @@ def find_lines(file: StoredFile, progress: Callable[[int], None] | None = None) 
             first = int(window.lengths[0])
             whole = carried + abs(first)
             window.lengths[0] = -whole if carried_is_blank and first < 0 else whole
-            parts.append(_narrowed(window.lengths))
+            parts.append(narrowed(window.lengths))
             n_lines += len(window.lengths)
             carried, carried_is_blank = 0, True
         carried += window.n_left
@@ -98,7 +98,8 @@ def find_lines(file: StoredFile, progress: Callable[[int], None] | None = None) 
     return Lines(begin, lengths, carried > 0, is_crlf)
 
 
-def _narrowed(lengths: Lengths) -> NDArray[Any]:
+def narrowed(lengths: Lengths) -> NDArray[Any]:
+    """Return lengths in the least memory."""
     is_short = int(lengths.min()) > -(2**31) and int(lengths.max()) < 2**31
     return lengths.astype(np.int32) if is_short else lengths  # half of the memory, for millions of lines
 

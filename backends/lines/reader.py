@@ -1,4 +1,4 @@
-"""Reads files of lines through an index of each file."""
+"""Reads files of lines, or of JSON documents, through an index of each file."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Callable, Sequence
 
 from dataformats.backends.framed.frame_index import FrameIndex
 from dataformats.backends.framed.kept_index import KeptIndexReader
-from dataformats.backends.lines.line_index import LineIndexStore
+from dataformats.backends.lines.line_index import RecordIndexStore
 from dataformats.interfaces import ReaderOptions
 from dataformats.interfaces.stored_file import StoredFile
 
 
 class LinesReader(KeptIndexReader):
-    """The lines of files.
+    """The lines of files, or other records without frames.
 
     Args:
         files: The files, decompressed.
         store: Builds the indexes of the format.
     """
 
-    def __init__(self, files: Sequence[StoredFile], options: ReaderOptions, store: LineIndexStore) -> None:
+    def __init__(self, files: Sequence[StoredFile], options: ReaderOptions, store: RecordIndexStore) -> None:
         super().__init__(files, options)
         self._store = store
 
