@@ -157,6 +157,7 @@ backends: Formats = Formats(
         "granular": "dataformats.backends.granular:BACKEND",
         "hdf5": "dataformats.backends.tables.hdf5:BACKEND",
         "images": "dataformats.backends.images:BACKEND",
+        "json": "dataformats.backends.documents:BACKEND",
         "jsonl": "dataformats.backends.lines:JSONL",
         "lance": "dataformats.backends.tables.lance:BACKEND",
         "litdata": "dataformats.backends.litdata:BACKEND",

@@ -8,12 +8,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from dataformats.backends.framed.compressed_writer import options_of_reader
 from dataformats.backends.lines.compression import Compression, compression_of_name, decompressed, head_of
 from dataformats.backends.lines.line_index import LineIndexStore
 from dataformats.backends.lines.line_scan import BOM
 from dataformats.backends.lines.reader import LinesReader
 from dataformats.backends.lines.writer import JsonLinesWriter, LinesWriter
+from dataformats.batch import Blobs
+from dataformats.errors import CorruptRecordError
 from dataformats.interfaces import (
     BlobBackend,
     FilePlace,
@@ -30,6 +34,7 @@ _COMPRESSED = (".gz", ".zst")
 _SNIFFED = 16  # lines; one that parses shows that others are damaged
 _SUFFIX_OF: dict[str, str] = {"gzip": ".gz", "zstd": ".zst", "none": ""}
 _OBJECT = re.compile(rb'\s*\{\s*"(?:[^"\\]|\\.)*+"\s*:')  # its beginning
+_BREAK = re.compile(rb"[ \t\r]*+\n[ \t\r\n]*+")
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -125,7 +130,7 @@ class JsonLinesBackend(_LinesBackend):
         elif not lines and last.lstrip()[:1] in (b"{", b"["):  # a line longer than the head
             is_object = _OBJECT.match(last) is not None
             return SniffResult("yes") if is_object else SniffResult("no", "its first line is long, and no object")
-        kinds = [_kind(line) for line in lines]
+        kinds = [document_type(line) for line in lines]
         has_name = self.matches_name(file.basename)
         if kinds and kinds[0] is not None and (has_name or (len(kinds) > 1 and set(kinds) == {dict})):
             return SniffResult("yes")
@@ -137,8 +142,7 @@ class JsonLinesBackend(_LinesBackend):
 
     def guess_payload(self, samples: Iterable[bytes]) -> str:
         """Return `"json_object"` if all documents are objects, else `"json"`."""
-        kinds = {kind for kind in map(_kind, samples) if kind is not None}
-        return "json_object" if kinds <= {dict} else "json"
+        return payload_of(samples)
 
     def accepts_payload(self, payload: str) -> bool:
         """True for JSON."""
@@ -148,6 +152,14 @@ class JsonLinesBackend(_LinesBackend):
         """Return `"json_object"`."""
         return "json_object"
 
+    def copied(self, blobs: Blobs) -> Blobs:
+        """Return documents that have a line each."""
+        breaks = np.flatnonzero(blobs.buffer == ord("\n"))
+        ends = np.searchsorted(breaks, blobs.starts + blobs.lengths)
+        if not (ends > np.searchsorted(breaks, blobs.starts)).any():
+            return blobs
+        return Blobs.join([_in_a_line(blob) if b"\n" in blob else blob for blob in blobs])
+
 
 class TextLinesBackend(_LinesBackend):
     """Lines of text. Every line is a record, empty ones too."""
@@ -155,7 +167,7 @@ class TextLinesBackend(_LinesBackend):
     name = "text"
     endings: tuple[str, ...] = (".txt",)
     suffixes: tuple[str, ...] = (*endings, *(ending + more for ending in endings for more in _COMPRESSED))
-    folder_rank = 2
+    folder_rank = 3
     value_payload = "utf8"
     skips_blank = False
     writer: type[LinesWriter] = LinesWriter
@@ -187,7 +199,26 @@ class TextLinesBackend(_LinesBackend):
         return "json_object"
 
 
-def _kind(line: bytes) -> type[Any] | None:
+def _in_a_line(document: bytes) -> bytes:
+    """Return a document without breaks, which are space: text has none.
+
+    Raises:
+        CorruptRecordError: It does not parse.
+    """
+    try:
+        json.loads(document)
+    except (ValueError, RecursionError) as error:
+        raise CorruptRecordError("the record is no JSON", found=str(error)) from error
+    return _BREAK.sub(b" ", document.strip())
+
+
+def payload_of(samples: Iterable[bytes]) -> str:
+    """Return the payload of documents: `"json_object"` if all that parse are objects, else `"json"`."""
+    kinds = {kind for kind in map(document_type, samples) if kind is not None}
+    return "json_object" if kinds <= {dict} else "json"
+
+
+def document_type(line: bytes) -> type[Any] | None:
     """Return the type of a document; `None` if it does not parse."""
     try:
         return type(json.loads(line))

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from dataformats.batch import Blobs, RecordBatch, StoredRecords
 from dataformats.converting.conversion_schema import ConversionPlan
 from dataformats.converting.executors import SentOnce
-from dataformats.errors import CodecError, DataFormatsError, SpecError
+from dataformats.errors import CodecError, CorruptRecordError, DataFormatsError, SpecError
 from dataformats.fork_hooks import cached_property
-from dataformats.interfaces import FilePlace
+from dataformats.interfaces import BlobBackend, FilePlace
 from dataformats.interfaces.record_source import OnCorrupt, RecordSource
 from dataformats.reading.blob_source import BlobSource
 from dataformats.reading.scan import as_numbers, split_by_bytes
@@ -118,6 +118,9 @@ class Conversion(SentOnce):
             self.plan.checked.read(part)
         source = self.plan.source
         found = source.read_blobs(part) if isinstance(source, BlobSource) else Blobs.join(source.read_bytes(part))
+        backend = self.schema.backend
+        if isinstance(backend, BlobBackend):
+            found = backend.copied(found)
         return StoredRecords(self.format, {VALUE: (found, None)})
 
     def _read(self, part: Records) -> RecordBatch:
@@ -150,7 +153,7 @@ class Conversion(SentOnce):
 
 def _add_place(error: DataFormatsError, source: RecordSource, index: int) -> None:
     """Name the record in an error of its values."""
-    if isinstance(error, (SpecError, CodecError)) and error.index is None:
+    if isinstance(error, (SpecError, CodecError, CorruptRecordError)) and error.index is None:
         path, error.index, _ = source.origins([index])[0]
         error.path = path or error.path
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.batch import Blobs
 from dataformats.errors import Remedy, SpecError
 from dataformats.foreign_names import describe_replacements
 from dataformats.interfaces.file_writer import BlobWriter, FieldsWriter
@@ -99,6 +100,7 @@ class Backend(ABC):
             written, and its `open` returns a `Reader`.
         compressions: What `create` takes as `compression=`, beside `"none"`, which `None` means as well: names,
             `"zstd:LEVEL"` for a name with a level, and `"auto"` if the name of a file decides. The core checks it.
+        written_as: The format to write instead, if the format is only read and has the same records; `None` for none.
         keeps_field_types: True if every codec is stored under its name, so that conversions keep the type of each
             field. Conversions to other formats turn Granular's integers into numbers: `i64` and `int` into `int64`.
     """
@@ -111,6 +113,7 @@ class Backend(ABC):
     prefix_ending: str | None = None
     copies_records: bool = False
     compressions: tuple[str, ...] = ()
+    written_as: str | None = None
     keeps_field_types: bool = False
 
     def matches_name(self, name: str) -> bool:
@@ -136,6 +139,10 @@ class Backend(ABC):
         Raises:
             FormatError: A header is broken.
         """
+
+    def guess_payload(self, samples: Iterable[bytes]) -> str:
+        """Return the codec of whole records, judging by some of them, if a record is one blob."""
+        return "bytes"
 
     def options_like(self, reader: Reader, *, named: bool) -> dict[str, Any]:
         """Return the `create` options that reproduce the reader's files; `{}` if the format has none.
@@ -176,10 +183,6 @@ class BlobBackend(Backend):
     copies_records: bool = True
     value_payload: str = "bytes"
 
-    def guess_payload(self, samples: Iterable[bytes]) -> str:
-        """Return the codec of whole records, judging by some of them."""
-        return "bytes"
-
     def accepts_payload(self, payload: str) -> bool:
         """True if a conversion keeps this payload of the source, unless another one is requested."""
         return True
@@ -187,6 +190,14 @@ class BlobBackend(Backend):
     def payload_for(self, spec: Spec) -> str:
         """Return the default payload for records of this spec."""
         return "example"
+
+    def copied(self, blobs: Blobs) -> Blobs:
+        """Return stored records of another format as this one holds the same values: by default, as they are.
+
+        Raises:
+            CorruptRecordError: A record is not of its payload.
+        """
+        return blobs
 
     @abstractmethod
     def create(self, path: Path, *, resume: bool = False, **backend_options: Any) -> BlobWriter:
@@ -273,7 +284,8 @@ def checked_options(backend: Backend, method: Literal["open", "create"], options
         ValueError: It has no such compression.
     """
     if method == "create" and not isinstance(backend, BlobBackend | FieldsBackend):
-        remedy = Remedy("Pass another {format}.", format=...)
+        named = backend.written_as
+        remedy = Remedy("Pass {format}.", format=named) if named else Remedy("Pass another {format}.", format=...)
         raise SpecError(f"{backend.name} files are read, not written", remedy=remedy)
     if not options:
         return {}

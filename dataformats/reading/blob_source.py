@@ -19,7 +19,6 @@ from dataformats.errors import FormatError, SpecError
 from dataformats.fork_hooks import cached_property
 from dataformats.interfaces import (
     Backend,
-    BlobBackend,
     BlobStarts,
     CachesIndexes,
     FilesPerField,
@@ -108,7 +107,7 @@ class BlobSource(FileSource):
 
     def guessed_payloads(self) -> Iterator[tuple[str, str]]:
         """Yield files with the payload of their first records, judged by these alone; none if a payload is declared."""
-        if self._declared.payload is None and isinstance(self._backend, BlobBackend):
+        if self._declared.payload is None and self._reader.spec is None:
             for file, samples in self._blobs.samples_of_files():
                 if any(samples):
                     yield file, self._backend.guess_payload(samples)

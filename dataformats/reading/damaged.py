@@ -12,7 +12,7 @@ from typing import Any
 
 from dataformats.errors import FormatError
 from dataformats.indexing.index_set import INDEX_SUFFIX
-from dataformats.interfaces import Backend, BlobBackend, ShardSalvage, SupportsRepair
+from dataformats.interfaces import Backend, ShardSalvage, SupportsRepair
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.detection import choose_files
 from dataformats.reading.incomplete_data import OF, incomplete_sets
@@ -81,7 +81,7 @@ def find_damaged(entries: Sequence[StoredFile | Folder], format: str | None, pay
     metadata = _metadata(entries, missing, notes)
     known = metadata.get("format")
     backend, files = _choose(entries, format or (known if known in backends else None))
-    usual = backend.guess_payload([]) if isinstance(backend, BlobBackend) else "bytes"
+    usual = backend.guess_payload([])
     if known not in (None, backend.name):
         notes.append(f"the sidecar was ignored: it is of the format {known}")
         metadata = {}

@@ -16,7 +16,7 @@ from dataformats.columns.stored_type import stored_type, unreadable_type
 from dataformats.errors import CorruptRecordError, Remedy, SpecError
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.inferred_spec import load_inferred, save_inferred
-from dataformats.interfaces import Backend, BlobBackend, Codec, Reader, RecordCodec, RecordCoder, Table
+from dataformats.interfaces import Backend, Codec, Reader, RecordCodec, RecordCoder, Table
 from dataformats.registry import codecs_beside
 from dataformats.spec import VALUE, Spec, Type
 
@@ -182,12 +182,12 @@ class DatasetSchema:
         if self._reader.spec is not None:
             return None
         with self._lock:
-            if self._payload is None and isinstance(self._backend, BlobBackend):
+            if self._payload is None:
                 few = (
                     None if self._declared.spec is None else _MAX_PAYLOAD_SAMPLES
                 )  # a payload without these fields is an error
                 self._payload = self._backend.guess_payload(itertools.islice(self._samples(), few))
-            return self._payload or "bytes"
+            return self._payload
 
     @property
     def payload_codec(self) -> Codec | None:

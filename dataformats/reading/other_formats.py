@@ -17,7 +17,7 @@ _HEAD = 4096
 _CONTROLS = bytes({*range(32), 127} - set(b"\t\n\f\r\x1b"))
 _COPY = "Copy or download it again"
 _PYTHON = "Read it in Python, and write its records with dataformats.create"
-_JSON = "Write each record on a line: run jq -c '.[]' {file} > records.jsonl"
+_JSON = Remedy("Pass {format} to read the values before the damage.", format="json")
 _UTF16 = "Run iconv -f UTF-16 -t UTF-8 {file} > {utf8}"
 _LATIN1 = "If it is Latin-1, run iconv -f LATIN1 -t UTF-8 {file} > {utf8}"
 _TEXT = Remedy("If each line is a record, pass {format}.", format="text")
@@ -60,7 +60,7 @@ _KINDS = [
         (rb"\xfd7zXZ\x00", OtherFormat("a file compressed with xz", "Run xz -dc {file} > {stem}")),
         (rb"BZh[1-9]1AY", OtherFormat("a file compressed with bzip2", "Run bzip2 -dc {file} > {stem}")),
         (rb"\x80[\x02-\x05](?:\x95|[\]})(Kc])", OtherFormat("a pickle", _PYTHON)),
-        (rb"\s*[\[{]\s*[\"{\[\]}\d-]", OtherFormat("one JSON document", _JSON)),
+        (rb"\s*[\[{]\s*[\"{\[\]}\d-]", OtherFormat("damaged JSON", _JSON)),
         (rb"[^\n,\x00]+(?:,[^\n,\x00]*)+\n[^\n,\x00]*,", OtherFormat("CSV", suffix=".csv")),
         (rb"[^\n\t\x00]+(?:\t[^\n\t\x00]*)+\n[^\n\t\x00]*\t", OtherFormat("a table of tabs", suffix=".tsv")),
     )

@@ -58,6 +58,8 @@ class ReadOnly:
 
 
 CASES = [
+    ReadOnly("json", "json/jq.json", has_end=False),
+    ReadOnly("json", "json/coco.json", {"key": "annotations"}),
     ReadOnly("megatron", "megatron/uint16.bin", {"window": 5, "stride": 4}, (".idx",)),
     ReadOnly("npy", "npy/vectors.npy"),
     ReadOnly("npy", "npy/labels.npy", {"window": 6, "stride": 5}),

@@ -32,8 +32,8 @@ def convert(source: Path, destination: Path, **options: Any) -> None:
     dataformats.convert(source, destination, source_options=of_source, **others)
 
 
-def created(path: Path, record: Any = b"one", **options: Any) -> None:
-    with dataformats.create(path, None if path.suffix else "ffrecord", **options) as writer:
+def created(path: Path, record: Any = b"one", format: str | None = None, **options: Any) -> None:
+    with dataformats.create(path, format or (None if path.suffix else "ffrecord"), **options) as writer:
         writer.append(record)
 
 
@@ -158,6 +158,20 @@ def json_late(folder: Path) -> Call:
     return "cat", [folder / "a.jsonl"], {}
 
 
+def json_lists(folder: Path) -> Call:
+    (folder / "a.json").write_text('{"a": [{"n": 1}], "b b": [{"n": 1}, {"n": 2}]}')
+    return "cat", [folder / "a.json"], {}
+
+
+def json_in_lines(folder: Path) -> Call:
+    (folder / "a.json").write_text("[1]\n[2]\n")
+    return "cat", [folder / "a.json"], {}
+
+
+def json_is_read(folder: Path) -> Call:
+    return "create", [folder / "a.json", "one"], {}
+
+
 def json_value(folder: Path) -> Call:
     (folder / "a.jsonl").write_text("1\n2\n")
     return "cat", [folder / "a.jsonl"], {"payload": "json_object"}
@@ -261,7 +275,7 @@ def path_without_bytes(folder: Path) -> Call:
 CASES: list[Callable[[Path], Call]] = [
     text, several_formats, stale_sidecar, unknown_field, no_examples, tokens, no_window, no_split, wrong_type,
     missing_value, late_field, late_field_in_steps, list_in_context, json_type, json_missing, json_late, json_value,
-    array_type, target_exists, not_a_name, old_sequences, images, images_by_another_name, payload_of_fields,
+    json_lists, json_in_lines, json_is_read, array_type, target_exists, not_a_name, old_sequences, images, images_by_another_name, payload_of_fields,
     payload_of_new_fields, split_of_files, damaged_dtype, values_for_lines, joined_fields, packed_bytes, optional_image,
     shared_shard, shard_of_a_dataset, finished, null_in_list, path_without_bytes,
 ]  # fmt: skip
@@ -328,6 +342,7 @@ OTHERS = {
     "Start again without {resume}.",
     "Resume with the same source and arguments, or start again without {resume}.",
     "Pass {overwrite} to resume that writer",  # if it was interrupted
+    "Pass {format} to read the values before the damage.",  # tests/backends/test_json.py: one more record is an error
     "Pass {format}, or the other one.",  # no two formats share a content
     "Write the records that can be read with convert and {on_corrupt}.",  # to another call
     "Write those that can be read in another format, with convert and {on_corrupt}.",  # to another call

@@ -80,9 +80,8 @@ KINDS: dict[str, tuple[bytes, str]] = {
     "a.xz": (lzma.compress(b"text"), "a file compressed with xz"),
     "a.db": (database(), "a SQLite database"),
     "a.pkl": (pickle.dumps({"a": [1, 2]}), "a pickle"),
-    "a.json": (b'[{"a": 1}]', "one JSON document. Write each record on a line: run jq -c '.[]' "),
-    "b.jsonl": (b'{\n  "a": [1,\n 2]\n}\n', "one JSON document. Write each record on a line"),
-    "c.json.gz": (gzip.compress(b'[\n{"a": 1}]'), "gzip of one JSON document."),
+    "b.jsonl": (b'{\n  "a": [1,\n 2}\n}\n', "damaged JSON. Pass format='json' to read the values before the damage."),
+    "c.gz": (gzip.compress(b'[\n{"a": 1]]'), "gzip of damaged JSON."),
     "d.jsonl": (
         '{"a": "é"}\n{"a": "b"}\n'.encode("latin-1"),
         "JSON that is not in UTF-8. If it is Latin-1, run iconv -f LATIN1 -t UTF-8 ",

@@ -55,6 +55,7 @@ ROWS = {
     "arrow": Row("arrow", "arrow/types.arrow", written=GENERAL),
     "csv": Row("csv", "table.csv"),
     "webdataset": Row("webdataset", "webdataset/train-*.tar", written=GENERAL, checked=(0, 512)),
+    "json": Row("json", "json/indent.json"),
     "jsonl": Row("jsonl", "jsonl/python.jsonl", written={"label": "int64", "name": "utf8", "x": "float64[]"}),
     "text": Row("text", "lines.txt", written={"value": "utf8"}),
     "megatron": Row("megatron", "megatron/int32.*", "megatron/int32.bin", written={"tokens": "int32[]"}, suffix=".bin"),
