@@ -75,16 +75,16 @@ class Walk:
                 return rest[:1]
         return b""
 
-    def values(self, level: int, *, only_one: bool = False) -> tuple[NDArray[np.int64], bool]:
-        """Go on to the end of the level, of one value, or of the file: see `dataformats.kernels.scan_json`.
+    def values(self, level: int) -> tuple[NDArray[np.int64], bool]:
+        """Go on to the end of the level, or of the file: see `dataformats.kernels.scan_json`.
 
         Returns:
             int64[n], the bytes of each value with its end; and True at the end of the level.
         """
-        state, room = np.array([level, 0], np.int64), np.empty(1 if only_one else _ROOM, np.int64)
+        state, room = np.array([level, 0], np.int64), np.empty(_ROOM, np.int64)
         parts: list[NDArray[Any]] = [np.zeros(0, np.int64)]
-        begin, why, n = self.at, -1, 0
-        while why != CLOSED and not (only_one and n) and len(window := self._loaded()):
+        begin, why = self.at, -1
+        while why != CLOSED and len(window := self._loaded()):
             n, stop, why = scan_json(window, self.at - self._first, level, state, room)
             ends = room[:n] + self._first
             if n:
@@ -132,8 +132,7 @@ class Walk:
             else:
                 lists.pop(key, None)  # the last of equal keys counts
                 begin = self.at
-                ends, is_closed = self.values(1, only_one=True)
-                byte = self._before() if len(ends) or is_closed else b""
+                byte = self._skip()
                 if not byte:
                     return lists, self.error("the object has no end", begin, "}", b"")
             if byte == b"}":
@@ -160,6 +159,16 @@ class Walk:
             return None
         self.at += found.end()
         return key
+
+    def _skip(self) -> bytes:
+        """Go behind the value of a member, and the comma or brace after it; return it, none at the end of the file."""
+        state, room, n, why = np.array([1, 0], np.int64), np.empty(1, np.int64), 0, -1
+        while not n and why != CLOSED:
+            if not len(window := self._loaded()):
+                return b""
+            n, stop, why = scan_json(window, self.at - self._first, 1, state, room)
+            self.at = self._first + stop
+        return self._before()
 
     def _before(self) -> bytes:
         """Return the byte before `at`, where a scan has stopped."""

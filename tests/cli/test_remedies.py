@@ -275,8 +275,9 @@ def path_without_bytes(folder: Path) -> Call:
 CASES: list[Callable[[Path], Call]] = [
     text, several_formats, stale_sidecar, unknown_field, no_examples, tokens, no_window, no_split, wrong_type,
     missing_value, late_field, late_field_in_steps, list_in_context, json_type, json_missing, json_late, json_value,
-    json_lists, json_in_lines, json_is_read, array_type, target_exists, not_a_name, old_sequences, images, images_by_another_name, payload_of_fields,
-    payload_of_new_fields, split_of_files, damaged_dtype, values_for_lines, joined_fields, packed_bytes, optional_image,
+    json_lists, json_in_lines, json_is_read, array_type, target_exists, not_a_name, old_sequences, images,
+    images_by_another_name, payload_of_fields, payload_of_new_fields, split_of_files, damaged_dtype, values_for_lines,
+    joined_fields, packed_bytes, optional_image,
     shared_shard, shard_of_a_dataset, finished, null_in_list, path_without_bytes,
 ]  # fmt: skip
 

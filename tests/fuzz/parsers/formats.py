@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gzip
 import importlib
@@ -56,7 +57,7 @@ def _read_source(source: BlobSource, iterate: bool) -> None:
 def _opened(format: str, files: Files, **options: Any) -> BlobSource:
     arguments = OpenArguments(path=None, format=format, index="beside", **options)
     backend, (entries,) = detection.choose_files([HeldFolder(files)], format)
-    reader = backend.open(entries, arguments)
+    reader = backend.open(entries, arguments, **arguments.backend_options)
     assert isinstance(reader, Reader)
     return BlobSource(arguments, backend, reader, declared_schema(arguments, format, {}))
 
@@ -72,6 +73,13 @@ def _reader(format: str, **options: Any) -> Callable[[Files], None]:
 def _golden(format: str, suffix: str, most: int = 4096) -> list[Files]:
     paths = [path for path in sorted((GOLDEN / format).rglob(f"*{suffix}")) if path.stat().st_size <= most]
     return [{path.name: path.read_bytes()} for path in paths]
+
+
+def _json(files: Files) -> None:
+    """Read a document alone, and by keys that it may have."""
+    for key in (None, "images", ""):
+        with contextlib.suppress(FormatError), _opened("json", files, backend_options={"key": key}) as source:
+            _read_source(source, iterate=False)
 
 
 def _renamed(name: str, seeds: Callable[[], Sequence[Files]]) -> Callable[[], Sequence[Files]]:
@@ -297,6 +305,12 @@ TARGETS: Sequence[Target] = (
     ),
     Target(
         "open_array_record", _array_record, _array_record_seeds, _modules("array_record.reader", "array_record.library")
+    ),
+    Target(
+        "open_json",
+        _json,
+        _renamed("x.json", lambda: _golden("json", ".json")),
+        _modules("documents.walk", "documents.index"),
     ),
     Target("open_features", _reader("ofrecord", payload="ofrecord"), _features, (spec_columns,)),
 )
