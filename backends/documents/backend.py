@@ -19,7 +19,10 @@ from dataformats.interfaces import Backend, Reader, ReaderOptions, SniffResult
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.threads import concurrent_map
 
-_METADATA = ("dataset_info.json", "dataset_infos.json", "features.json", "index.json", "spec.json", "state.json")
+_METADATA = frozenset(
+    f"{name}.json"
+    for name in ("dataset_dict", "dataset_info", "dataset_infos", "features", "index", "spec", "state", "zarr")
+)
 _BEGIN = re.compile(rb'\[\s*[]\["{\d-]|\{\s*["}]')
 _OBJECT = re.compile(rb'(?:\[\s*)?\{\s*"(?:[^"\\]|\\.)*+"\s*:')
 _DECODER = json.JSONDecoder()
@@ -39,6 +42,8 @@ class JsonBackend(Backend):
 
     def sniff(self, file: StoredFile) -> SniffResult:
         """Recognize a file by its first value. Objects in lines of their own are JSONL."""
+        if file.basename in _METADATA:
+            return SniffResult("no", "other formats describe their data in files of this name")
         head, is_whole = head_of(file)
         text = head.removeprefix(BOM).lstrip(SPACE)
         if text[:1] not in (b"[", b"{"):

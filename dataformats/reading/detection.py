@@ -142,8 +142,10 @@ def _choose_in_folder(folder: Folder) -> tuple[Backend, list[StoredFile]]:
         try:
             return _choose_by_content(folder)
         except FormatError:
-            _name_datasets_below(folder)
+            _name_datasets_below(folder, _importable())
             raise
+    if rank > 1:  # a README, or a configuration, above the data
+        _name_datasets_below(folder, [backend for backend in _importable() if backend.folder_rank < rank])
     name, files = _only_format(folder, by_format)
     claimed = backends.get(name)
     backend = _recognize(files, claimed)
@@ -188,13 +190,13 @@ def _choose_by_content(folder: Folder) -> tuple[Backend, list[StoredFile]]:
     return backend, folder.files(backend.order(names))
 
 
-def _name_datasets_below(folder: Folder) -> None:
-    """Raise if there are datasets in the folders below a folder.
+def _name_datasets_below(folder: Folder, formats: Sequence[Backend]) -> None:
+    """Raise if there are datasets of some formats in the folders below a folder.
 
     Raises:
         FormatError: There are.
     """
-    below = datasets_in(folder)
+    below = datasets_below(folder, formats)
     if below:
         names = [repr(dataset.path.removeprefix(folder.name).lstrip("/")) for dataset in below]
         remedy = f"Open one of them, such as {below[0].path!r}"

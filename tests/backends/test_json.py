@@ -92,6 +92,17 @@ def test_folder_of_records(tmp_path: Path) -> None:
     assert dataformats.open([tmp_path / "3.json", tmp_path / "4.json"]).read([0, 1])["id"].tolist() == [3, 4]
 
 
+@loop_over("name", ["dataset_dict.json", "config.json", "README.txt"])
+def test_data_below_a_description(name: str, tmp_path: Path) -> None:
+    """Files that describe data are not taken for the dataset in the folders below."""
+    (tmp_path / name).write_text('{"splits": ["train"]}')
+    (tmp_path / "train").mkdir()
+    with dataformats.create(tmp_path / "train" / "x.tfrecord", spec={"n": "int64"}) as writer:
+        writer.append({"n": 1})
+    with pytest.raises(FormatError, match="Open one of them, such as .*train"):
+        dataformats.open(tmp_path)
+
+
 def test_other_names_and_formats(tmp_path: Path) -> None:
     """The content decides; lines of objects stay JSONL, which keeps damage to its line."""
     texts = {"a.jsonl": ('{\n "a": 1\n}\n{\n "a": 2\n}\n', "json"), "b": ('[{"a": 1}]', "json"),

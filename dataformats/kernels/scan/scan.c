@@ -82,36 +82,11 @@ scan_lines_found scan_lines(const uint8_t *window, int64_t n_bytes, int64_t at, 
     return found;
 }
 
-/* Return the first quote or backslash, or the end. */
-static int64_t text_end(const uint8_t *window, int64_t n_bytes, int64_t at) {
-    const uint64_t ones = 0x0101010101010101u, highs = 0x8080808080808080u;
-    while (n_bytes - at >= 8) {
-        uint64_t word;
-        memcpy(&word, window + at, 8);
-        const uint64_t quote = word ^ (ones * '"'), backslash = word ^ (ones * '\\');
-        if ((((quote - ones) & ~quote) | ((backslash - ones) & ~backslash)) & highs) {
-            break;
-        }
-        at += 8;
-    }
-    while (at < n_bytes && window[at] != '"' && window[at] != '\\') {
-        at++;
-    }
-    return at;
-}
-
 /* Go on in a text; return the byte behind the quote at its end, or the end of the window. */
 static int64_t after_text(const uint8_t *window, int64_t n_bytes, int64_t at, int64_t *text) {
-    while (at < n_bytes) {
-        if (*text == 2) {
-            *text = 1;
-            at++;
-        } else if ((at = text_end(window, n_bytes, at)) < n_bytes) {
-            *text = window[at++] == '"' ? 0 : 2;
-            if (*text == 0) {
-                break;
-            }
-        }
+    while (at < n_bytes && *text) {
+        const uint8_t byte = window[at++];
+        *text = *text == 2 ? 1 : byte == '"' ? 0 : byte == '\\' ? 2 : 1;
     }
     return at;
 }
