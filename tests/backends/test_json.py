@@ -99,7 +99,7 @@ def test_data_below_a_description(name: str, tmp_path: Path) -> None:
     (tmp_path / "train").mkdir()
     with dataformats.create(tmp_path / "train" / "x.tfrecord", spec={"n": "int64"}) as writer:
         writer.append({"n": 1})
-    with pytest.raises(FormatError, match="Open one of them, such as .*train"):
+    with pytest.raises(FormatError, match=r"Open one of them, such as .*train"):
         dataformats.open(tmp_path)
 
 
