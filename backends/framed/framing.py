@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,6 +47,7 @@ class Framing(ABC):
         tail: Bytes of the footer: 4, a checksum of the data, or 0.
         min_length: The fewest bytes of data that may be written.
         findable: True if headers can be found from any place of a file, because they hold a checksum.
+        index_metadata: What the index of a new file has besides its size and compression.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Framing(ABC):
     tail: int
     min_length: int = 0
     findable: bool = False
+    index_metadata: Mapping[str, int] = MappingProxyType({})
 
     @property
     def extra(self) -> int:

@@ -111,6 +111,7 @@ class FramedWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportIncomp
         if file.size != rows["length"].sum() + self.framing.extra * len(rows):
             return  # an interrupted call was repeated
         metadata = {"compression": "none", "rest": None, "damage": None, "size": file.size}
+        metadata |= self.framing.index_metadata
         try:
             columns = {name: rows[name] for name in self._index_row.names or ()}
             IndexCache("beside").save(file, self.framing.name, columns, metadata)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -30,7 +30,9 @@ class LineFraming:
     name: str
     head: int = 0
     tail: int = 0
+    extra: int = 1
     min_length: int = 0
+    index_metadata: Mapping[str, int] = {"head": 0, "extra": 1, "open": 0}
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -95,6 +95,17 @@ def test_shards_need_no_scan(
     assert list(source.read_bytes(np.arange(len(RECORDS))[::-1])) == RECORDS[::-1]
 
 
+@pytest.mark.parametrize("format", ["jsonl", "text"])
+@pytest.mark.parametrize("path", ["local"], indirect=True)  # without checksums, an index behind a URL is not believed
+def test_shards_of_lines_need_no_scan(format: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    records: list[Any] = [f"{n}" * (n % 5) if format == "text" else {"n": n} for n in range(70)]
+    options: dict[str, Any] = {"payload": "utf8"} if format == "text" else {"spec": {"n": "int64"}}
+    with dataformats.create(path, format, shard_records=30, **options) as writer:
+        writer.extend(records)
+    monkeypatch.setattr("dataformats.backends.lines.line_index.find_lines", never)
+    assert list(dataformats.open(path)) == records
+
+
 def test_shards_of_many_records_and_repeated_calls_get_none(
     tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
