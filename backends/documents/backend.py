@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from dataformats.backends.documents.index import ElementIndexStore
@@ -14,6 +14,7 @@ from dataformats.backends.lines.backend import document_type, payload_of
 from dataformats.backends.lines.compression import decompressed, head_of
 from dataformats.backends.lines.line_scan import BOM
 from dataformats.backends.lines.reader import LinesReader
+from dataformats.errors import DataFormatsError, FormatError, Remedy
 from dataformats.indexing.files_reader import FilesReader
 from dataformats.interfaces import Backend, Reader, ReaderOptions, SniffResult
 from dataformats.interfaces.stored_file import StoredFile
@@ -82,7 +83,10 @@ class JsonBackend(Backend):
         """
         if options.counts is None:
             files = concurrent_map(decompressed, files, local=all(file.local is not None for file in files))
-        return ElementsReader(files, options, ElementIndexStore(key, is_alone=len(files) == 1))
+        reader = ElementsReader(files, options, ElementIndexStore(key, is_alone=len(files) == 1))
+        if len(files) == 1 and key is None and options.counts is None:
+            reader.left_out = reader.members_left_out()
+        return reader
 
 
 def _decoded(text: bytes, is_whole: bool) -> str:
@@ -106,6 +110,17 @@ class ElementsReader(LinesReader):
         return FilesReader.first(self, n, open_files)  # the front of a list has no end
 
     def metadata(self) -> dict[str, str]:
-        index = self._blobs_of(0) if len(self.files) else None
-        key = index.index.metadata["key"] if isinstance(index, FrameIndex) else None
+        key = self._facts.get("key")
         return {} if key is None else {"key": key}
+
+    def members_left_out(self) -> dict[str, DataFormatsError]:
+        """Return the members beside the list that has the records of a document, if no call chose the list."""
+        key, remedy = self._facts.get("key"), Remedy("To read the object as one record, pass {key}.", key="")
+        what = f"it is beside the list {key!r}, which has the records"
+        return {name: FormatError(what, remedy=remedy) for name in self._facts.get("left out", ())}
+
+    @property
+    def _facts(self) -> Mapping[str, Any]:
+        """What the index of the first document says of it."""
+        index = self._blobs_of(0) if len(self.files) else None
+        return index.index.metadata if isinstance(index, FrameIndex) else {}

@@ -77,7 +77,8 @@ class ElementIndexStore(RecordIndexStore):
         if len(objects) > 1:
             raise _with_names(walk.error("the document has several lists of objects", 0), objects)
         ((key, elements),) = objects.items()
-        return _records(elements, problem, [_ALONE, f"key {key}"], key)
+        left_out = [*walk.skipped, *(name for name in lists if name != key)][:_MAX_NAMES]
+        return _records(elements, problem, [_ALONE, f"key {key}"], key, left_out)
 
     def _values(self, walk: Walk, begin: int, scalar: int) -> FoundRecords:
         """Return the objects that lie one behind another, or the one value of `scalar` bytes."""
@@ -99,9 +100,13 @@ class ElementIndexStore(RecordIndexStore):
 
 
 def _records(
-    elements: Elements, problem: FormatError | None, choices: Sequence[str], key: str | None = None
+    elements: Elements,
+    problem: FormatError | None,
+    choices: Sequence[str],
+    key: str | None = None,
+    left_out: Sequence[str] = (),
 ) -> FoundRecords:
-    metadata = {"choices": choices, "key": key}
+    metadata = {"choices": choices, "key": key, "left out": left_out}
     return FoundRecords(LineTiling(elements.head, 1), elements.lengths, rest=problem, metadata=metadata)
 
 

@@ -24,6 +24,7 @@ _REMOTE_WINDOW = 4 * 2**20  # each is a request
 _ROOM = 2**16  # ends that one call of the kernel finds
 _PIECE = 256
 _MAX_KEY = 2**16
+_MAX_SKIPPED = 8
 _KEY = re.compile(rb'[ \t\r\n]*("(?:[^"\\]|\\.)*+")[ \t\r\n]*:', re.DOTALL)
 
 
@@ -56,12 +57,14 @@ class Walk:
         at: The next byte.
         is_inside: True if the last `values` ended at the end of the file, inside of a value of several bytes.
         damage: Why the file cannot be read from `at` on, as if it ended there.
+        skipped: The first keys whose values `members` has skipped.
     """
 
     def __init__(self, file: StoredFile, at: int, progress: Callable[[int], None] = lambda _: None) -> None:
         self.at = at
         self.is_inside: bool = False
         self.damage: FormatError | None = None
+        self.skipped: list[str] = []
         self._file, self._progress = file, progress
         self._first, self._window = at, np.zeros(0, np.uint8)
         self._size = _REMOTE_WINDOW if is_url(file.name) and not file.is_compressed else _WINDOW
@@ -131,6 +134,7 @@ class Walk:
                 self.at += 1
             else:
                 lists.pop(key, None)  # the last of equal keys counts
+                self.skipped += [key] if len(self.skipped) < _MAX_SKIPPED else []
                 begin = self.at
                 byte = self._skip()
                 if not byte:
