@@ -476,7 +476,7 @@ class MissingExtraError(_FactsError, ImportError):
     def __post_init__(self) -> None:
         super().__post_init__()
         wanted = f"'dataformats[{self.extra}]'" if self.extra else self.package
-        self.remedy = f"Run pip install {wanted}" if wanted else None
+        self.remedy: str | Remedy | None = f"Run pip install {wanted}" if wanted else None
 
     def _problem(self) -> str:
         return f"{self.what} needs a package"

@@ -35,7 +35,7 @@ class JsonBackend(Backend):
     name = "json"
     suffixes: tuple[str, ...] = (".json", ".json.gz", ".json.zst")
     folder_rank = 2
-    written_as = "jsonl"
+    written_as: str | None = "jsonl"
 
     def matches_name(self, name: str) -> bool:
         """True for the endings, unless other formats describe their data in files of this name."""

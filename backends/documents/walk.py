@@ -61,7 +61,7 @@ class Walk:
     """
 
     def __init__(self, file: StoredFile, at: int, progress: Callable[[int], None] = lambda _: None) -> None:
-        self.at = at
+        self.at: int = at
         self.is_inside: bool = False
         self.damage: FormatError | None = None
         self.skipped: list[str] = []

@@ -33,7 +33,7 @@ class MegatronBackend(FieldsBackend, SupportsRepair):
 
     name = "megatron"
     suffixes: tuple[str, ...] = (BIN,)
-    prefix_ending = IDX
+    prefix_ending: str | None = IDX
     has_checked_header = True
 
     def sniff(self, file: StoredFile) -> SniffResult:

@@ -54,7 +54,7 @@ class Hdf5Table(FilesTable):
             check_block(min(rows, n), row_bytes, file.size, max_block_bytes, file)
             block_rows.append(np.diff(np.append(np.arange(0, n, rows), n)))
             if any(field.deflated is not None for field in fields.values()):
-                self.blocks_together = max(1, _TOGETHER_BYTES // max(1, rows * row_bytes))
+                self.blocks_together: int = max(1, _TOGETHER_BYTES // max(1, rows * row_bytes))
             n_bytes += n * row_bytes
         super().__init__(files, specs, block_rows, n_bytes)
         self.left_out: Mapping[str, DataFormatsError] = self._opened[0][1]

@@ -43,7 +43,8 @@ class StoredSchema:
         for place, kind in enumerate(stored.values()):
             if kind.codec == "json" and not kind.dims:
                 schema = schema.set(place, schema.field(place).with_type(document))
-        self._plain = self.schema = schema
+        self._plain = schema
+        self.schema: Any = schema
         for name, kind in (arrow_types or {}).items():
             if name not in stored:
                 raise SpecError("arrow_types= names no field of the spec", field=name)

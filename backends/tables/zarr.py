@@ -65,7 +65,7 @@ class ZarrTable(FilesTable):
             why = left_out(failed, names, kinds)
             if number == 0:
                 self.left_out: Mapping[str, DataFormatsError] = why
-                self.single = any(not array.path for array in arrays.values())  # the root is an array
+                self.single: bool = any(not array.path for array in arrays.values())  # the root is an array
             n = same_length({name: array.shape[0] for name, array in arrays.items()}, root)
             row_bytes = sum(_row_bytes(array) for array in arrays.values())
             rows = rows_of_block(max((one.shards or one.chunks)[0] for one in arrays.values()), n, row_bytes)
@@ -79,7 +79,7 @@ class ZarrTable(FilesTable):
         super().__init__(roots, specs, block_rows, n_bytes)
         self.files, self.counts = every, np.array(counts, np.int64)
         if all(kind.dtype is not None for kind in self.spec.values()):  # text has an unknown number of bytes
-            self.blocks_together = 1 + _TOGETHER_BYTES * len(self.block_starts) // max(1, n_bytes)
+            self.blocks_together: int = 1 + _TOGETHER_BYTES * len(self.block_starts) // max(1, n_bytes)
 
     @property
     def nbytes(self) -> int:

@@ -84,9 +84,9 @@ class TarMembers:
         self._file = file
         self._headers, self._ahead = HeaderReader(file), HeaderReader(file)
         self._has_extended = False
-        self.begin = 0
+        self.begin: int = 0
         self.end: int | None = None
-        self.is_complete = False
+        self.is_complete: bool = False
 
     def members(self, at: int) -> Iterator[Member]:
         """Yield the members from the header at byte `at` on.

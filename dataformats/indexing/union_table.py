@@ -72,7 +72,7 @@ class UnionTable(BlockTable):
         self.files: Sequence[StoredFile] = [file for part in parts for file in part.files]
         self.counts: NDArray[np.int64] = np.concatenate([part.counts for part in parts])
         self.decoded_bytes: int = sum(part.decoded_bytes for part in parts)
-        self.single = parts[0].single
+        self.single: bool = parts[0].single
         self.left_out: Mapping[str, DataFormatsError] = {n: e for part in parts for n, e in part.left_out.items()}
         kinds = union_types([(part.files[0].name, part.spec) for part in parts], options.spec)
         self.spec: Spec = Spec({name: kind for name, kind in kinds.items() if name not in self.left_out})

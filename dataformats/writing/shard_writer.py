@@ -62,7 +62,9 @@ class ShardWriter:
         options: WriteOptions,
         finished: FinishedData | None = None,
     ) -> None:
-        self.name, self.area, self._stem = area.name, area, stem_of(area)
+        self.name: str = area.name
+        self.area: StagingArea = area
+        self._stem = stem_of(area)
         self._schema, self._options, self._finished = schema, options, finished
         self._is_sharded = is_sharded(options, finished)
         self._number = 0
