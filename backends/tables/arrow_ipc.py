@@ -164,17 +164,10 @@ def _listed(state: StoredFile, names: Sequence[str]) -> list[str] | None:
 class ArrowWriter(TableWriter):
     """Writes one Arrow IPC file, and a record batch for each block."""
 
-    def __init__(
-        self,
-        path: Path,
-        stored: Spec,
-        compression: str,
-        block_records: int | None,
-        arrow_types: Mapping[str, Any] | None,
-    ) -> None:
+    def __init__(self, path: Path, schema: StoredSchema, compression: str, block_records: int | None) -> None:
         arrow = pyarrow()
-        self._schema = StoredSchema(stored, arrow_types)
-        super().__init__(path, stored, block_records)
+        super().__init__(path, schema.stored, block_records)
+        self._schema = schema
         options = arrow.ipc.IpcWriteOptions(compression=None if compression == "none" else compression)
         self._writer = arrow.ipc.new_file(self._file, self._schema.schema, options=options)
 
@@ -237,7 +230,7 @@ class ArrowBackend(FieldsBackend):
         """
         types = pyarrow().types
         kept = {name: kind for name, kind in (arrow_types or {}).items() if not types.is_dictionary(kind)}
-        return ArrowWriter(path, stored, compression, batch_records, kept)
+        return ArrowWriter(path, StoredSchema(stored, kept), compression, batch_records)
 
 
 BACKEND = ArrowBackend()

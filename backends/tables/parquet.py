@@ -79,16 +79,9 @@ def _library() -> Any:
 class ParquetWriter(TableWriter):
     """Writes one Parquet file, and a row group for each block."""
 
-    def __init__(
-        self,
-        path: Path,
-        stored: Spec,
-        compression: str,
-        block_records: int | None,
-        arrow_types: Mapping[str, Any] | None,
-    ) -> None:
-        self._schema = StoredSchema(stored, arrow_types)
-        super().__init__(path, stored, block_records)
+    def __init__(self, path: Path, schema: StoredSchema, compression: str, block_records: int | None) -> None:
+        super().__init__(path, schema.stored, block_records)
+        self._schema = schema
         self._writer = _library().ParquetWriter(
             self._file, self._schema.schema, compression=compression, write_page_checksum=True
         )
@@ -146,7 +139,7 @@ class ParquetBackend(FieldsBackend):
                 dictionaries. Text that Arrow writes otherwise, such as seconds without digits, is not read back as it
                 was: then `convert` needs `verify=False`.
         """
-        return ParquetWriter(path, stored, compression, row_group_records, arrow_types)
+        return ParquetWriter(path, StoredSchema(stored, arrow_types), compression, row_group_records)
 
 
 BACKEND = ParquetBackend()

@@ -29,6 +29,7 @@ class StoredSchema:
         arrow_types: Field to the `pyarrow.DataType` that its text or numbers are cast to.
 
     Attributes:
+        stored: The types of the fields.
         schema: The `pyarrow.Schema`.
 
     Raises:
@@ -43,6 +44,7 @@ class StoredSchema:
         for place, kind in enumerate(stored.values()):
             if kind.codec == "json" and not kind.dims:
                 schema = schema.set(place, schema.field(place).with_type(document))
+        self.stored: Spec = stored
         self._plain = schema
         self.schema: Any = schema
         for name, kind in (arrow_types or {}).items():
