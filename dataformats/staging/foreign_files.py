@@ -16,12 +16,9 @@ from dataformats.storage.files import LocalFile, LocalFolder
 
 Entry = TypeVar("Entry", Path, str)
 
-_SIDECARS = (
-    SIDECAR_SUFFIX,
-    INDEX_SUFFIX,
-    ".journal",
-    f".partial{SIDECAR_SUFFIX}",
-)  # the last one may come back after a crash
+# A crash of the machine may bring back the lock or the journal of a shard without the shard.
+_OF_PARTIAL = (f".partial{SIDECAR_SUFFIX}", ".partial.journal")
+_SIDECARS = (SIDECAR_SUFFIX, INDEX_SUFFIX, ".journal")
 
 
 def unrelated_entry(folder: Path) -> Path | None:
@@ -32,8 +29,7 @@ def unrelated_entry(folder: Path) -> Path | None:
     sidecar, and a folder that holds such a file.
     """
     listed, described = _listed_names(LocalFolder(folder))
-    # A crash of the machine may bring back the lock of a shard without the shard.
-    entries = [entry for entry in sorted(folder.rglob("*")) if not entry.name.endswith(f".partial{SIDECAR_SUFFIX}")]
+    entries = [entry for entry in sorted(folder.rglob("*")) if not entry.name.endswith(_OF_PARTIAL)]
 
     def known(backend: Backend) -> set[Path]:
         found: set[Path] = set()

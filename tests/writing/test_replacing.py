@@ -205,3 +205,11 @@ def test_damaged_listed_data_are_replaced(tmp_path: Path) -> None:
         file.write_bytes(b"damaged" * 9)
     write(tmp_path / "x", [7], overwrite=True)
     assert numbers_in(tmp_path / "x") == [7]
+
+
+def test_a_journal_that_a_crash_brought_back_is_replaced(tmp_path: Path) -> None:
+    for records in ([b"old"], [b"new"]):
+        with dataformats.create(tmp_path / "x", "ffrecord", shard_records=2, overwrite=True) as writer:
+            writer.extend(records)
+        assert list(dataformats.open(tmp_path / "x")) == records
+        (tmp_path / "x" / "PART_00003.ffr.partial.journal").write_bytes(b"")
