@@ -69,7 +69,8 @@ class StoredSchema:
                 arrays.append(_cast(array, field.type))
             except arrow.ArrowException as error:
                 what = f"a value does not fit the Arrow type {field.type} of its column: {error}"
-                remedy = Remedy("To write the column as it is read, pass {spec}.", spec={field.name: ...})
+                kind = str(self.stored[field.name])
+                remedy = Remedy("To write the column as it is read, pass {spec}.", spec={field.name: kind})
                 raise SpecError(what, field=field.name, remedy=remedy) from error
         return arrow.RecordBatch.from_arrays(arrays, schema=self.schema)
 

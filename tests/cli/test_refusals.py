@@ -17,6 +17,7 @@ from tests.cli.conftest import Run
 
 READ_ONLY = {
     "hdf5": "hdf5/rows.h5",
+    "json": "json/indent.json",
     "lance": "lance/types.lance",
     "litdata": "litdata/types",
     "lmdb": "lmdb/single.lmdb",

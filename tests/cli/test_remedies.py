@@ -264,6 +264,13 @@ def null_in_list(folder: Path) -> Call:
     return "cat", [folder / "a.parquet"], {}
 
 
+def early_time(folder: Path) -> Call:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    times = arrow.array([-(10**10)], arrow.int64()).cast(arrow.timestamp("s", "America/New_York"))
+    parquet.write_table(arrow.table({"t": times}), str(folder / "a.parquet"))
+    return "convert", [folder / "a.parquet", folder / "new.parquet"], {}
+
+
 def path_without_bytes(folder: Path) -> Call:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     kind = arrow.struct([("bytes", arrow.binary()), ("path", arrow.string())])
@@ -278,7 +285,7 @@ CASES: list[Callable[[Path], Call]] = [
     json_lists, json_in_lines, json_is_read, array_type, target_exists, not_a_name, old_sequences, images,
     images_by_another_name, payload_of_fields, payload_of_new_fields, split_of_files, damaged_dtype, values_for_lines,
     joined_fields, packed_bytes, optional_image,
-    shared_shard, shard_of_a_dataset, finished, null_in_list, path_without_bytes,
+    shared_shard, shard_of_a_dataset, finished, null_in_list, path_without_bytes, early_time,
 ]  # fmt: skip
 
 
@@ -338,6 +345,7 @@ def test_named_arguments_work(case: Callable[[Path], Call], run: Run, tmp_path: 
 
 # These advise nothing to pass to the call that fails.
 OTHERS = {
+    "To read the object as one record, pass {key}.",  # a warning: tests/backends/test_json.py
     "Write them again with {overwrite}",  # to the writer, after an error of a reader
     "Change {rename}.",
     "Start again without {resume}.",

@@ -207,7 +207,7 @@ def test_damaged_listed_data_are_replaced(tmp_path: Path) -> None:
     assert numbers_in(tmp_path / "x") == [7]
 
 
-def test_a_journal_that_a_crash_brought_back_is_replaced(tmp_path: Path) -> None:
+def test_journal_brought_back_by_a_crash_is_replaced(tmp_path: Path) -> None:
     for records in ([b"old"], [b"new"]):
         with dataformats.create(tmp_path / "x", "ffrecord", shard_records=2, overwrite=True) as writer:
             writer.extend(records)
