@@ -36,6 +36,7 @@ FILES = {  # format: path, records
     "granular": ("granular/v3/many", 300),
     "hdf5": ("hdf5/contiguous.h5", 40),
     "images": ("pets", 2),
+    "json": ("json/indent.json", 12),
     "jsonl": ("jsonl/python.jsonl", 60),
     "lance": ("lance/types.lance", 40),
     "litdata": ("litdata/types", 12),
