@@ -157,9 +157,15 @@ def _type_of(array: Any, name: str) -> Type:
 def _bytes_beside(root: StoredFile) -> int:
     """Return the bytes of all files in the folder of a group, and below it."""
     if isinstance(root, FsspecFile):
-        return int(root.fs.du(root.path.rpartition("/")[0]))
+        return _bytes_in(root.fs, root.path.rpartition("/")[0])
     walked = os.walk(os.path.dirname(str(root.local)) or ".")
     return sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in walked for name in names)
+
+
+def _bytes_in(fs: Any, folder: str) -> int:
+    """Return the bytes of all files in a folder, and below it; our own reader of S3 has no `du`."""
+    entries = [entry for entry in fs.ls(folder, detail=True) if entry["name"].rstrip("/") != folder]
+    return sum(_bytes_in(fs, one["name"].rstrip("/")) if one["type"] == "directory" else one["size"] for one in entries)
 
 
 def _row_bytes(array: Any) -> int:

@@ -13,7 +13,7 @@ import pytest
 import dataformats
 from tests.reading.test_unknown_files import KINDS
 
-OPENED = {"a.json": "records.jsonl", "table.dat": "table.dat.csv", "table.gz": "table.gz.csv.gz"}
+OPENED = {"table.dat": "table.dat.csv", "table.gz": "table.gz.csv.gz"}
 MADE = {"a.gz": "a", "a.bz2": "a", "a.xz": "a", "a.zip": "a.txt"}
 
 
