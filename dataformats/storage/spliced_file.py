@@ -43,11 +43,11 @@ class SplicedFile(StoredFile):
         return done
 
     def origin(self, offset: int) -> int:
-        """Return where a byte of a range lies in the file itself."""
-        number = bisect_right(self._starts, offset) - 1
-        part = self._parts[number]
-        assert isinstance(part, range)
-        return part.start + offset - self._starts[number]
+        """Return where a byte lies in the file itself; of other bytes, where they would lie beside the range of it."""
+        places = zip(self._starts, self._parts, strict=False)
+        shifts = [(start, part.start - start) for start, part in places if isinstance(part, range)]
+        shift = next((shift for start, shift in reversed(shifts) if start <= offset), shifts[0][1] if shifts else 0)
+        return max(0, offset + shift)
 
     def file_beside(self, name: str) -> StoredFile | None:
         return self._file.file_beside(name)

@@ -176,6 +176,7 @@ def test_spliced_files(tmp_path: Path) -> None:
     spliced = SplicedFile(LocalFile(tmp_path / "x"), [b"head", range(2, 5), b"", range(8, 10), b"!"])
     assert (spliced.size, spliced.pread(0, 99)) == (10, b"head23489!")
     assert [spliced.pread(at, 4) for at in (3, 5, 9, 10)] == [b"d234", b"3489", b"!", b""]
+    assert [spliced.origin(at) for at in (0, 3, 4, 6, 7, 9)] == [0, 1, 2, 4, 8, 10]
 
 
 # ---- the command
