@@ -6,7 +6,7 @@ import itertools
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dataformats.batch import Blobs, RecordBatch, StoredRecords
 from dataformats.converting.conversion_schema import ConversionPlan
 from dataformats.converting.executors import SentOnce
-from dataformats.errors import CodecError, CorruptRecordError, DataFormatsError, SpecError
+from dataformats.errors import CodecError, CorruptRecordError, DataFormatsError, Remedy, SpecError
 from dataformats.fork_hooks import cached_property
 from dataformats.interfaces import BlobBackend, FilePlace
 from dataformats.interfaces.record_source import OnCorrupt, RecordSource
@@ -56,8 +56,21 @@ class Conversion(SentOnce):
 
     @cached_property
     def schema(self) -> OutputSchema:
-        """Format, payload and spec of the new data."""
-        return OutputSchema(self.format, self.plan.payload, self.plan.spec, self.options)
+        """Format, payload and spec of the new data.
+
+        Raises:
+            SpecError: The format cannot hold the spec.
+        """
+        try:
+            return OutputSchema(self.format, self.plan.payload, self.plan.spec, self.options)
+        except SpecError as error:
+            lacks_remedy = not any(one.remedy for one in (error, *error.problems))
+            unfit = {one.field for one in error.problems or (error,)}
+            given = {new: old for old, new in self.plan.rename.items()}
+            kept = [given.get(name, name) for name in self.plan.spec or () if name not in unfit]
+            if lacks_remedy and None not in unfit and kept:
+                raise replace(error, remedy=Remedy("To leave the field out, pass {fields}.", fields=kept)) from None
+            raise
 
     def schema_of(self, n_records: int) -> OutputSchema:
         """Return the schema of a file of `n_records` records, or of an unknown number if some may be left out."""

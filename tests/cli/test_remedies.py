@@ -94,6 +94,11 @@ def unknown_field(folder: Path) -> Call:
     return "convert", [examples, folder / "b.ffr"], {"fields": ["n"]}
 
 
+def field_for_no_member(folder: Path) -> Call:
+    lists = written(folder / "a.ffr", {"n": "int64", "pages": "bytes[]"}, {"n": 1, "pages": [b"a"]})
+    return "convert", [lists, folder / "b.tar"], {}
+
+
 def no_examples(folder: Path) -> Call:
     return "cat", [written(folder / "a.ffr", None, b"text")], {"payload": "example"}
 
@@ -284,7 +289,7 @@ CASES: list[Callable[[Path], Call]] = [
     missing_value, late_field, late_field_in_steps, list_in_context, json_type, json_missing, json_late, json_value,
     json_lists, json_in_lines, json_is_read, array_type, target_exists, not_a_name, old_sequences, images,
     images_by_another_name, payload_of_fields, payload_of_new_fields, split_of_files, damaged_dtype, values_for_lines,
-    joined_fields, packed_bytes, optional_image,
+    field_for_no_member, joined_fields, packed_bytes, optional_image,
     shared_shard, shard_of_a_dataset, finished, null_in_list, path_without_bytes, early_time,
 ]  # fmt: skip
 
