@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Union
 
 from dataformats.errors import SpecError, UnknownNameError
@@ -41,11 +41,16 @@ _MAX_DIGITS = 20  # Python refuses to read numbers of thousands of digits
 class Type:
     """The type of one field: a codec or a dtype, dimensions, and `?` if records may lack the field.
 
+    Two types are equal if their values are read the same way: class names and Arrow types do not count.
+
     Attributes:
         codec: The name of a codec, or of a dtype in `NUMBER_TYPES`.
         args: The codec's arguments, as text.
         dims: Sizes in [0, 2^31) whose product is below 2^40, outermost first, at most 32; `None` is any length.
         optional: True if a record may lack the field.
+        class_names: The names of the classes that integers number from 0 on; empty if they are unknown.
+        arrow_type: The `pyarrow.DataType` of a column that is read as text, numbers or documents, such as timestamps;
+            Parquet and Arrow IPC store the values with this type. `None` is the plain type.
 
     Example:
         >>> from dataformats import Type
@@ -55,25 +60,31 @@ class Type:
         (None, 64)
         >>> Type.parse("int64[3]").dtype == "int64", Type.parse("jpg").dtype
         (True, None)
+        >>> Type("int64", class_names=("cat", "dog")).class_names[1]
+        'dog'
     """
 
     codec: str
     args: tuple[str, ...] = ()
     dims: tuple[int | None, ...] = ()
     optional: bool = False
+    class_names: tuple[str, ...] = field(default=(), compare=False)
+    arrow_type: Any = field(default=None, compare=False)
 
     @classmethod
     def parse(cls, text: TypeLike) -> Type:
         """Return the type of a text such as `"float32[28,28]"` or `"jpg[]?"`; a `Type` is returned as it is.
 
         A dtype of NumPy or torch is its number type; Python's `int`, `float`, `bool`, `str` and `bytes` are `int64`,
-        `float64`, `bool`, `utf8` and `bytes`.
+        `float64`, `bool`, `utf8` and `bytes`. A dict is the result of `to_json`.
 
         Raises:
             SpecError: The text does not follow the grammar.
         """
         if isinstance(text, Type):
             return text
+        if isinstance(text, Mapping):
+            return cls._of_json(text)
         name = text if isinstance(text, str) else _name_of(text)
         match = None if name is None else _TYPE.fullmatch(name.strip())
         if match is None:
@@ -90,17 +101,48 @@ class Type:
         )
 
     @classmethod
-    def named(cls, text: str) -> Type:
+    def named(cls, text: str | Mapping[str, Any]) -> Type:
         """Return the type that a file names; a text that does not follow the grammar is an opaque codec name."""
         try:
             return cls.parse(text)
         except SpecError:
+            if not isinstance(text, str):
+                raise
             return cls(text)
+
+    @classmethod
+    def _of_json(cls, value: Mapping[str, Any]) -> Type:
+        names = value.get("class_names")
+        if value.keys() != {"type", "class_names"} or not isinstance(names, (list, tuple)):
+            raise SpecError(f"expected {{'type': ..., 'class_names': [...]}}, found {value!r:.200}")
+        kind = cls.parse(value["type"])
+        is_integer = kind.dtype is not None and kind.dtype.kind in "iu"
+        if not is_integer or not all(isinstance(name, str) for name in names):
+            raise SpecError(f"class_names: expected texts for a type of integers, found {names!r:.200} for {kind}")
+        return replace(kind, class_names=tuple(names))
+
+    def to_json(self) -> str | dict[str, Any]:
+        """Return the type as text; with class names as `{"type": ..., "class_names": [...]}`. `parse` takes both."""
+        return {"type": str(self), "class_names": [*self.class_names]} if self.class_names else str(self)
 
     @property
     def item(self) -> Type:
         """The type of one element along the first dimension."""
-        return replace(self, dims=self.dims[1:], optional=False)
+        return replace(self, dims=self.dims[1:], optional=False, arrow_type=None)
+
+    def known_in(self, others: Sequence[Type]) -> Type:
+        """Return the type with the class names and the Arrow type that it shares with all of these types."""
+        if self.class_names and any(other.class_names != self.class_names for other in others):
+            return replace(self, class_names=()).known_in(others)
+        if self.arrow_type is not None and any(other.arrow_type != self.arrow_type for other in others):
+            return replace(self, arrow_type=None)
+        return self
+
+    def named_as(self, known: Type) -> Type:
+        """Return the type with the class names of another type of the same field, if both are integers."""
+        if self.class_names or not known.class_names or self.dtype is None or self.dtype.kind not in "iu":
+            return self
+        return replace(self, class_names=known.class_names)
 
     @property
     def required(self) -> Type:
@@ -191,10 +233,14 @@ class Spec(Mapping[str, Type]):
         return hash(frozenset(self._types.items()))
 
     def __repr__(self) -> str:
-        return f"Spec({self.to_json()!r})"
+        return f"Spec({self.to_text()!r})"
 
-    def to_json(self) -> dict[str, str]:
-        """Return the spec as plain strings, from which `Spec` can be made again."""
+    def to_json(self) -> dict[str, str | dict[str, Any]]:
+        """Return the spec for JSON, see `Type.to_json`; `Spec` can be made of it again."""
+        return {name: kind.to_json() for name, kind in self._types.items()}
+
+    def to_text(self) -> dict[str, str]:
+        """Return the types as text, without class names."""
         return {name: str(kind) for name, kind in self._types.items()}
 
     def select(self, names: Mapping[str, object] | list[str] | tuple[str, ...]) -> Spec:
@@ -202,7 +248,7 @@ class Spec(Mapping[str, Type]):
         return Spec({name: self._types[name] for name in names})
 
 
-TypeLike = Union[str, Type, type, "np.dtype[Any]"]  # `|` takes no text
+TypeLike = Union[str, Type, type, "np.dtype[Any]", Mapping[str, Any]]  # `|` takes no text
 
 SpecLike = Spec | Mapping[str, TypeLike]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.backends.tables.arrow_errors import damage_of_arrow
-from dataformats.backends.tables.common_spec import common_spec, json_columns, kept_types
+from dataformats.backends.tables.common_spec import common_spec, default_types
 from dataformats.backends.tables.stored_types import StoredSchema, stored_type
 from dataformats.batch import Column
 from dataformats.batch.to_arrow import pyarrow
@@ -57,8 +57,7 @@ class ArrowTable(FilesTable):
         with damage_of_arrow(files[0], "the schema"):
             spec = common_spec(files, self._schemas, lacking, declared)
         super().__init__(files, [spec], block_rows, n_bytes)
-        self.documents: frozenset[str] = json_columns(self._schemas)
-        self.arrow_types: Mapping[str, Any] = kept_types(self._schemas)
+        self.default_types: Mapping[str, Type] = default_types(self._schemas, self.spec)
 
     def read_rows(self, block: FileBlock, fields: Sequence[str]) -> Mapping[str, Column]:
         file = self.files[block.file]
@@ -217,7 +216,6 @@ class ArrowBackend(FieldsBackend):
         resume: bool = False,
         compression: str = "none",
         batch_records: int | None = None,
-        arrow_types: Mapping[str, Any] | None = None,
         **_: Any,
     ) -> ArrowWriter:
         """Return a writer.
@@ -226,11 +224,8 @@ class ArrowBackend(FieldsBackend):
             resume: The file begins anew: without its footer it cannot be read at random.
             compression: The codec of buffers: `"lz4"`, `"zstd"` or `"none"`.
             batch_records: Records of a record batch; `None`: about 8 MiB of values.
-            arrow_types: See Parquet. Dictionaries are written as text: a file has one dictionary for all its batches.
         """
-        types = pyarrow().types
-        kept = {name: kind for name, kind in (arrow_types or {}).items() if not types.is_dictionary(kind)}
-        return ArrowWriter(path, StoredSchema(stored, kept), compression, batch_records)
+        return ArrowWriter(path, StoredSchema(stored, dictionaries=False), compression, batch_records)
 
 
 BACKEND = ArrowBackend()

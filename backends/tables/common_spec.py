@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 from dataformats.batch.to_arrow import pyarrow
-from dataformats.columns.arrow_columns import holds_files, spec_of_arrow
+from dataformats.columns.arrow_columns import holds_files, spec_of_arrow, type_of_arrow, with_leaves
+from dataformats.columns.column_cast import can_cast
 from dataformats.columns.common_type import common_type
+from dataformats.errors import SpecError
 from dataformats.interfaces import StoredFile
 from dataformats.spec import Spec, Type
 
@@ -59,7 +64,23 @@ def common_spec(
         is_list = kind.required == _DOCUMENT and name in kinds and kinds[name].dims
         if is_list or (kind.required == _FILES and any(holds_files(one) for one in _types(schemas, name))):
             kinds[name] = replace(kind, optional=kinds[name].optional)
+    arrow, features = _kept_types(schemas), _features(schemas)
+    for name, kind in kinds.items():
+        names = _class_names(features.get(name)) if kind.dtype is not None and kind.dtype.kind in "iu" else ()
+        kinds[name] = replace(kind, arrow_type=arrow.get(name), class_names=names)
     return Spec(kinds)
+
+
+def default_types(schemas: Sequence[Any], spec: Spec) -> dict[str, Type]:
+    """Return the types of fields that are read otherwise if nothing declares types.
+
+    Text that each schema marks as JSON is `json`, and what Hugging Face's features say to be arrays are arrays.
+    """
+    marked = pyarrow().JsonType
+    each = [{field.name for field in schema if isinstance(field.type, marked)} for schema in _different(schemas)]
+    found = {name: replace(spec[name], codec="json") for name in each[0].intersection(*each)}
+    arrays = {name: _array_type(feature, spec[name]) for name, feature in _features(schemas).items() if name in spec}
+    return found | {name: kind for name, kind in arrays.items() if kind is not spec[name]}
 
 
 def _types(schemas: Sequence[Any], name: str) -> Iterator[Any]:
@@ -67,26 +88,87 @@ def _types(schemas: Sequence[Any], name: str) -> Iterator[Any]:
     return (schema.field(name).type for schema in _different(schemas) if name in schema.names)
 
 
-def kept_types(schemas: Sequence[Any]) -> dict[str, Any]:
-    """Return the Arrow types of fields that are read as text or numbers; not those with several."""
-    found = {field.name: field.type for field in schemas[0] if _is_kept(field.type)}
-    for schema in _different(schemas[1:]):
-        found = {name: kind for name, kind in found.items() if name in schema.names and schema.field(name).type == kind}
+def _kept_types(schemas: Sequence[Any]) -> dict[str, Any]:
+    """Return the Arrow types of fields that are read as text, numbers or documents; not those with several."""
+    first, *others = _different(schemas)
+    found = {field.name: kind for field in first if (kind := _kept_type(field.type)) is not None}
+    for schema in others:
+        same = {name for name in found if name in schema.names and schema.field(name).type == first.field(name).type}
+        found = {name: found[name] for name in found if name in same}
     return found
 
 
-def _is_kept(kind: Any) -> bool:
+def _kept_type(kind: Any) -> Any:
+    """Return the type that a column has in new files; `None`: the one that follows from the type of its field.
+
+    Within structs and lists, dictionaries become their values.
+    """
     types = pyarrow().types
     if types.is_dictionary(kind):
-        return bool(types.is_string(kind.value_type) or types.is_large_string(kind.value_type))
-    return bool(types.is_decimal(kind) or (types.is_temporal(kind) and not types.is_interval(kind)))
+        return kind if _is_text(kind.value_type) else None
+    if not kind.num_fields:
+        return kind if types.is_decimal(kind) or _is_temporal(kind) else None
+    if isinstance(kind, pyarrow().BaseExtensionType) or type_of_arrow(kind).codec in ("array", "bytes"):
+        return None
+    leaves = list[Any]()
+
+    def leaf(inner: Any) -> Any:
+        leaves.append(inner.value_type if types.is_dictionary(inner) else inner)
+        return leaves[-1]
+
+    found = with_leaves(kind, leaf)
+    is_plain = type_of_arrow(kind).codec not in ("json", "msgpack")  # a list that is no document
+    return found if all(map(_is_storable, leaves)) and not (is_plain and not any(map(_kept_type, leaves))) else None
 
 
-def json_columns(schemas: Sequence[Any]) -> frozenset[str]:
-    """Return the columns of text that each of these schemas marks as JSON."""
-    marked = pyarrow().JsonType
-    each = [{field.name for field in schema if isinstance(field.type, marked)} for schema in _different(schemas)]
-    return frozenset(each[0]).intersection(*each)
+def _is_storable(kind: Any) -> bool:
+    types = pyarrow().types
+    is_number = types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+    is_blob = types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
+    return is_number or is_blob or _is_text(kind) or _is_temporal(kind) or types.is_null(kind)
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pyarrow().types.is_string(kind) or pyarrow().types.is_large_string(kind))
+
+
+def _is_temporal(kind: Any) -> bool:
+    return bool(pyarrow().types.is_temporal(kind) and not pyarrow().types.is_interval(kind))
+
+
+def _features(schemas: Sequence[Any]) -> dict[str, Any]:
+    """Return the features of Hugging Face, column to feature, that are the same in all files."""
+    first, *others = map(_features_in, {(schema.metadata or {}).get(b"huggingface") for schema in schemas})
+    return {name: feature for name, feature in first.items() if all(other.get(name) == feature for other in others)}
+
+
+def _features_in(text: bytes | None) -> dict[str, Any]:
+    try:
+        return dict(json.loads(text or b"{}")["info"]["features"])
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return {}
+
+
+def _class_names(feature: Any) -> tuple[str, ...]:
+    """Return the class names of a feature, or of the elements of a list."""
+    if isinstance(feature, list):
+        return _class_names(feature[0]) if len(feature) == 1 else ()
+    if not isinstance(feature, dict):
+        return ()
+    if feature.get("_type") in ("Sequence", "List", "LargeList"):
+        return _class_names(feature.get("feature"))
+    names = feature.get("names") if feature.get("_type") == "ClassLabel" else None
+    return tuple(names) if isinstance(names, list) and all(isinstance(name, str) for name in names) else ()
+
+
+def _array_type(feature: Any, stored: Type) -> Type:
+    """Return the type of a feature such as `Array2D`, whose values are stored as nested lists; else the stored type."""
+    with contextlib.suppress(KeyError, TypeError, ValueError, SpecError):
+        if re.fullmatch("Array[2-5]D", feature["_type"]):
+            dims = tuple(None if size is None else int(size) for size in feature["shape"])
+            kind = replace(Type.parse(feature["dtype"]), dims=dims, optional=stored.optional)
+            return kind if can_cast(stored, kind) else stored
+    return stored
 
 
 def _different(schemas: Sequence[Any]) -> Iterator[Any]:

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.backends.tables.common_spec import common_spec, json_columns, kept_types
+from dataformats.backends.tables.common_spec import common_spec, default_types
 from dataformats.batch import Column, take_column, take_rows
 from dataformats.columns.arrow_columns import columns_of_arrow
 from dataformats.columns.numbers import offsets_of
 from dataformats.errors import DataFormatsError, FormatError, SpecError
 from dataformats.fork_hooks import import_unforked
 from dataformats.interfaces import Backend, BadRowsError, Folder, ReaderOptions, RowTable, SniffResult, StoredFile
-from dataformats.spec import Spec
+from dataformats.spec import Spec, Type
 from dataformats.storage.files import LocalFile
 
 _MAGIC = b"LANC"  # the end of a manifest: lance's protos/table.proto
@@ -60,8 +60,7 @@ class LanceTable(RowTable):
         schemas = [dataset.schema for dataset in self._datasets]
         nullable = {field.name for schema in schemas for field in schema if field.nullable}
         self.spec: Spec = common_spec(manifests, schemas, nullable, declared)
-        self.documents: frozenset[str] = json_columns(schemas)
-        self.arrow_types: Mapping[str, Any] = kept_types(schemas)
+        self.default_types: Mapping[str, Type] = default_types(schemas, self.spec)
         self._starts = offsets_of(np.array([dataset.count_rows() for dataset in self._datasets], np.int64))
         self._last = _TakenRows(0, 0, (), ())
         self._most_ahead = int(_AHEAD_BYTES * self._starts[-1] / max(1, self.decoded_bytes))

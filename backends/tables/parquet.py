@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.backends.tables.arrow_errors import damage_of_arrow
-from dataformats.backends.tables.common_spec import common_spec, json_columns, kept_types
+from dataformats.backends.tables.common_spec import common_spec, default_types
 from dataformats.backends.tables.parquet_footer import MAGIC, RowGroup, read_footer, row_groups
 from dataformats.backends.tables.stored_types import StoredSchema, stored_type
 from dataformats.batch import Column
@@ -42,8 +42,7 @@ class ParquetTable(FilesTable):
             spec = common_spec(files, schemas, lacking - full, declared)
         block_rows = [[group.n_records for group in found] for _, found in opened]
         super().__init__(files, [spec], block_rows, sum(group.n_bytes for group in groups))
-        self.documents: frozenset[str] = json_columns(schemas)
-        self.arrow_types: Mapping[str, Any] = kept_types(schemas)
+        self.default_types: Mapping[str, Type] = default_types(schemas, self.spec)
 
     def read_rows(self, block: FileBlock, fields: Sequence[str]) -> Mapping[str, Column]:
         stored = self.files[block.file]
@@ -125,7 +124,6 @@ class ParquetBackend(FieldsBackend):
         resume: bool = False,
         compression: str = "zstd",
         row_group_records: int | None = None,
-        arrow_types: Mapping[str, Any] | None = None,
         **_: Any,
     ) -> ParquetWriter:
         """Return a writer.
@@ -134,12 +132,8 @@ class ParquetBackend(FieldsBackend):
             resume: The file begins anew: without its footer it cannot be read.
             compression: The codec of pages: `"zstd"`, `"snappy"`, `"lz4"`, `"gzip"`, `"brotli"` or `"none"`.
             row_group_records: Records of a row group; `None`: about 8 MiB of values.
-            arrow_types: Field of text or numbers to the `pyarrow.DataType` of its column, such as `timestamp("us")`;
-                a conversion from Parquet, Arrow IPC or Lance keeps timestamps, dates, times, decimals, durations and
-                dictionaries. Text that Arrow writes otherwise, such as seconds without digits, is not read back as it
-                was: then `convert` needs `verify=False`.
         """
-        return ParquetWriter(path, StoredSchema(stored, arrow_types), compression, row_group_records)
+        return ParquetWriter(path, StoredSchema(stored), compression, row_group_records)
 
 
 BACKEND = ParquetBackend()

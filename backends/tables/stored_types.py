@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 from dataformats.batch import Column
 from dataformats.batch.arrow_types import arrow_schema
 from dataformats.batch.to_arrow import pyarrow, to_arrow
+from dataformats.columns.arrow_columns import type_of_documents
 from dataformats.errors import Remedy, SpecError
+from dataformats.registry import codecs
 from dataformats.spec import Spec, Type
 
 
@@ -25,35 +28,41 @@ class StoredSchema:
     """The schema of a file. JSON is text that is marked as `arrow.json`, as other programs read it.
 
     Args:
-        stored: The types of the fields.
-        arrow_types: Field to the `pyarrow.DataType` that its text or numbers are cast to.
+        stored: The types of the fields. Values of a type with an Arrow type are cast to it.
+        dictionaries: False stores the values of dictionaries instead.
 
     Attributes:
         stored: The types of the fields.
-        schema: The `pyarrow.Schema`.
+        schema: The `pyarrow.Schema`, with the class names as Hugging Face stores them.
 
     Raises:
-        SpecError: `arrow_types` names another field.
-        TypeError: A type is no `pyarrow.DataType`.
+        TypeError: An Arrow type is no `pyarrow.DataType`.
     """
 
-    def __init__(self, stored: Spec, arrow_types: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, stored: Spec, *, dictionaries: bool = True) -> None:
         arrow = pyarrow()
         document = arrow.json_(arrow.large_string())
         schema = arrow_schema(stored)
-        for place, kind in enumerate(stored.values()):
-            if kind.codec == "json" and not kind.dims:
-                schema = schema.set(place, schema.field(place).with_type(document))
-        self.stored: Spec = stored
         self._plain = schema
+        for place, (name, kind) in enumerate(stored.items()):
+            field = schema.field(place)
+            if kind.arrow_type is not None:
+                if not isinstance(kind.arrow_type, arrow.DataType):
+                    raise TypeError(
+                        f"field {name!r}: arrow_type: expected a pyarrow.DataType, found {kind.arrow_type!r}"
+                    )
+                if dictionaries or not arrow.types.is_dictionary(kind.arrow_type):
+                    field = field.with_type(kind.arrow_type)
+            elif kind.codec == "json" and not kind.dims:
+                field = field.with_type(document)
+            if kind.class_names:
+                field = field.with_nullable(True)  # as the fields of Hugging Face are, which else ignores the names
+            schema = schema.set(place, field)
+        features = {name: _feature(kind) for name, kind in stored.items() if kind.class_names}
+        if features:
+            schema = schema.with_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+        self.stored: Spec = stored
         self.schema: Any = schema
-        for name, kind in (arrow_types or {}).items():
-            if name not in stored:
-                raise SpecError("arrow_types= names no field of the spec", field=name)
-            if not isinstance(kind, arrow.DataType):
-                raise TypeError(f"arrow_types={{{name!r}: ...}}: expected a pyarrow.DataType, found {kind!r}")
-            place = schema.get_field_index(name)
-            self.schema = self.schema.set(place, schema.field(place).with_type(kind))
 
     def batch(self, columns: Mapping[str, Column]) -> Any:
         """Return a `pyarrow.RecordBatch`.
@@ -66,8 +75,8 @@ class StoredSchema:
         for plain, field in zip(self._plain, self.schema, strict=True):
             array = to_arrow(columns[field.name], plain.type).cast(plain.type)
             try:
-                arrays.append(_cast(array, field.type))
-            except arrow.ArrowException as error:
+                arrays.append(array if array.type == field.type else _cast(array, field.type))
+            except (arrow.ArrowException, ValueError) as error:
                 what = f"a value does not fit the Arrow type {field.type} of its column: {error}"
                 kind = str(self.stored[field.name])
                 remedy = Remedy("To write the column as it is read, pass {spec}.", spec={field.name: kind})
@@ -75,16 +84,65 @@ class StoredSchema:
         return arrow.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
+def _feature(kind: Type) -> dict[str, Any]:
+    """Return the feature of Hugging Face for integers with class names, or for lists of them."""
+    feature: dict[str, Any] = {"names": [*kind.class_names], "_type": "ClassLabel"}
+    for size in reversed(kind.dims):
+        feature = {"feature": feature, "length": size or -1, "_type": "Sequence"}
+    return feature
+
+
 def _cast(array: Any, kind: Any) -> Any:
-    """Cast an array, also in ways that pyarrow lacks."""
+    """Cast an array of plain values to an Arrow type, also in ways that pyarrow lacks.
+
+    Raises:
+        ArrowException: A value does not fit.
+    """
     arrow = pyarrow()
-    if arrow.types.is_dictionary(kind):
-        return array.cast(kind.value_type).dictionary_encode().cast(kind)
-    if arrow.types.is_time(kind) and not arrow.types.is_integer(array.type):
-        days = arrow.compute.binary_join_element_wise("1970-01-01", array.cast(arrow.string()), " ")
+    plain = type_of_documents(kind)
+    if kind.num_fields and not array.type.num_fields:
+        codec = codecs.get("msgpack" if arrow.types.is_large_binary(array.type) else "json")
+        blobs = array.cast(arrow.large_binary()).to_pylist()
+        documents = [None if blob is None else _with_tuples(codec.decode(blob), plain) for blob in blobs]
+        array = arrow.array(documents, plain)
+    return _with_leaves_cast(array.cast(plain), kind)
+
+
+def _with_tuples(value: Any, kind: Any) -> Any:
+    """Return a document in which the pairs of maps are tuples, as pyarrow takes them.
+
+    Raises:
+        ValueError: The Arrow type has no place for a value, which pyarrow would leave out.
+    """
+    types = pyarrow().types
+    if isinstance(value, dict) and types.is_struct(kind):
+        if unknown := value.keys() - {field.name for field in kind}:
+            raise ValueError(f"the struct has no field {min(unknown)!r}")
+        return {field.name: _with_tuples(value.get(field.name), field.type) for field in kind}
+    if isinstance(value, list) and types.is_map(kind):
+        return [(_with_tuples(key, kind.key_type), _with_tuples(item, kind.item_type)) for key, item in value]
+    if isinstance(value, list) and kind.num_fields and not types.is_struct(kind):
+        return [_with_tuples(item, kind.value_type) for item in value]
+    return value
+
+
+def _with_leaves_cast(array: Any, kind: Any) -> Any:
+    arrow = pyarrow()
+    types = arrow.types
+    if array.type == kind:
+        return array
+    if kind.num_fields:
+        children = array.flatten() if types.is_struct(kind) else [array.values]
+        n_buffers = 1 if types.is_struct(kind) or types.is_fixed_size_list(kind) else 2  # with offsets
+        cast = [_with_leaves_cast(child, kind.field(place).type) for place, child in enumerate(children)]
+        return arrow.Array.from_buffers(kind, len(array), array.buffers()[:n_buffers], children=cast)
+    if types.is_dictionary(kind):
+        return array.dictionary_encode().cast(kind)
+    if types.is_time(kind):
+        days = arrow.compute.binary_join_element_wise("1970-01-01", array, " ")
         return days.cast(arrow.timestamp(kind.unit)).cast(kind)
     found = array.cast(kind)
     # The text of a time zone's offset has no seconds, as it had before 1900.
-    if arrow.types.is_timestamp(kind) and kind.tz is not None and not found.cast(array.type).equals(array):
+    if types.is_timestamp(kind) and kind.tz is not None and not found.cast(array.type).equals(array):
         raise arrow.ArrowInvalid("the offset of the time zone has seconds")
     return found

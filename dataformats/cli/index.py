@@ -58,7 +58,7 @@ def _inferred(source: FileSource) -> dict[str, str]:
             if progress is not None:
                 progress(done, len(source))
 
-        return source.infer_fully(add).to_json()
+        return source.infer_fully(add).to_text()
 
 
 def _text_indexes(source: FileSource) -> list[str]:
@@ -83,4 +83,4 @@ def _print_summary(summary: dict[str, Any], source: FileSource) -> None:
         print_fact("text index", name)
     if "spec" in summary:
         facts = source.spec_facts
-        print_spec(summary["spec"], facts.provenance == "inferred", facts.opaque_fields)
+        print_spec(source.spec, facts.provenance == "inferred", facts.opaque_fields)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from dataformats.cli import options
 from dataformats.cli.exit_codes import in_options
 from dataformats.cli.output import format_count, print_fact, print_json, why_opaque
 from dataformats.cli.progress import bar
+from dataformats.display.text import type_text
 from dataformats.errors import FormatError
 from dataformats.spec import VALUE, Type
 
@@ -80,7 +81,11 @@ def _print_info(about: Info, paths: Sequence[str]) -> None:
     if dict(about.spec) == {VALUE: about.payload}:
         print_fact("spec", "none: a record is one value")
     else:
-        print_spec(about.spec, about.spec_is_inferred, about.opaque)
+        names = about.class_names
+        types = {
+            field: replace(Type.named(kind), class_names=names.get(field, ())) for field, kind in about.spec.items()
+        }
+        print_spec(types, about.spec_is_inferred, about.opaque)
 
 
 def print_more_files(n_files: int) -> None:
@@ -89,8 +94,8 @@ def print_more_files(n_files: int) -> None:
         print_fact("more files", f"{n_files - SHOWN_FILES}; --json lists them all")
 
 
-def print_spec(spec: Mapping[str, str], is_inferred: bool, opaque: Collection[str] = ()) -> None:
+def print_spec(spec: Mapping[str, Type], is_inferred: bool, opaque: Collection[str] = ()) -> None:
     """Print the fields, whether they were inferred, and which of them are opaque."""
     print_fact("spec", "inferred from the records" if is_inferred else "declared")
     for name, kind in spec.items():
-        print_fact(f"field {name}", f"{kind} ({why_opaque(Type.named(kind))})" if name in opaque else kind)
+        print_fact(f"field {name}", f"{kind} ({why_opaque(kind)})" if name in opaque else type_text(kind))

@@ -74,7 +74,7 @@ def _spec(texts: tuple[str, ...]) -> dict[str, str]:
     spec = Spec(_pairs(texts, "FIELD=TYPE, such as label=int64"))
     for kind in spec.values():
         _check_codec(kind)
-    return spec.to_json()
+    return spec.to_text()
 
 
 def _rename(texts: tuple[str, ...]) -> dict[str, str]:

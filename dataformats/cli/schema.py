@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 from dataformats.cli import options
 from dataformats.cli.info import print_spec
 from dataformats.cli.output import print_fact, print_json
+from dataformats.spec import Spec, Type
 
 
 @options.paths
@@ -29,17 +31,16 @@ def schema(paths: str | list[str], as_json: bool, **reading: Any) -> None:
         facts = source.spec_facts
         is_inferred = facts.provenance == "inferred"
         opaque = {name: str(kind) for name, kind in facts.opaque_fields.items()}
-        types = source.spec.to_json()
         single = is_single(source)
-        given = {} if single else as_bytes(source.spec, opaque).to_json()
+        given = Spec({}) if single else as_bytes(source.spec, opaque)
         about: dict[str, Any] = {
             "format": source.format,
             "payload": source.payload,
-            "spec": {} if single else types,
+            "spec": {} if single else source.spec.to_json(),
             "spec_is_inferred": is_inferred,
             "opaque": opaque,
             "arguments": ({} if source.payload is None else {"payload": source.payload})
-            | ({"spec": given} if given else {}),
+            | ({"spec": given.to_json()} if given else {}),
         }
     if as_json:
         print_json(about)
@@ -50,14 +51,14 @@ def schema(paths: str | list[str], as_json: bool, **reading: Any) -> None:
     if single:
         print_fact("spec", "none: a record is one value")
     else:
-        print_spec(types, is_inferred, opaque)
+        print_spec(source.spec, is_inferred, opaque)
     print_fact("options", _options(source.payload, given))
     print_fact("python", ", ".join(f"{name}={value!r}" for name, value in about["arguments"].items()))
 
 
-def _options(payload: str | None, spec: dict[str, str]) -> str:
+def _options(payload: str | None, spec: Mapping[str, Type]) -> str:
     texts = [] if payload is None else [f"--payload {shlex.quote(payload)}"]
     types = [f"{name}={kind}" for name, kind in spec.items()]
     if not all(map(str.isprintable, types)):  # JSON escapes names that cannot be printed
-        types = [json.dumps(spec)]
+        types = [json.dumps({name: str(kind) for name, kind in spec.items()})]
     return " ".join([*texts, *(f"--spec {shlex.quote(text)}" for text in types)])

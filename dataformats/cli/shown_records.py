@@ -16,7 +16,7 @@ from dataformats.cli.exit_codes import FINDING, in_lines
 from dataformats.cli.functions import matches, report_failures_of
 from dataformats.cli.options import arguments
 from dataformats.cli.output import can_print, print_fact, print_json, why_opaque
-from dataformats.display.text import escape_text
+from dataformats.display.text import escape_text, with_class_name
 from dataformats.errors import DataFormatsError
 from dataformats.spec import Type
 
@@ -172,6 +172,7 @@ def print_records(records: ShownRecords, numbered: Iterable[tuple[object, Any]],
         print(f"record {index}")
         for name in records.fields:
             text = as_text(record[name]) if name in record else "missing"
+            text = with_class_name(text, record.get(name), records.shown.spec[name].class_names)
             if name in records.opaque:
                 text = f"{why_opaque(records.opaque[name])}; {text}"
             print(f"  {escape_text(name)}: {escape_text(text)}")

@@ -12,11 +12,13 @@ from dataformats.cli import options
 from dataformats.cli.exit_codes import FINDING, in_options
 from dataformats.cli.output import can_print, format_count, print_fact, print_json
 from dataformats.cli.progress import bar
+from dataformats.display.text import type_text, with_class_name
 
 if TYPE_CHECKING:
     from dataformats.interfaces.record_source import RecordSource
     from dataformats.reading.running_statistics import Histogram, Largest
     from dataformats.reading.stats import FieldStats, RunningStats
+    from dataformats.spec import Type
 
 _BLOCKS, _ASCII = "▁▂▃▄▅▆▇█", ".:-=+*#@"  # the lowest is of bins that are not empty
 _BARS, _SHOWN = 40, 10
@@ -45,7 +47,7 @@ def stats(paths: str | list[str], fields: list[str] | None, largest: int, as_jso
         else:
             print_fact("records", running.records)
             for name, field in found.items():
-                _print_field(name, str(source.spec[name]), field)
+                _print_field(name, source.spec[name], field)
             _print_failures(running)
     if running.n_failed:
         raise SystemExit(FINDING)
@@ -72,10 +74,10 @@ def _as_json(running: RunningStats, stats: dict[str, FieldStats]) -> dict[str, A
     return {"records": running.records, "failed": running.n_failed, "findings": findings, "fields": fields}
 
 
-def _print_field(name: str, kind: str, field: FieldStats) -> None:
+def _print_field(name: str, kind: Type, field: FieldStats) -> None:
     from dataformats.display.value_text import as_text
 
-    print_fact(f"field {name}", kind)
+    print_fact(f"field {name}", type_text(kind))
     print_fact("  count", f"{field.count}, {field.missing} missing" if field.missing else field.count)
     if field.nans or field.infinite:
         print_fact("  not finite", f"{field.nans} NaN, {field.infinite} infinite")
@@ -87,9 +89,9 @@ def _print_field(name: str, kind: str, field: FieldStats) -> None:
     if field.distinct is not None:
         print_fact("  distinct", field.distinct)
     if field.most_common and field.most_common[0][1] > 1:
-        print_fact(
-            "  most common", ", ".join(f"{as_text(value)} ({count})" for value, count in field.most_common[:_SHOWN])
-        )
+        common = field.most_common[:_SHOWN]
+        texts = (f"{with_class_name(as_text(value), value, kind.class_names)} ({n})" for value, n in common)
+        print_fact("  most common", ", ".join(texts))
     _print_largest(field.largest)
 
 

@@ -224,7 +224,7 @@ def _column(array: Any, type_: Type, field: str) -> NDArray[Any] | Ragged | list
             return [np.frombuffer(data, dtype).reshape(shape) for dtype, shape, data in parts]
         except (TypeError, ValueError) as error:
             raise SpecError(f"expected dtype, shape and data of an array: {error}", field=field) from error
-    values: list[Any] = _cast(array, _of_documents(array.type), field).to_pylist()
+    values: list[Any] = _cast(array, type_of_documents(array.type), field).to_pylist()
     return _with_lists(values) if _holds_tuples(array.type) else values
 
 
@@ -253,10 +253,10 @@ def _without_views(kind: Any) -> Any:
     if types.is_dictionary(kind):
         return kind
     views = {"string_view": pyarrow().large_string(), "binary_view": pyarrow().large_binary()}
-    return _with_leaves(kind, lambda leaf: views.get(str(leaf.value_type if types.is_dictionary(leaf) else leaf), leaf))
+    return with_leaves(kind, lambda leaf: views.get(str(leaf.value_type if types.is_dictionary(leaf) else leaf), leaf))
 
 
-def _of_documents(kind: Any) -> Any:
+def type_of_documents(kind: Any) -> Any:
     """Return the type of nested values whose dates, times and decimals are text, and durations int64."""
     types = pyarrow().types
 
@@ -266,20 +266,20 @@ def _of_documents(kind: Any) -> Any:
         is_text = types.is_decimal(kind) or (types.is_temporal(kind) and not types.is_interval(kind))
         return pyarrow().string() if is_text else kind
 
-    return _with_leaves(kind, leaf)
+    return with_leaves(kind, leaf)
 
 
-def _with_leaves(kind: Any, leaf: Callable[[Any], Any]) -> Any:
+def with_leaves(kind: Any, leaf: Callable[[Any], Any]) -> Any:
     """Return a type whose structs and lists hold other values."""
     arrow = pyarrow()
     types = arrow.types
     if types.is_struct(kind):
-        return arrow.struct([field.with_type(_with_leaves(field.type, leaf)) for field in kind])
+        return arrow.struct([field.with_type(with_leaves(field.type, leaf)) for field in kind])
     if types.is_map(kind):
-        return arrow.map_(_with_leaves(kind.key_type, leaf), _with_leaves(kind.item_type, leaf))
+        return arrow.map_(with_leaves(kind.key_type, leaf), with_leaves(kind.item_type, leaf))
     if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
         return leaf(kind)
-    item = kind.value_field.with_type(_with_leaves(kind.value_type, leaf))
+    item = kind.value_field.with_type(with_leaves(kind.value_type, leaf))
     if types.is_fixed_size_list(kind):
         return arrow.list_(item, kind.list_size)
     return arrow.large_list(item) if types.is_large_list(kind) else arrow.list_(item)

@@ -12,7 +12,6 @@ from typing import Any
 from dataformats.converting.conversion_schema import (
     ConversionPlan,
     check_names,
-    kept_arrow_types,
     left_out,
     plan_of,
     portable_spec,
@@ -24,7 +23,7 @@ from dataformats.converting.executors import chosen_executor
 from dataformats.converting.report import ConvertReport
 from dataformats.converting.selection import Selection, name_of
 from dataformats.converting.tasks import Conversion
-from dataformats.interfaces import RecordWriter, checked_options, option_names
+from dataformats.interfaces import RecordWriter, checked_options
 from dataformats.interfaces.declared_spec import declared_spec, is_single
 from dataformats.interfaces.record_source import OnCorrupt, RecordSource
 from dataformats.reading.conditions import Where
@@ -200,8 +199,6 @@ def convert(
                 types = wanted or portable_spec(chosen.spec, backend)
             inferred = declared_spec(opened) is not None and opened.spec_facts.provenance == "inferred"
             plan = plan_of(mapped, backend, types, kept, rename=renamed, codecs=codecs, inferred=inferred)
-            if "arrow_types" in option_names(backend, "create") and (kinds := kept_arrow_types(mapped, plan, wanted)):
-                backend_options = {"arrow_types": kinds, **backend_options}
             trusted = spec is not None or payload is not None
             conversion = Conversion(plan, backend.name, backend_options, codecs, trusted, on_corrupt)
             arguments = {"fields": fields, "rename": rename, "map": None if map is None else name_of(map)}

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from dataformats.columns.arrow_columns import type_of_arrow
 from dataformats.columns.codec_resolver import CodecResolver, as_bytes
 from dataformats.errors import Remedy, SpecError, UnknownNameError
 from dataformats.interfaces import Backend, BlobBackend, FieldsBackend, RecordCodec
@@ -101,14 +100,6 @@ def plan_of(
     except SpecError:  # the source stores no blobs to copy, or the new records hold none
         written = None
     return ConversionPlan(chosen, payload, new, written, rename, copied=False)
-
-
-def kept_arrow_types(source: RecordSource, plan: ConversionPlan, declared: Spec | None) -> dict[str, Any]:
-    """Return the Arrow types of new fields that are read as text or numbers, unless the call declares their types."""
-    spec: Mapping[str, Type] = plan.spec or {}
-    kinds = {plan.rename.get(old, old): kind for old, kind in source.spec_facts.arrow_types.items()}
-    kinds = {name: kind for name, kind in kinds.items() if name in spec and name not in (declared or ())}
-    return {name: kind for name, kind in kinds.items() if spec[name].required == type_of_arrow(kind)}
 
 
 def _check_holds(backend: Backend, payload: str | None, spec: Spec, *, carried: Spec) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dataformats.display.json_values import as_json
 from dataformats.display.media import as_image, image_facts, media_of
-from dataformats.display.text import array_type, text_of
+from dataformats.display.text import array_type, text_of, with_class_name
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, default=as_json)  # writes a long value only as far as it is shown
 
@@ -45,8 +45,8 @@ TABLE = CellLimits(characters=160, values=6, points=48, side=24, items=3)
 DETAIL = CellLimits(characters=100_000, values=1000, points=512, side=128, items=50)
 
 
-def cell(value: Any, limits: CellLimits) -> Cell:
-    """Return a value of any type and size, cut to the limits."""
+def cell(value: Any, limits: CellLimits, class_names: Sequence[str] = ()) -> Cell:
+    """Return a value of any type and size, cut to the limits; a number with the name of its class."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return _of_bytes(bytes(value), limits)
     if isinstance(value, str):
@@ -54,7 +54,7 @@ def cell(value: Any, limits: CellLimits) -> Cell:
     if isinstance(value, np.ndarray) and value.ndim:
         return _of_array(value, limits)
     if isinstance(value, (bool, int, float, complex, np.generic, np.ndarray)):
-        return {"kind": "number", "text": str(value)[: limits.characters]}
+        return {"kind": "number", "text": with_class_name(str(value), value, class_names)[: limits.characters]}
     if (
         isinstance(value, (list, tuple))
         and value
@@ -64,9 +64,10 @@ def cell(value: Any, limits: CellLimits) -> Cell:
     return {"kind": "null"} if value is None else _of_tree(value, limits)
 
 
-def short_text(value: Any) -> str:
+def short_text(value: Any, class_names: Sequence[str] = ()) -> str:
     """Return a value that many records share, such as a class, as text."""
-    return (value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value))[:100]
+    text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+    return with_class_name(text, value, class_names)[:100]
 
 
 def as_download(value: Any) -> tuple[bytes, str, str]:

@@ -161,12 +161,13 @@ def _row(index: int, record: Any, names: Sequence[str], types: Mapping[str, obje
         return f"<tr class='damaged'>{number}<td colspan='{len(names)}'>{error_html(record)}</td></tr>"
     held = _fields(record, types)
     missing = "<td><em class='missing'>missing</em></td>"
-    return f"<tr>{number}{''.join(_cell(held[name], pictures) if name in held else missing for name in names)}</tr>"
+    cells = (_cell(held[name], types.get(name), pictures) if name in held else missing for name in names)
+    return f"<tr>{number}{''.join(cells)}</tr>"
 
 
-def _cell(value: Any, pictures: _Pictures) -> str:
+def _cell(value: Any, kind: object, pictures: _Pictures) -> str:
     try:
-        shown = cell(value, TABLE)
+        shown = cell(value, TABLE, getattr(kind, "class_names", ()))
         return f"<td class='is-{shown['kind']}'>{''.join(_parts(value, shown, pictures))}</td>"
     except Exception as error:  # the `repr` of a value may raise anything
         return f"<td>{error_html(error)}</td>"

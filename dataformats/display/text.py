@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from dataformats.spec import Type
+
 _LAYOUT = str.maketrans("", "", "\t\n\r")
+_CLASSES = 10  # names that are shown
 _UNUSUAL = re.compile(r"[^ -~]")
 
 
@@ -32,6 +37,19 @@ def text_of(blob: bytes, n: int) -> str | None:
             return None
         text = start[: error.start].decode()
     return text if text.translate(_LAYOUT).isprintable() else None
+
+
+def with_class_name(text: str, value: Any, names: Sequence[str]) -> str:
+    """Return the text of a value with the name of its class in parentheses, if it is the number of one."""
+    is_class = isinstance(value, Integral) and 0 <= int(value) < len(names)
+    return f"{text} ({names[int(value)]})" if is_class else text
+
+
+def type_text(kind: Type) -> str:
+    """Return a type with the first names of its classes, such as `int64, 2 classes: cat, dog`."""
+    names = kind.class_names
+    more = ", ..." if len(names) > _CLASSES else ""
+    return f"{kind}, {len(names)} classes: {', '.join(names[:_CLASSES])}{more}" if names else str(kind)
 
 
 def array_type(array: np.ndarray[Any, Any]) -> str:

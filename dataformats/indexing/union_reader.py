@@ -231,7 +231,7 @@ class UnionReader(Reader):
 
     def digest(self, update: Callable[[bytes], None]) -> None:
         for part, spec in zip(self._parts, self._specs, strict=True):
-            update(repr(spec.to_json()).encode())
+            update(repr(spec.to_text()).encode())
             part.digest(update)
 
     @property

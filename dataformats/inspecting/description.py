@@ -20,7 +20,7 @@ from dataformats.reading.file_source import FileSource
 from dataformats.reading.incomplete_data import IncompleteDataError
 from dataformats.reading.opening import arguments_of
 from dataformats.registry import codecs
-from dataformats.spec import VALUE, Type
+from dataformats.spec import VALUE, Spec, Type
 
 __all__ = ["FileInfo", "Info", "info"]
 
@@ -62,6 +62,7 @@ class Info:
         files: The files in reading order.
         metadata: Other metadata of the files, such as a version or a generation.
         fingerprint: A digest that identifies the records.
+        class_names: The names of the classes that fields of integers number.
         opaque: The fields whose types no codec decodes, with these types.
         problems: The error of the last record of each file, if an index tells one: `records` counts it.
         notes: What stands out besides: missing shards, fields that cannot be read, bytes that a codec decodes, files
@@ -84,6 +85,7 @@ class Info:
     files: tuple[FileInfo, ...]
     metadata: Mapping[str, str]
     fingerprint: str
+    class_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     opaque: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -134,14 +136,15 @@ def _info(path: Any, options: dict[str, Any]) -> Info:
         path=shown_path(path),
         format=source.format,
         payload=facts.payload,
-        spec=source.spec.to_json(),
+        spec=source.spec.to_text(),
         spec_is_inferred=facts.provenance == "inferred",
         records=len(source),
         nbytes=source.nbytes,
         files=files,
         metadata={} if reader is None else reader.metadata(),
         fingerprint=source.fingerprint,
-        opaque=shown_types(facts.opaque_fields),
+        class_names={name: kind.class_names for name, kind in source.spec.items() if kind.class_names},
+        opaque=Spec(facts.opaque_fields).to_text(),
         problems=_errors_of_last_records(source) if isinstance(source, BlobSource) else (),
         notes=() if reader is None else (*lacking, *_notes(source, reader, files, options)),
     )
@@ -212,11 +215,6 @@ def _has_index(file: StoredFile) -> bool:
         or file.file_beside(file.basename + INDEX_SUFFIX) is not None
         or (folder is not None and folder.file_beside(folder.basename + INDEX_SUFFIX) is not None)
     )
-
-
-def shown_types(kinds: Mapping[str, Type]) -> dict[str, str]:
-    """Return the types as text."""
-    return {name: str(kind) for name, kind in kinds.items()}
 
 
 def shown_path(path: Any) -> str:

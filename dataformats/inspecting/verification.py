@@ -17,7 +17,7 @@ from dataformats.converting.selection import Selection
 from dataformats.errors import FormatError, Remedy, SpecError, UnknownNameError
 from dataformats.inspecting.checks import Checks
 from dataformats.inspecting.comparison import DatasetDiff
-from dataformats.inspecting.description import shown_path, shown_types
+from dataformats.inspecting.description import shown_path
 from dataformats.inspecting.finding import Finding
 from dataformats.inspecting.finding_groups import FindingGroup, Findings
 from dataformats.interfaces import OutdatedIndexError
@@ -237,7 +237,7 @@ class _Verification:
             counter.add(n)
         if isinstance(source, FileSource):
             findings.add(_hash_findings(source, listed, findings.findings))
-        report = self._report_with(findings, source.format, len(source), source.nbytes, shown_types(opaque))
+        report = self._report_with(findings, source.format, len(source), source.nbytes, Spec(opaque).to_text())
         return replace(report, differences=dict(differences))
 
     def _report_of_each(self, known: list[Finding]) -> VerifyReport:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -138,12 +138,10 @@ class OpenedFiles(ABC):  # a `Reader` or a `Table`
     Attributes:
         files: The files, in reading order.
         left_out: The fields of the files that cannot be read, not even as bytes, each with the reason.
-        arrow_types: The `pyarrow.DataType` of fields that are read as text or numbers, such as timestamps.
     """
 
     files: Sequence[StoredFile]
     left_out: Mapping[str, DataFormatsError] = MappingProxyType({})
-    arrow_types: Mapping[str, Any] = MappingProxyType({})
 
     @property
     def nbytes(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from dataformats.spec import Type
 
@@ -64,8 +64,6 @@ class SpecFacts:
         provenance: Where the spec comes from.
         opaque_fields: The fields whose types, named by the files, no codec may decode; their values are bytes.
         left_out: The fields of the files that cannot be read, not even as bytes, each with the reason.
-        arrow_types: The `pyarrow.DataType` of fields that are read as text or numbers, such as timestamps: a conversion
-            to Parquet or Arrow IPC keeps these types.
 
     Example:
         >>> import dataformats
@@ -78,7 +76,6 @@ class SpecFacts:
     provenance: SpecProvenance = "computed"
     opaque_fields: Mapping[str, Type] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
-    arrow_types: Mapping[str, Any] = field(default_factory=dict)
 
 
 def common_provenance(facts: Iterable[SpecFacts]) -> SpecProvenance:

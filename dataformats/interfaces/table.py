@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dataformats.batch import Column
 from dataformats.errors import CodecError, DataFormatsError, SpecError
 from dataformats.interfaces.reader import OpenedFiles
-from dataformats.spec import Spec
+from dataformats.spec import Spec, Type
 
 
 class Table(OpenedFiles):  # a `RowTable` or a `BlockTable`
@@ -27,7 +27,8 @@ class Table(OpenedFiles):  # a `RowTable` or a `BlockTable`
         spec: Field to type, as the library gives the columns: numbers, `bytes`, `utf8`, sequences of them; an opaque
             type, if the column has the bytes of values that have no type here.
         decoded_bytes: The bytes of all columns in memory; an estimate.
-        documents: The fields of `utf8` that the files mark as JSON. They are read as `json` if nothing declares types.
+        default_types: The types under which fields are read if nothing declares others: `json` for text that the files
+            mark as JSON.
         spec_is_inferred: True if the types of text were guessed: to read it as other types, the files are opened again.
         single: True if the files name no fields: a record is the value of the field `value`, and no dict.
     """
@@ -35,7 +36,7 @@ class Table(OpenedFiles):  # a `RowTable` or a `BlockTable`
     counts: NDArray[np.int64]
     spec: Spec
     decoded_bytes: int
-    documents: frozenset[str] = frozenset()
+    default_types: Mapping[str, Type] = MappingProxyType({})
     spec_is_inferred: bool = False
     single: bool = False
 
@@ -46,7 +47,7 @@ class Table(OpenedFiles):  # a `RowTable` or a `BlockTable`
     @property
     def default_spec(self) -> Spec:
         """The types under which fields are read if nothing declares others."""
-        return Spec({n: replace(k, codec="json") if n in self.documents else k for n, k in self.spec.items()})
+        return Spec({**self.spec, **self.default_types})
 
 
 class RowTable(Table):

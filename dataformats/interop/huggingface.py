@@ -70,8 +70,8 @@ def load(source: RecordSource | Any, *, streaming: bool = False, **options: Any)
 def features_of(source: RecordSource) -> datasets.Features:
     """Return the features of a source's records, from its Arrow schema. `Image` and `Json` are decoded.
 
-    JSON is text if `datasets` is too old to have `Json`. Videos and sounds have `decode=False`: to decode them needs
-    another package of Hugging Face.
+    `ClassLabel` has the class names. JSON is text if `datasets` is too old to have `Json`. Videos and sounds have
+    `decode=False`: to decode them needs another package of Hugging Face.
     """
     features = datasets.Features.from_arrow_schema(_reader(source).schema)
     for name, kind in source.spec.items():
@@ -82,6 +82,8 @@ def features_of(source: RecordSource) -> datasets.Features:
             features[name] = media
         elif kind.codec == "json" and not kind.dims and _JSON is not None:
             features[name] = _JSON()
+        elif kind.class_names and not kind.dims:
+            features[name] = datasets.ClassLabel(names=[*kind.class_names])
     return features
 
 
@@ -91,7 +93,7 @@ def _reader(source: RecordSource) -> Any:
 
 def _arrow_file(source: RecordSource, features: datasets.Features) -> Path:
     """Return the Arrow file of the records in the cache, and write it if it is not there."""
-    what = f"1 {source.fingerprint} {source.spec.to_json()} {features}"
+    what = f"1 {source.fingerprint} {source.spec.to_text()} {features}"
     folder = Path(config.HF_DATASETS_CACHE, "dataformats")
     path = folder / f"{hashlib.blake2b(what.encode(), digest_size=16).hexdigest()}.arrow"
     if path.exists():

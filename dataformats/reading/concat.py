@@ -56,16 +56,12 @@ class _Concatenated(DerivedSource):
             provenance=common_provenance(parts),
             opaque_fields={name: kind for part in parts for name, kind in part.opaque_fields.items()},
             left_out={name: why for part in parts for name, why in part.left_out.items()},
-            arrow_types={
-                name: kind
-                for name, kind in parts[0].arrow_types.items()
-                if all(part.arrow_types.get(name) == kind for part in parts)
-            },
         )
 
     @property
     def spec(self) -> Spec:
-        return self.sources[0].spec
+        first, *others = (part.spec for part in self.sources)
+        return Spec({name: kind.known_in([spec[name] for spec in others]) for name, kind in first.items()})
 
     @property
     def fingerprint(self) -> str:

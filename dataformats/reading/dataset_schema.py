@@ -259,9 +259,11 @@ class DatasetSchema:
                 f"records of the payload {self.payload!r} are single values without fields",
                 remedy=Remedy("Leave out {spec}, or pass the {payload} that has fields.", spec=..., payload=...),
             )
-        if declared is not None and self._declared.is_whole:
+        if declared is None or not self._declared.is_whole:
+            return self._declared.over(self._payload_spec() if stored is None else stored)
+        if stored is None or not self._declared.is_saved:
             return declared  # nothing is sampled
-        return self._declared.over(self._payload_spec() if stored is None else stored)
+        return Spec({name: _known_by(stored[name], kind) for name, kind in declared.items()})
 
     def _payload_spec(self) -> Spec:
         codec = self.payload_codec
@@ -319,6 +321,15 @@ class DatasetSchema:
         return spec
 
 
+def _known_by(stored: Type, saved: Type) -> Type:
+    """Return the type of a sidecar with what only the files tell of the field."""
+    return replace(saved.named_as(stored), arrow_type=stored.arrow_type if saved.required == stored.required else None)
+
+
 def with_types(spec: Spec, declared: Spec) -> Spec:
-    """Return a spec with other types of some fields, or the declared types if they are of all fields."""
-    return declared if spec.keys() <= declared.keys() else Spec({**spec, **declared})
+    """Return a spec with other types of some fields, or the declared types if they are of all fields.
+
+    Fields that were integers and stay integers keep their class names.
+    """
+    named = {name: kind.named_as(spec[name]) if name in spec else kind for name, kind in declared.items()}
+    return Spec(named if spec.keys() <= named.keys() else {**spec, **named})

@@ -46,7 +46,7 @@ class FileSource(DecodingSource, FetchesRecords):  # a `BlobSource` or a `TableS
         self._n: int | None = None
         self._fingerprint: str | None = None
         self._facts: SourceFacts | None = None
-        self._with_specs: dict[tuple[tuple[str, Type], ...], FileSource] = {}
+        self._with_specs: dict[tuple[tuple[str, Type, bool, bool], ...], FileSource] = {}
         self._unlock()
         after_fork(self, "_unlock")
 
@@ -99,7 +99,6 @@ class FileSource(DecodingSource, FetchesRecords):  # a `BlobSource` or a `TableS
             provenance="inferred" if schema.spec_is_inferred else provenance,
             opaque_fields={name: kind for name, kind in schema.opaque_fields.items() if name not in named},
             left_out={name: getattr(error, "what", "") or str(error) for name, error in self.reader.left_out.items()},
-            arrow_types=self.reader.arrow_types,
         )
 
     @property
@@ -135,7 +134,8 @@ class FileSource(DecodingSource, FetchesRecords):  # a `BlobSource` or a `TableS
 
     def with_whole_spec(self, spec: Spec) -> FileSource:
         """Return the same records read under another spec of all fields; infers none."""
-        types = tuple(spec.items())
+        # Types are equal whatever their names of classes are.
+        types = tuple((name, kind, bool(kind.class_names), kind.arrow_type is None) for name, kind in spec.items())
         if types not in self._with_specs:  # a read with decode= asks for the same one every time
             self._schema.check(spec)
             self._with_specs[types] = self._with(self._declared.of(spec))

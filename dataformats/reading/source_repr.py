@@ -6,16 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dataformats.display.record_table import SUMMARY, SUMMARY_RECORDS, NotebookTable, TableLimits, error_html
+from dataformats.display.text import type_text
 from dataformats.interfaces.declared_spec import declared_spec
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.undecoded import leave_undecoded
+from dataformats.spec import Type
 
 
 def text_of(source: RecordSource) -> str:
     """Return class, format, size and types of a source, a line each."""
-    spec: Mapping[str, object] = declared_spec(source) or {}
+    spec: Mapping[str, Type] = declared_spec(source) or {}
     width = max((len(name) for name in spec), default=0)
-    return "\n".join([*_headlines(source), *(f"  {name:{width}}  {kind}" for name, kind in spec.items())])
+    return "\n".join([*_headlines(source), *(f"  {name:{width}}  {type_text(kind)}" for name, kind in spec.items())])
 
 
 def html_of(source: RecordSource) -> str:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dataformats.errors import FormatError, Remedy
+from dataformats.errors import FormatError, Remedy, SpecError
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.sidecars.file_digest import file_checksum, file_digest
+from dataformats.spec import Type
 from dataformats.storage.files import LocalFile
 
 _MAX_BYTES = 32 * 2**20
@@ -136,8 +137,11 @@ def is_payload(payload: object) -> bool:
 
 
 def is_spec(spec: object) -> bool:
-    """True for a mapping of field to type, as text; the types may be unknown."""
-    return isinstance(spec, dict) and all(isinstance(kind, str) for kind in spec.values())
+    """True for a mapping of field to the JSON of a type; the types may be unknown."""
+    try:
+        return isinstance(spec, dict) and all(Type.named(kind) for kind in spec.values())
+    except SpecError:
+        return False
 
 
 def _is_list_of_files(files: object) -> bool:

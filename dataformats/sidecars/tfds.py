@@ -62,9 +62,26 @@ def tfds_split(entries: Sequence[StoredFile | Folder], split: str | None) -> Tfd
         raise FormatError(what, path=folder.name, expected=f"{len(names)} files", found=len(names) - len(missing))
     metadata: dict[str, Any] = {"format": format}
     if format != "parquet":  # which has the Examples in a column
-        spec, is_whole = spec_of_features(_json(folder, _FEATURES)) if _FEATURES in folder.names() else ({}, False)
+        types, is_whole = spec_of_features(_json(folder, _FEATURES)) if _FEATURES in folder.names() else ({}, False)
+        spec = {field: _with_class_names(folder, field, kind) for field, kind in types.items()}
         metadata |= {"payload": "example", "spec": spec or None, "other_fields": not is_whole}
     return TfdsSplit(GlobFolder(folder.name, dict(zip(names, folder.files(names), strict=True))), metadata)
+
+
+def _with_class_names(folder: Folder, field: str, kind: str) -> Any:
+    """Return the type of a field, with the class names that a file beside the data lists, one in a line."""
+    name = f"{field.replace('/', '-')}.labels.txt"
+    if not kind.startswith("int64") or name not in folder.names():
+        return kind
+    file = folder.file(name)
+    try:
+        lines = file.read_all(_MAX_BYTES).decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"the class names are not UTF-8 ({error})", path=file.name) from error
+    finally:
+        file.release()
+    names = [line.strip() for line in lines.split("\n") if line.strip()]
+    return {"type": kind, "class_names": names} if names else kind
 
 
 def _described(folder: Folder) -> dict[str, Any] | None:

@@ -11,9 +11,11 @@ import dataformats.reading.opening
 from dataformats.errors import ChecksumError, DataFormatsError
 from dataformats.interfaces import BlobBackend
 from dataformats.registry import backends
+from dataformats.spec import Spec
 from dataformats.testing.dataset_fixture import DatasetFixture
 from dataformats.testing.records import is_same_value, values
 
+_CLASSES = ("cat", 'dog, or "hound"', "höhe")
 _KINDS = {"n": "int64", "x": "float32[2]", "data": "bytes", "text": "utf8", "maybe": "int64?", "seq": "int64[]"}
 
 
@@ -21,10 +23,11 @@ class ConvertingConformance:
     """The same records in another format."""
 
     def test_there_and_back(self, data: DatasetFixture) -> None:
-        """Stored payloads are copied if both formats hold them."""
+        """Stored payloads are copied if both formats hold them; class names are kept."""
         data.need_fields()
-        spec = {name: kind for name, kind in _KINDS.items() if kind not in data.case.refuses}
-        columns = {name: values(kind, 15, empty=data.case.empty_values) for name, kind in spec.items()}
+        kinds = {name: kind for name, kind in _KINDS.items() if kind not in data.case.refuses}
+        spec = Spec({**kinds, "n": {"type": "int64", "class_names": _CLASSES}})
+        columns = {name: values(kind, 15, empty=data.case.empty_values) for name, kind in kinds.items()}
         rows = zip(*([(name, held) for held in column] for name, column in columns.items()), strict=True)
         records = [{name: held for name, held in row if held is not None} for row in rows]
         src = data.open(data.write_records(records, spec))
@@ -44,6 +47,7 @@ class ConvertingConformance:
             assert again.records == 15
             _check(data.open(back), records)
             assert data.open(back).spec == spec
+            assert data.open(back).spec["n"].class_names == _CLASSES
 
     def test_views_are_encoded_again(self, data: DatasetFixture) -> None:
         """Selected records are copied, selected fields encoded; a mapped source needs a spec."""

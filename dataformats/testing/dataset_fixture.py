@@ -14,6 +14,7 @@ import pytest
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.interfaces.record_writer import RecordWriter
 from dataformats.reading.opening import open as open_dataset
+from dataformats.spec import SpecLike
 from dataformats.testing.case import FormatCase
 from dataformats.testing.records import index_of, is_same_value, plain_record, plain_spec
 from dataformats.writing.creating import create
@@ -96,7 +97,7 @@ class DatasetFixture:
             writer.extend(self.records(range(first, first + n)))
         return path
 
-    def write_records(self, records: Iterable[Any], spec: dict[str, str] | None, name: str = "data") -> Path:
+    def write_records(self, records: Iterable[Any], spec: SpecLike | None, name: str = "data") -> Path:
         """Write records of a spec; return the path."""
         path = self.path(name)
         with self.create(path, spec=spec) as writer:

@@ -14,9 +14,11 @@ from typing import Any
 from dataformats.display.cells import short_text
 from dataformats.display.charts import bars
 from dataformats.display.record_table import TableLimits, as_html, bytes_text, error_html, table_rows
+from dataformats.display.text import type_text
 from dataformats.errors import TargetExistsError
 from dataformats.reading.source_repr import row_reader
 from dataformats.reading.stats import FieldStats, RunningStats, scan_stats
+from dataformats.spec import Type
 from dataformats.storage import atomic
 from dataformats.viewer.dataset import ViewedDataset
 
@@ -76,7 +78,7 @@ def card_html(dataset: ViewedDataset, n: int, progress: Callable[[int, int], Non
         if progress is not None:
             progress(running.records, total)
     facts, stats = dataset.facts(), running.snapshot()
-    types = {field["name"]: field["type"] for field in facts["fields"]}
+    types = {field["name"]: source.spec[field["name"]] for field in facts["fields"]}
     charts = {name: _chart(field) for name, field in stats.items()}
     head, rows, more = table_rows(types, min(n, total), row_reader(source), _TABLE, charts)
     summary = f"{facts['format']} · {_counted(total, 'record')} · {_counted(len(types), 'field')}"
@@ -138,22 +140,23 @@ def _damage(running: RunningStats) -> str:
     return f"<section class='problem' aria-label='Damage'>{title}<ul>{''.join(rows)}</ul>{more}</section>"
 
 
-def _spec(types: Mapping[str, str]) -> str:
-    lines = _within((f"{as_html(name)}: {as_html(kind)}\n" for name, kind in types.items()), _SPEC)
+def _spec(types: Mapping[str, Type]) -> str:
+    lines = _within((f"{as_html(name)}: {as_html(str(kind))}\n" for name, kind in types.items()), _SPEC)
     rest = len(types) - len(lines)
     return "".join(lines) + (f"and {rest:,} more" if rest else "")
 
 
-def _cards(types: Mapping[str, str], stats: Mapping[str, FieldStats]) -> Iterator[str]:
+def _cards(types: Mapping[str, Type], stats: Mapping[str, FieldStats]) -> Iterator[str]:
     cards = _within((_card(name, types[name], field) for name, field in stats.items()), _CARDS)
     yield from cards
     if len(cards) < len(types):
         yield f"<p class='about'>{len(types) - len(cards):,} more fields</p>"
 
 
-def _card(name: str, kind: str, stats: FieldStats) -> str:
-    head = f"<h3><span class='name'>{as_html(name)}</span><span class='type'>{as_html(kind)}</span></h3>"
-    return f"<section class='card'>{head}{_pairs('numbers', _numbers(stats))}{_distribution(stats)}</section>"
+def _card(name: str, kind: Type, stats: FieldStats) -> str:
+    types = as_html(type_text(kind))
+    head = f"<h3><span class='name'>{as_html(name)}</span><span class='type'>{types}</span></h3>"
+    return f"<section class='card'>{head}{_pairs('numbers', _numbers(stats))}{_distribution(stats, kind)}</section>"
 
 
 def _numbers(stats: FieldStats) -> Iterator[tuple[str, str]]:
@@ -185,10 +188,10 @@ def _chart(stats: FieldStats) -> str:
     return bars(stats.histogram.counts) if stats.histogram and len(stats.histogram.counts) > 1 else ""
 
 
-def _distribution(stats: FieldStats) -> str:
+def _distribution(stats: FieldStats, kind: Type) -> str:
     common = list((stats.most_common or ())[:_COMMON]) if _repeats(stats) else []
     most = max((count for _, count in common), default=0)
-    values = "".join(_share(short_text(value), count, most) for value, count in common)
+    values = "".join(_share(short_text(value, kind.class_names), count, most) for value, count in common)
     listed = f"<ol class='common' aria-label='Most common values'>{values}</ol>" if common else ""
     if stats.histogram is None or len(stats.histogram.counts) < 2 or (common and (stats.distinct or 0) <= _COMMON):
         return listed

@@ -23,7 +23,7 @@ from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.opening import arguments_of
 from dataformats.reading.scan import split_by_bytes
 from dataformats.reading.undecoded import leave_undecoded
-from dataformats.spec import NUMBER_TYPES
+from dataformats.spec import NUMBER_TYPES, Spec
 
 _SHOWN_FILES = 200
 _WATCHED_FILES = 64
@@ -172,7 +172,7 @@ class ViewedDataset:
             if len(indices) == 1:
                 return [{"record": indices[0], "error": in_words(error)}]
             return [row for index in indices for row in self._read([index], names, limits)]
-        found = {row["record"]: row for row in _rows(batch, limits)}
+        found = {row["record"]: row for row in _rows(batch, limits, self._spec)}
         found |= {index: {"record": index, "error": in_words(why)} for index, why in batch.failed.items()}
         return [found[index] for index in indices]
 
@@ -186,7 +186,7 @@ class ViewedDataset:
             try:
                 for batch in batches:
                     n += len(batch)
-                    yield from (row for row in _rows(batch, limits) if row["record"] in wanted)
+                    yield from (row for row in _rows(batch, limits, self._spec) if row["record"] in wanted)
                     if n > max(wanted):
                         return
             except Exception as error:
@@ -237,17 +237,18 @@ def _value(batch: RecordBatch, row: int, name: str, item: int | None) -> Any:
     return value if item is None else value[item]
 
 
-def _rows(batch: RecordBatch, limits: CellLimits) -> Iterator[Cell]:
+def _rows(batch: RecordBatch, limits: CellLimits, spec: Spec) -> Iterator[Cell]:
     columns: Mapping[str, Any] = batch.columns
     for row, index in enumerate(batch.indices.tolist()):
-        yield {"record": index, "cells": [_cell(column, row, limits) for column in columns.values()]}
+        cells = [_cell(column, row, limits, spec[name].class_names) for name, column in columns.items()]
+        yield {"record": index, "cells": cells}
 
 
-def _cell(column: Any, row: int, limits: CellLimits) -> Cell:
+def _cell(column: Any, row: int, limits: CellLimits, class_names: Sequence[str]) -> Cell:
     present = getattr(column, "present", None)
     if present is not None and not present[row]:
         return {"kind": "missing"}
     try:
-        return cell(column[row], limits)
+        return cell(column[row], limits, class_names)
     except Exception as error:  # one value failed: the page shows all others
         return {"kind": "error", **in_words(error)}

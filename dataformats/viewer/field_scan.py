@@ -110,7 +110,10 @@ def _shown(name: str, type_: Type, stats: FieldStats) -> Cell:
             shown["histogram"] |= {"measure": measure(name, type_), "bounds": list(map(number, bins.edges))}
     if stats.most_common is not None:
         common = stats.most_common[:_COMMON]
-        shown["common"] = [{"text": short_text(value), "count": n, "where": equal(name, value)} for value, n in common]
+        shown["common"] = [
+            {"text": short_text(value, type_.class_names), "count": n, "where": equal(name, value)}
+            for value, n in common
+        ]
     return shown
 
 

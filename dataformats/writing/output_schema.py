@@ -95,7 +95,8 @@ class OutputSchema:
                 self.stored = backend.stored_spec(self.spec, **self.options)
             _check_optional(backend, {**self.spec, **self.stored})
             self._create = functools.partial(backend.create, stored=self.stored)
-            self.needs_sidecar = not backend.stores_full_spec or self.spec != self.stored
+            has_names = any(kind.class_names for kind in self.spec.values())
+            self.needs_sidecar = not backend.stores_full_spec or self.spec != self.stored or has_names
         elif isinstance(backend, WritesSingleValues):
             self._create = backend.create_values
             self.needs_sidecar = self.payload != "bytes"

@@ -56,7 +56,7 @@ def records(columns: dict[str, Any], count: int) -> list[Any]:
 def test_golden_records(name: str, golden_records: Records, golden_entry: Any, same_feature: Any) -> None:
     blobs = golden_records(f"tfrecord/{name}.tfrecord")
     spec = EXAMPLE.infer(blobs)
-    batch = records(read(spec.to_json(), *blobs, inferred=True), len(blobs))
+    batch = records(read(spec.to_text(), *blobs, inferred=True), len(blobs))
     for expected, blob, record in zip(golden_entry(name)["examples"], blobs, batch, strict=True):
         features = {key: value for key, value in expected["features"].items() if value["kind"]}
         plain = EXAMPLE.decode(blob)
@@ -184,7 +184,7 @@ def test_inference() -> None:
 @loop_over("whole, fits", [(3, True), (2**53 + 1, False)])
 def test_integers_and_floats_of_a_field_are_floats(whole: int, fits: bool) -> None:
     blobs = [example(a=1.5, b=[1, 2]), example(a=whole, b=[0.5])]
-    spec = EXAMPLE.infer(blobs).to_json()
+    spec = EXAMPLE.infer(blobs).to_text()
     assert spec == {"a": "float64", "b": "float64[]"}
     if fits:
         columns = read(spec, *blobs, inferred=True)
@@ -462,4 +462,4 @@ def test_payloads_match_their_own_records() -> None:
 def test_any_bytes_give_columns_or_our_errors(blob: bytes) -> None:
     with suppress(CorruptRecordError):
         inferred = EXAMPLE.infer([blob])
-        read(inferred.to_json(), blob, inferred=True)
+        read(inferred.to_text(), blob, inferred=True)

@@ -171,7 +171,7 @@ def test_inference() -> None:
         "some": "float64[]",
         "text": "bytes",
     }
-    columns = read(spec.to_json(), *blobs, inferred=True)
+    columns = read(spec.to_text(), *blobs, inferred=True)
     assert (columns["mixed"].dtype, columns["mixed"].tolist()) == (np.int64, [1, 1])
     with pytest.raises(SpecError, match=r"field 'mixed'.*spec="):
         read({"one": "int32"}, ofrecord(one=np.int32(1)), ofrecord(mixed=1), inferred=True)
@@ -271,7 +271,7 @@ def test_protobuf_reads_encoded_ofrecords(i: Any, n: Any, f: Any, d: Any, name: 
 @given(st.binary(max_size=80))
 def test_any_bytes_give_columns_or_our_errors(blob: bytes) -> None:
     with suppress(CorruptRecordError):
-        read(OFRECORD.infer([blob]).to_json(), blob, inferred=True)
+        read(OFRECORD.infer([blob]).to_text(), blob, inferred=True)
 
 
 def test_name_outside_of_utf8_costs_its_feature() -> None:
@@ -279,4 +279,4 @@ def test_name_outside_of_utf8_costs_its_feature() -> None:
     with pytest.warns(UserWarning, match=r"the feature b'gr\\xf6\\xdfe' is left out: its name is not UTF-8"):
         spec = OFRECORD.infer([blob])
     assert spec == {"id": "int64[2]"}
-    assert OFRECORD.decode(blob)["id"].tolist() == read(spec.to_json(), blob, inferred=True)["id"][0].tolist() == [7, 8]
+    assert OFRECORD.decode(blob)["id"].tolist() == read(spec.to_text(), blob, inferred=True)["id"][0].tolist() == [7, 8]

@@ -67,7 +67,7 @@ def test_golden_records(golden_records: Callable[[str], list[bytes]], golden_ent
         "tokens": "bytes[]",
         "名": "feature[]",
     }
-    columns = read(spec.to_json(), *blobs, inferred=True)
+    columns = read(spec.to_text(), *blobs, inferred=True)
     batch = list(RecordBatch(columns, np.arange(len(blobs))))
     for expected, blob, record in zip(golden_entry("sequence")["sequence_examples"], blobs, batch, strict=True):
         found = SEQUENCE_EXAMPLE.decode(blob)
@@ -107,7 +107,7 @@ def test_name_outside_of_utf8_costs_its_feature() -> None:
     with pytest.warns(UserWarning, match="its name is not UTF-8") as warned:
         spec = SEQUENCE_EXAMPLE.infer([blob])
     assert [str(one.message)[:20] for one in warned] == [r"the feature b'l\xffn", r"the feature b'o\xffq"]
-    assert plain(list(read(spec.to_json(), blob, inferred=True).values())) == [[7], [[8, 9]]]
+    assert plain(list(read(spec.to_text(), blob, inferred=True).values())) == [[7], [[8, 9]]]
     assert plain(list(SEQUENCE_EXAMPLE.decode(blob).values())) == [[7], [[8], [9]]]
 
 
@@ -115,7 +115,7 @@ def test_names_in_both_parts() -> None:
     blobs = [sequence({"a": [1]}, {"b": [[2]]}), sequence({"a": [3]}, {"a": [[4], [5]]})]
     spec = SEQUENCE_EXAMPLE.infer(blobs)
     assert spec.to_json() == {"context/a": "int64", "feature_lists/a": "int64[]", "b": "int64[]"}
-    columns = read(spec.to_json(), *blobs, inferred=True)
+    columns = read(spec.to_text(), *blobs, inferred=True)
     assert columns["context/a"].tolist() == [1, 3]
     assert plain(columns["feature_lists/a"]) == [[], [4, 5]]
     assert sorted(SEQUENCE_EXAMPLE.decode(blobs[1])) == ["context/a", "feature_lists/a"]

@@ -157,6 +157,23 @@ def test_load(digits: Spy, cache: Path) -> None:
     assert np.array_equal(found.with_format("numpy")[5]["image"], digits.source[5]["image"])
 
 
+def test_class_names_are_labels(cache: Path, tmp_path: Path) -> None:
+    import datasets
+
+    from dataformats.interop.huggingface import load
+
+    names = {"type": "int32?", "class_names": ["no", "yes"]}
+    with dataformats.create(tmp_path / "x.ffr", "ffrecord", spec={"label": names}) as out:
+        out.extend([{"label": 1}, {}])
+    for streaming in (False, True):
+        found = load(tmp_path / "x.ffr", streaming=streaming)
+        assert found.features["label"] == datasets.ClassLabel(names=["no", "yes"])
+        assert [record["label"] for record in found] == [1, None]
+    loaded = load(tmp_path / "x.ffr")
+    loaded.to_parquet(tmp_path / "y.parquet")
+    assert dataformats.open(tmp_path / "y.parquet").spec["label"].class_names == ("no", "yes")
+
+
 def test_features_match_the_spec(cache: Path, tmp_path: Path) -> None:
     import datasets
 
