@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +19,7 @@ from dataformats.spec import Spec, Type
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 
 GZIP = b"\x1f\x8b\x08"
+_MANY = 8  # fields with dots and one ending
 
 
 def decompressed(file: StoredFile) -> StoredFile:
@@ -34,7 +35,7 @@ class WebDatasetReader(FieldsReader):
     """
 
     def __init__(self, files: Sequence[StoredFile], options: ReaderOptions) -> None:
-        super().__init__([decompressed(file) for file in files], options, "webdataset-2")
+        super().__init__([decompressed(file) for file in files], options, "webdataset-3")
 
     def index_of(self, file: StoredFile) -> FileIndex:
         return Samples(file).index()
@@ -48,6 +49,21 @@ class WebDatasetReader(FieldsReader):
     def derived_file(self, file: StoredFile, file_index: FileIndex) -> StoredFile | None:
         keys = file_index.arrays.get(KEY)
         return _JoinedNames(file) if keys is not None and (keys.offset >= DERIVED).any() else None
+
+    def notes(self) -> Iterator[str]:
+        """Yield which fields come from dots in names: many have one ending, and no record has several of them."""
+        by_ending: dict[str, dict[str, int]] = {}
+        for index in () if self._saved else self.file_indexes:
+            for name in index.fields:
+                if "." in name:
+                    counts = by_ending.setdefault(name.rpartition(".")[2], {})
+                    counts[name] = counts.get(name, 0) + int((index.arrays[name].length >= 0).sum())
+        for ending, counts in by_ending.items():
+            if len(counts) > _MANY and sum(counts.values()) <= self.counts.sum():
+                yield (
+                    f"{len(counts)} fields end in {'.' + ending!r}, such as {next(iter(counts))!r}, and each record has"
+                    " one: names of members have dots, and an extension begins at the first. Rename the files"
+                )
 
     @property
     def stored_spec(self) -> Spec:

@@ -1,4 +1,4 @@
-"""Groups the members of a tar file into samples, as WebDataset 1.0 does (`tariterators.py`)."""
+"""Groups the members of a tar file into samples, as WebDataset 1.0 does (`tariterators.py`); joins scattered ones."""
 
 from __future__ import annotations
 
@@ -80,6 +80,7 @@ class Samples:
         self._key: bytes | None = None
         self._file = file
         self._keys = _Column()
+        self._hashes = _Column()  # a hash of each key, as its offset
         self._columns: dict[str, _Column] = {}
         self._by_extension: dict[bytes, _Column | None] = {}
         self._problems: dict[int, FormatError] = {}
@@ -111,6 +112,8 @@ class Samples:
         self.starts.append(self._file.size if tar.end is None else tar.end)
         if self._gaps:
             self._join_gaps()
+        if self.spec is None:
+            self._join_scattered()
 
     def index(self) -> FileIndex:
         """Return the extents of all fields."""
@@ -140,6 +143,7 @@ class Samples:
         if key != self._key:
             self._key = key
             self._keys.append(len(self.starts), start + DERIVED if name_at < 0 else name_at, len(key))
+            self._hashes.append(len(self.starts), hash(key), 0)
             self.starts.append(start)
         row = len(self.starts) - 1
         column = self._by_extension.get(extension) or self._column_of(extension)
@@ -196,9 +200,30 @@ class Samples:
             error = next(self._gaps[row] for row in range(begin, stop) if row in self._gaps)
             where = range(min(int(starts[begin]), size), min(int(starts[stop]), size))
             self._problems[int(number[begin])] = replace(error, lost_bytes=where)
-        for column in (self._keys, *self._columns.values()):
+        for column in (self._keys, self._hashes, *self._columns.values()):
             column.keep(~lost[_numbers(column.rows)], number)
         self.starts = array("q", [*starts[:-1][is_kept].tolist(), int(starts[-1])])
+
+    def _join_scattered(self) -> None:
+        """Join samples with one key that are not neighbors, unless two of them have one extension, or a problem."""
+        rows, every = _numbers(self._hashes.rows), np.arange(len(self.starts) - 1)
+        distinct, first, group = np.unique(_numbers(self._hashes.offsets), return_index=True, return_inverse=True)
+        if len(distinct) == len(rows):
+            return
+        joined = every.copy()
+        joined[rows] = rows[first[group]]
+        differs = np.zeros(len(every), np.bool_)
+        differs[joined[list(self._problems)]] = True
+        for column in self._columns.values():
+            differs |= np.bincount(joined[_numbers(column.rows)], minlength=len(every)) > 1
+        joined = np.where(differs[joined], every, joined)
+        is_kept = joined == every
+        number = (np.cumsum(is_kept) - 1)[joined]
+        self._problems = {int(number[row]): error for row, error in self._problems.items()}
+        self._keys.keep(is_kept[_numbers(self._keys.rows)], number)
+        for column in self._columns.values():
+            column.rows = array("q", number[_numbers(column.rows)].tolist())
+        self.starts = array("q", [*_numbers(self.starts)[:-1][is_kept].tolist(), self.starts[-1]])
 
     def _column_of(self, extension: bytes) -> _Column | None:
         """Return the column of an extension that was not met yet; `None` if its members have no value."""

@@ -66,7 +66,7 @@ class Info:
         opaque: The fields whose types no codec decodes, with these types.
         problems: The error of the last record of each file, if an index tells one: `records` counts it.
         notes: What stands out besides: missing shards, fields that cannot be read, bytes that a codec decodes, files
-            without records, no index beside files behind a URL.
+            without records, dots in names of a tar file, no index beside files behind a URL.
 
     Example:
         >>> import dataformats
@@ -170,6 +170,7 @@ def _notes(
     source: RecordSource, reader: Reader | Table, files: Sequence[FileInfo], options: Mapping[str, Any]
 ) -> Iterator[str]:
     """Yield what stands out: see `Info.notes`."""
+    yield from reader.notes()
     is_stored = isinstance(reader, Table) and not options.get("spec")
     facts = source.spec_facts
     if is_stored or facts.provenance == "inferred" or facts.payload == "bytes" != options.get("payload"):

@@ -152,6 +152,10 @@ class OpenedFiles(ABC):  # a `Reader` or a `Table`
         """Return further facts of the files, for `info`: compression, a version, the program that wrote them."""
         return {}
 
+    def notes(self) -> Iterator[str]:
+        """Yield what stands out in the files, for `info`; reads no record."""
+        yield from ()
+
     def hashes(self) -> Iterator[tuple[StoredFile, Mapping[str, str]]]:
         """Yield files whose hashes the dataset lists: `"crc32"`, or the name in `hashlib`, to hexadecimal digits."""
         yield from ()

@@ -178,9 +178,38 @@ def test_files_of_macos_are_left_out(tmp_path: Path) -> None:
     assert source.spec == {"__key__": "utf8", "txt": "utf8", "jpg": "bytes?"}
 
 
-def test_only_neighbors_are_a_sample(tmp_path: Path) -> None:
-    write_tar(tmp_path / "x.tar", {"a.bin": b"0", "b.cls": b"1", "a.cls": b"2", "b.bin": b"3"})
-    assert [one["__key__"] for one in dataformats.open(tmp_path / "x.tar")] == ["a", "b", "a", "b"]
+def test_scattered_members_are_a_sample(tmp_path: Path) -> None:
+    names = [f"{i}.{ending}" for ending in ("txt", "bin") for i in range(5)]
+    write_tar(tmp_path / "x.tar", {name: name.encode() for name in names})
+    for _ in range(2):  # by a scan, and by the index that is kept
+        source = dataformats.open(tmp_path / "x.tar")
+        assert source.spec == {"__key__": "utf8", "txt": "utf8", "bin": "bytes"}
+        assert list(source) == [{"__key__": str(i), "txt": f"{i}.txt", "bin": f"{i}.bin".encode()} for i in range(5)]
+    data = bytearray((tmp_path / "x.tar").read_bytes())
+    data[7 * 1024] ^= 1  # the header of 2.bin: the samples beside it may be cut, the others are whole
+    (tmp_path / "x.tar").write_bytes(data)
+    found = dataformats.open(tmp_path / "x.tar").read(range(6), on_corrupt="omit")
+    assert [one["__key__"] for one in found if "bin" in one] == ["0", "4"]
+    assert [*found.failed] == [5]
+
+
+def test_scattered_members_of_one_extension_stay_apart(tmp_path: Path) -> None:
+    """Their keys begin anew, or a member is there twice: that they are one sample is a guess."""
+    with tarfile.open(tmp_path / "x.tar", "w") as archive:
+        for name in ("a.txt", "b.bin", "a.bin", "b.txt", "a.txt", "c.bin"):
+            archive.addfile(tarfile.TarInfo(name))
+    assert [one["__key__"] for one in dataformats.open(tmp_path / "x.tar")] == ["a", "b", "a", "a", "c"]
+
+
+def test_dots_in_names_are_noted(tmp_path: Path) -> None:
+    members = {f"song {i}.{i % 97} mix{ending}": b"1" for i in range(300) for ending in (".txt", ".json")}
+    write_tar(tmp_path / "x.tar", members)
+    notes = dataformats.info(tmp_path / "x.tar").notes
+    assert [note.split(", and")[0] for note in notes] == [
+        f"97 fields end in '.{ending}', such as '0 mix.{ending}'" for ending in ("txt", "json")
+    ]
+    write_tar(tmp_path / "y.tar", {f"{i}.view{view}.png": b"" for i in range(9) for view in range(9 + i % 2)})
+    assert not dataformats.info(tmp_path / "y.tar").notes
 
 
 def test_files_without_samples(tmp_path: Path) -> None:
