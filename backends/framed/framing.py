@@ -17,6 +17,7 @@ from dataformats.kernels import gather
 
 _LONG_BYTES = 2048  # copying longer records takes longer than a call of the checksum for each
 MAX_LENGTH = 2**62  # no file is longer, and offsets behind such a record still fit int64
+NEXT_IS_LOST = "The next record cannot be found: run dataformats repair to save the others"
 
 Octets = NDArray[np.uint8]
 Positions = NDArray[np.int64]

@@ -10,7 +10,15 @@ from struct import Struct
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.backends.framed.framing import Framing, Octets, Positions, gather_integers, length_problems, too_long
+from dataformats.backends.framed.framing import (
+    NEXT_IS_LOST,
+    Framing,
+    Octets,
+    Positions,
+    gather_integers,
+    length_problems,
+    too_long,
+)
 from dataformats.batch import Blobs
 from dataformats.errors import FormatError
 from dataformats.interfaces import Check, Extents, KernelCheck
@@ -46,7 +54,7 @@ class _OFRecordFraming(Framing):
             offset_bytes=offset,
             expected="0 or more",
             found=length,
-            remedy="The next record cannot be found",
+            remedy=NEXT_IS_LOST,
         )
 
     def data_problems(self, blobs: Blobs, offsets: Positions) -> dict[int, FormatError]:

@@ -12,11 +12,24 @@ from struct import Struct
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.backends.framed.framing import Framing, Octets, Positions, gather_integers, length_problems, too_long
+from dataformats.backends.framed.framing import (
+    MAX_LENGTH,
+    NEXT_IS_LOST,
+    Framing,
+    Octets,
+    Positions,
+    gather_integers,
+    length_problems,
+    too_long,
+)
 from dataformats.batch import Blobs
-from dataformats.errors import ChecksumError, FormatError
+from dataformats.errors import ChecksumError, FormatError, Remedy
 from dataformats.interfaces import Check, Extents, KernelCheck, OutdatedIndexError
+from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import (
+    ENDS,
+    FULL,
+    UNSOUND,
     FrameCheck,
     crc32c,
     crc32c_extents,
@@ -30,6 +43,7 @@ HEADER = Struct("<QI")  # length, masked CRC-32C of it
 FOOTER_BYTES = 4  # masked CRC-32C of the data
 FRAMING_BYTES = HEADER.size + FOOTER_BYTES
 _LENGTH = Struct("<Q")
+_NO_CHECKSUMS = Remedy("If another program wrote 0 for all checksums, pass {verify_checksums}.", verify_checksums=False)
 _HEADER_DTYPE = np.dtype([("length", "<u8"), ("checksum", "<u4")])
 
 
@@ -110,7 +124,8 @@ def _checksum_problems(frames: Blobs, offsets: Positions) -> dict[int, FormatErr
 
 
 def _mismatch(message: str, stored: np.uint32, computed: np.uint32, offset: np.int64) -> ChecksumError:
-    return ChecksumError(message, stored=int(stored), computed=int(computed), offset_bytes=int(offset))
+    remedy = None if stored else _NO_CHECKSUMS
+    return ChecksumError(message, stored=int(stored), computed=int(computed), offset_bytes=int(offset), remedy=remedy)
 
 
 # ---- the framing
@@ -159,7 +174,7 @@ class _TFRecordFraming(Framing):
             computed=computed,
             path=path,
             offset_bytes=offset,
-            remedy="The next record cannot be found",
+            remedy=NEXT_IS_LOST if stored else _NO_CHECKSUMS,
         )
 
     def data_problems(self, blobs: Blobs, offsets: Positions) -> dict[int, FormatError]:
@@ -169,5 +184,48 @@ class _TFRecordFraming(Framing):
         return TFRecordCheck(verify_checksums)
 
 
+class _UncheckedFraming(_TFRecordFraming):
+    name = "tfrecord-unchecked"
+    findable = False
+
+    def scan_window(
+        self, window: Octets, offset: int, lengths: Positions, footers: NDArray[np.uint32]
+    ) -> tuple[int, int, int]:
+        n, at, size = 0, offset, len(window)
+        while at + HEADER.size <= size:
+            length, _ = HEADER.unpack_from(window.data, at)
+            if n == len(lengths):
+                return n, at, FULL
+            if length > MAX_LENGTH:
+                return n, at, UNSOUND
+            lengths[n], footers[n] = length, 0
+            n, at = n + 1, at + length + FRAMING_BYTES
+        return n, at, ENDS
+
+    def unsound_headers(self, octets: Octets, starts: Positions) -> NDArray[np.bool_]:
+        return np.zeros(len(starts), np.bool_)
+
+    def header_problem(self, header: bytes, offset: int, path: str) -> FormatError:
+        return too_long(HEADER.unpack(header)[0], offset, path)
+
+
 FRAMING = _TFRecordFraming()
 """The frames of TFRecord."""
+UNCHECKED = _UncheckedFraming()
+"""The frames of files whose writer left all checksums 0, for reads that verify none."""
+
+
+def lacks_checksums(file: StoredFile) -> bool:
+    """True if 0 stands for all checksums of the first frame, and of the header behind it, whose length fits."""
+    end = 0
+    for _ in range(2):
+        head = file.pread(end, HEADER.size)
+        length, stored = HEADER.unpack(head) if len(head) == HEADER.size else (0, 1)
+        if stored or not 0 < length <= file.size - end - FRAMING_BYTES:
+            return False
+        if any(file.pread(end + HEADER.size + length, FOOTER_BYTES)):
+            return False
+        end += length + FRAMING_BYTES
+        if end == file.size:
+            break
+    return True

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataformats.backends.framed.frame_index import FrameIndexStore
 from dataformats.backends.framed.reader import FramedReader
 from dataformats.backends.tfrecord.compression import Compression, decompress_file
-from dataformats.backends.tfrecord.layout import FRAMING
+from dataformats.backends.tfrecord.layout import FRAMING, UNCHECKED, lacks_checksums
 from dataformats.backends.tfrecord.text_index import text_hints
 from dataformats.interfaces import ReaderOptions
 from dataformats.interfaces.stored_file import StoredFile
@@ -30,7 +30,8 @@ class TFRecordReader(FramedReader):
 
     def __init__(self, files: Sequence[StoredFile], options: ReaderOptions, compression: Compression = "auto") -> None:
         files = _decompressed(files, compression) if options.counts is None else files
-        super().__init__(files, options, INDEXES)
+        plain = not options.verify_checksums and any(map(lacks_checksums, files[:1]))
+        super().__init__(files, options, FrameIndexStore(UNCHECKED) if plain else INDEXES)
 
 
 def _decompressed(files: Sequence[StoredFile], compression: Compression) -> list[StoredFile]:

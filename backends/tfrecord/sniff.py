@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataformats.backends.tfrecord.compression import PREFIX_BYTES, compression_of, decompress_start
-from dataformats.backends.tfrecord.layout import FOOTER_BYTES, FRAMING_BYTES, HEADER, header_is_sound
+from dataformats.backends.tfrecord.layout import FOOTER_BYTES, FRAMING_BYTES, HEADER, header_is_sound, lacks_checksums
 from dataformats.interfaces import SniffResult
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.kernels import masked_crc32c, scan_tfrecord_header
@@ -61,6 +61,8 @@ def _evidence(file: StoredFile, length: int, stored: int) -> str:
     end = length + FRAMING_BYTES
     if end > file.size:
         return ""
+    if lacks_checksums(file):
+        return "all of them are 0"
     if header_is_sound(file.pread(end, HEADER.size)):
         return "a sound header follows the record"
     data = file.pread(HEADER.size, length + 4) if length <= _MAX_PROBED else b""

@@ -18,7 +18,14 @@ _HEADER = Struct("<3i")  # magic, version, number of tokens
 _HEADER_BYTES = 1024
 _DTYPES = {(20240520, 1): "uint16", (20240801, 7): "uint32"}
 _MAGICS = frozenset(magic for magic, _ in _DTYPES)
-_NO_HEADER = "no header of llm.c; to read tokens without one, pass format='tokens', dtype= and window="
+_NO_HEADER = "no header of llm.c"
+_PLAIN = Remedy(
+    "To read it as tokens, as of nanoGPT, pass {format}, {dtype} and {window}.",
+    format="tokens",
+    dtype="uint16",
+    window=1024,
+)
+_PLAIN_NAMES = (".bin", ".npy")  # dolma writes tokens without a header as .npy
 _NAMES = re.compile(r"(?:.*_)?(?:train|val|test)(?:_\d+)?\.bin")  # such as fineweb_train_000001.bin
 
 
@@ -49,7 +56,8 @@ class TokensBackend(Backend):
         if magic in _MAGICS:
             return SniffResult("damaged", f"version {version} of its header is unknown")
         is_named = self.matches_name(file.basename) and file.file_beside(file.basename[:-4] + ".idx") is None
-        return SniffResult("damaged" if is_named else "no", _NO_HEADER)
+        remedy = _PLAIN if file.basename.endswith(_PLAIN_NAMES) and file.size % 2 == 0 else None
+        return SniffResult("damaged" if is_named else "no", _NO_HEADER, remedy)
 
     def open(
         self,

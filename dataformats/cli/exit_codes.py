@@ -13,7 +13,7 @@ from dataformats.storage.descriptors import is_shortage
 FINDING, USAGE, CRASH = 1, 2, 3
 INTERRUPTED, BROKEN_PIPE = 130, 141  # the shells' codes for SIGINT and SIGPIPE
 _IN_PYTHON = {"codecs": "a codec", "append": "append=True", "on": "on=", "shard_start": "shard_start="}
-_OF_FORMATS = ("delimiter", "dtype", "key", "split", "window")
+_OF_FORMATS = ("delimiter", "dtype", "key", "split", "verify_checksums", "window")
 _OF_NEW_FILES = ("generation",)
 _EXPECTED = (DataFormatsError, OSError, ImportError, MemoryError)  # no crash: the command cannot run here and now
 
@@ -55,7 +55,7 @@ def _option(name: str, value: Any) -> str:
         return f"{_IN_PYTHON[name]} in Python"
     plain = name.removeprefix("from_")
     if plain in _OF_FORMATS:
-        text = "VALUE" if value is ... else value
+        text = "VALUE" if value is ... else str(value).lower() if isinstance(value, bool) else value
         return f"--{'option' if plain == name else 'from-option'} {shlex.quote(f'{plain}={text}')}"
     if name in _OF_NEW_FILES:
         return f"--to-option {shlex.quote(f'{name}={value}')}"

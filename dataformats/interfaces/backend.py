@@ -35,10 +35,12 @@ class SniffResult:
     Attributes:
         match: `"yes"`, `"damaged"` (this format, but broken) or `"no"`.
         reason: The evidence, unless `match` is `"yes"`.
+        remedy: What to do if the file is of no other format, either.
     """
 
     match: Literal["yes", "damaged", "no"]
     reason: str = ""
+    remedy: str | None = None
 
     @classmethod
     def of_magic(cls, file: StoredFile, magic: bytes, offset: int = 0) -> SniffResult:

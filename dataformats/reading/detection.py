@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from dataformats.errors import DataFormatsError, FormatError, Remedy
-from dataformats.interfaces import Backend, SniffResult
+from dataformats.interfaces import Backend, SniffResult, SupportsRepair
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.datasets_below import DatasetBelow, datasets_below
 from dataformats.reading.other_formats import other_format, refuse_table
@@ -22,8 +22,11 @@ SPLITS = frozenset(["train", "training", "test", "testing", "val", "valid", "val
 
 _LOG = logging.getLogger("dataformats")
 _MAX_SNIFFED = 64
+_SHOWN, _SHOWN_REASON = 8, 90  # bytes of an unknown file, and characters of why it is not of a format
 _SHARED_SUFFIX = ".bin"  # many formats use it: only the content of the file decides
 _NAME_FORMAT = Remedy("Pass {format}.", format=...)
+_COPY_OR_NAME_FORMAT = Remedy("Copy it again, or pass {format} if it has another format.", format=...)
+_COPY_OR_REPAIR = "Copy it again, or run dataformats repair: it finds what is sound"
 _NAME_FORMAT_IF_KNOWN = Remedy("Pass {format} if you know it.", format=...)
 _ONE_FORMAT = Remedy("Join sources of single formats with concat, or pass {format}.", format=...)
 _NAME_FORMAT_OR_GLOB = Remedy("Pass {format}, or a glob.", format=...)
@@ -229,7 +232,7 @@ def _recognize(files: Sequence[StoredFile], claimed: Backend | None = None, fold
     """Return the format of the first file that is not empty, by its content and its name; if all are, by their names.
 
     Raises:
-        FormatError: No format matches, or several; the error names the reason of each.
+        FormatError: No format matches, or several.
     """
     file = next((file for file in files if file.size), None)
     if file is None:
@@ -251,15 +254,35 @@ def _recognize(files: Sequence[StoredFile], claimed: Backend | None = None, fold
         formats = " or ".join(backend.name for backend in matching)
         remedy = Remedy("Pass {format}, or the other one.", format=matching[0].name)
         raise FormatError(f"the content could be {formats}", path=file.name, remedy=remedy)
+    found, advice = _unknown(file, [backend.name for backend in named], results)
     if folder is not None:
-        raise FormatError(
-            f"the folder holds a file of no known format: {file.basename!r} is {_reasons(results)}",
-            path=folder.name,
-            remedy=_NAME_FORMAT_OR_GLOB,
-        )
-    raise FormatError(
-        f"no known format: {_reasons(results)}", path=file.name, offset_bytes=0, remedy=_NAME_FORMAT_IF_KNOWN
-    )
+        what = f"the folder holds a file of no known format: {file.basename!r}: {found}"
+        raise FormatError(what, path=folder.name, remedy=_NAME_FORMAT_OR_GLOB)
+    raise FormatError(f"no known format: {found}", path=file.name, remedy=advice)
+
+
+def _unknown(
+    file: StoredFile, named: Sequence[str], results: Mapping[str, tuple[Backend, SniffResult]]
+) -> tuple[str, str]:
+    """Return what a file of no known format looks like, and the remedy.
+
+    Args:
+        file: The file.
+        named: The formats that its name is of.
+        results: What each format says of it.
+    """
+    found = f"it begins with {file.pread(0, _SHOWN)!r}"
+    if named:
+        reasons = [f"not {name}: {results[name][1].reason:.{_SHOWN_REASON}}" for name in named[:2]]
+        found += f", and is {'; '.join(reasons)}"
+    for name, (_, result) in results.items():
+        if result.match != "no":
+            return found, Remedy("It may be of a format without checksums: pass {format}.", format=name)
+        if result.remedy is not None:
+            return found, result.remedy
+    if not named:
+        return found, _NAME_FORMAT_IF_KNOWN
+    return found, _COPY_OR_REPAIR if isinstance(results[named[0]][0], SupportsRepair) else _COPY_OR_NAME_FORMAT
 
 
 def _suggested(file: StoredFile) -> Backend | None:
@@ -319,17 +342,6 @@ def _most_certain(results: Mapping[str, tuple[Backend, SniffResult]], named: Seq
             hinted = [backend for backend in found if backend in named]
             return hinted if len(hinted) == 1 else found
     return []
-
-
-def _reasons(results: Mapping[str, tuple[Backend, SniffResult]]) -> str:
-    verdicts = {
-        "no": "not {name} ({reason})",
-        "damaged": "perhaps a damaged {name} ({reason})",
-        "yes": "perhaps {name}, which has no checksums to confirm it",
-    }
-    return "; ".join(
-        verdicts[result.match].format(name=name, reason=result.reason) for name, (_, result) in results.items()
-    )
 
 
 def _importable() -> list[Backend]:

@@ -15,6 +15,8 @@ from dataformats.storage.git_lfs import POINTER, is_pointer, pull_command
 
 _HEAD = 4096
 _CONTROLS = bytes({*range(32), 127} - set(b"\t\n\f\r\x1b"))
+_ASCII = bytes(range(128))
+_COMMAND = re.compile(r"\b[Rr]un \w")
 _COPY = "Copy or download it again"
 _PYTHON = "Read it in Python, and write its records with dataformats.create"
 _JSON = Remedy("Pass {format} to read the values before the damage.", format="json")
@@ -23,6 +25,11 @@ _LATIN1 = "If it is Latin-1, run iconv -f LATIN1 -t UTF-8 {file} > {utf8}"
 _TEXT = Remedy("If each line is a record, pass {format}.", format="text")
 _DECOMPRESS = "Run gzip -dc {file} > {stem}"
 _UNPACK = "Open the files in it: run unzip {file}"
+_AS_CSV = "Save it as CSV: pandas.read_excel({file}).to_csv({csv}, index=False)"
+_MATLAB = "Read it with scipy.io.loadmat, and write its records with dataformats.create"
+_WEIGHTS = "It holds no records: read it with the library that wrote it"
+_PROGRAM = "It holds no records"
+_MAX_HIGH = 0.3  # the share of bytes from 128 on in text of European languages that is not UTF-8
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +39,8 @@ class OtherFormat:
     Attributes:
         name: The name with its article, such as `a Parquet file`.
         remedy: How to get its records. `{file}` stands for its path, `{stem}` for the path without its ending,
-            `{named}` for the path with `suffix`, and `{utf8}` for the path with another stem.
+            `{named}` for the path with `suffix`, `{utf8}` for the path with another stem, and `{csv}` and `{parquet}`
+            for the path with another ending.
         suffix: The ending of names by which a backend recognizes such files, also compressed by gzip.
     """
 
@@ -52,14 +60,51 @@ _KINDS = [
         ),
         (rb"PAR1", OtherFormat("a damaged Parquet file", _COPY)),
         (rb"ARROW1\x00|\xff{4}....\x10\x00", OtherFormat("a damaged Arrow IPC file", _COPY)),
+        (
+            rb"FEA1\x00",
+            OtherFormat(
+                "a Feather file of version 1",
+                "Write it anew: pandas.read_feather({file}).to_parquet({parquet})",
+            ),
+        ),
+        (
+            rb"(?-i:ORC)[^a-z ]",
+            OtherFormat("an ORC file", "Write it anew: pandas.read_orc({file}).to_parquet({parquet})"),
+        ),
+        (rb"Obj\x01", OtherFormat("an Avro file", _PYTHON)),
         (rb"PK\x03\x04.{26}[^/]{0,99}\.npy", OtherFormat("a NumPy .npz file", _PYTHON)),
         (rb"PK\x03\x04.{26}[^/]{0,99}/data\.pkl", OtherFormat("a PyTorch checkpoint", _PYTHON)),
+        (rb"\x80\x02\x8a\nl\xfc\x9cF", OtherFormat("a PyTorch checkpoint", _PYTHON)),
+        (
+            rb"PK\x03\x04.{26}(?:\[Content_Types\]|_rels/|docProps/|xl/)|\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+            OtherFormat("an Office document, such as Excel's", _AS_CSV),
+        ),
         (rb"PK(?:\x03\x04|\x05\x06)", OtherFormat("a ZIP file", _UNPACK)),
+        (rb"7z\xbc\xaf'\x1c", OtherFormat("a 7-Zip archive", "Open the files in it: run 7z x {file}")),
+        (rb"Rar!\x1a\x07", OtherFormat("a RAR archive", "Open the files in it: run unrar x {file}")),
         (rb"SQLite format 3\x00", OtherFormat("a SQLite database", _PYTHON)),
+        (
+            rb".{8}DUCK.\x00\x00\x00",
+            OtherFormat("a DuckDB database", "Write a table of it to a file, in DuckDB: COPY name TO {parquet}"),
+        ),
+        (
+            rb"MATLAB 7\.3",
+            OtherFormat("a MATLAB file of version 7.3", Remedy("It is an HDF5 file: pass {format}.", format="hdf5")),
+        ),
+        (rb"MATLAB [56]\.", OtherFormat("a MATLAB file", _MATLAB)),
+        (rb"CDF[\x01\x02\x05]", OtherFormat("a netCDF file of version 3", _PYTHON)),
+        (rb"#ROSBAG|\x89MCAP", OtherFormat("a ROS bag", _PYTHON)),
+        (rb"GGUF.\x00\x00\x00", OtherFormat("weights of a model (GGUF)", _WEIGHTS)),
+        (rb"%PDF-", OtherFormat("a PDF file", _PYTHON)),
+        (rb"\x7fELF|MZ.\x00", OtherFormat("a program", _PROGRAM)),
+        (rb"\x04\x22M\x18", OtherFormat("a file compressed with LZ4", "Run lz4 -dc {file} > {stem}")),
+        (rb"\xff\x06\x00\x00sNaPpY", OtherFormat("a file compressed with Snappy", "Run snzip -dc {file} > {stem}")),
+        (rb"\x1f[\x9d\xa0]", OtherFormat("a file compressed with compress", "Run uncompress -c {file} > {stem}")),
         (rb"\x28\xb5\x2f\xfd", OtherFormat("a file compressed with zstd", "Run zstd -dc {file} > {stem}")),
         (rb"\xfd7zXZ\x00", OtherFormat("a file compressed with xz", "Run xz -dc {file} > {stem}")),
         (rb"BZh[1-9]1AY", OtherFormat("a file compressed with bzip2", "Run bzip2 -dc {file} > {stem}")),
         (rb"\x80[\x02-\x05](?:\x95|[\]})(Kc])", OtherFormat("a pickle", _PYTHON)),
+        (rb"\((?:dp|lp)\d*\n|c[\w.]+\n\w+\n\(", OtherFormat("a pickle", _PYTHON)),
         (rb"\s*[\[{]\s*[\"{\[\]}\d-]", OtherFormat("damaged JSON", _JSON)),
         (rb"[^\n,\x00]+(?:,[^\n,\x00]*)+\n[^\n,\x00]*,", OtherFormat("CSV", suffix=".csv")),
         (rb"[^\n\t\x00]+(?:\t[^\n\t\x00]*)+\n[^\n\t\x00]*\t", OtherFormat("a table of tabs", suffix=".tsv")),
@@ -92,8 +137,9 @@ def other_format(file: StoredFile) -> OtherFormat | None:
     path = file.stored.name
     stem, ending = os.path.splitext(path)
     names = {"{file}": path, "{stem}": stem if ending else f"{path}.out", "{named}": path + kind.suffix}
-    names["{utf8}"] = f"{stem}-utf8{ending}"
-    return replace(kind, remedy=re.sub(r"{\w+}", lambda place: shlex.quote(names[place[0]]), kind.remedy))
+    names |= {"{utf8}": f"{stem}-utf8{ending}", "{csv}": f"{stem}.csv", "{parquet}": f"{stem}.parquet"}
+    quote = shlex.quote if _COMMAND.search(kind.remedy) else repr
+    return replace(kind, remedy=re.sub(r"{\w+}", lambda place: quote(names[place[0]]), kind.remedy))
 
 
 def refuse_table(folder: Folder) -> None:
@@ -146,13 +192,17 @@ def _kind_of(head: bytes) -> OtherFormat | None:
     media = media_of(head)
     if media is not None:
         return OtherFormat(f"one {media.name} file", _PYTHON)
-    is_text = head and head == head.translate(None, _CONTROLS) and _is_utf8(head)
-    return OtherFormat("text", _TEXT) if is_text else None
+    if not head or head != head.translate(None, _CONTROLS):
+        return None
+    if _is_utf8(head):
+        return OtherFormat("text", _TEXT)
+    is_text = len(head.translate(None, _ASCII)) <= _MAX_HIGH * len(head)
+    return OtherFormat("text that is not UTF-8", _LATIN1) if is_text else None
 
 
 def _is_utf8(head: bytes) -> bool:
     try:
-        head[: max(1, len(head) - 3)].decode(errors="strict")
+        head.decode()
     except UnicodeDecodeError as error:
         return error.reason == "unexpected end of data"
     return True

@@ -294,9 +294,8 @@ def test_any_name_is_recognized_by_content(tmp_path: Path) -> None:
             assert dataformats.open(path).format == "ofrecord"
             continue
         # Damaged files of other formats may look like this, and there is no checksum that would tell.
-        with pytest.raises(FormatError, match="perhaps a damaged ofrecord") as caught:
+        with pytest.raises(FormatError, match="may be of a format without checksums: pass format='ofrecord'"):
             dataformats.open(path)
-        assert caught.value.remedy == "Pass format= if you know it."
         assert len(dataformats.open(path, format="ofrecord")) > 0
 
 

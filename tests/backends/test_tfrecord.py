@@ -324,6 +324,24 @@ def test_without_checksums_the_structure_is_still_checked(tmp_path: Path) -> Non
         close(source)
 
 
+@loop_over("name", ["a.tfrecord", "a", "a.tfrecord.gz"])
+def test_a_file_without_checksums(name: str, tmp_path: Path) -> None:
+    blobs = [bytes([i + 1]) * (50_000 * i + 1) for i in range(9)]
+    data = b"".join(struct.pack("<QI", len(blob), 0) + blob + bytes(4) for blob in blobs)
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    options: dict[str, Any] = {"format": "tfrecord"} if name.endswith(".gz") else {}
+    with pytest.raises(ChecksumError, match="pass verify_checksums=False"):
+        dataformats.open(tmp_path / name, **options)[0]
+    for _ in range(2):  # by a scan, and by the index that is kept
+        source = dataformats.open(tmp_path / name, verify_checksums=False, **options)
+        assert (list(source), source[8]) == (blobs, blobs[8])
+    (tmp_path / name).write_bytes(data[:-9])
+    source = dataformats.open(tmp_path / name, verify_checksums=False, format="tfrecord", payload="bytes")
+    assert source[7] == blobs[7]
+    with pytest.raises(TruncatedError):
+        source[8]
+
+
 def test_a_compressed_file_is_replaced_by_one_of_the_same_size(tmp_path: Path) -> None:
     """The index of the old one does not tell the size of the new one."""
     paths = []

@@ -84,7 +84,7 @@ def test_file_without_a_header(tmp_path: Path) -> None:
     """Only nanoGPT's own names tell the format of such a file; the error about others names the options."""
     path = tmp_path / "tokens.bin"
     shutil.copy(GOLDEN / "train.bin", path)
-    with pytest.raises(FormatError, match="pass format='tokens', dtype= and window="):
+    with pytest.raises(FormatError, match="pass format='tokens', dtype='uint16' and window="):
         dataformats.open(path, window=10)
     assert len(dataformats.open(path, format="tokens", dtype="uint16", window=10)) == 100
     path.write_bytes(path.read_bytes() + b"\0")

@@ -107,6 +107,29 @@ def tokens(folder: Path) -> Call:
     return "cat", [GOLDEN / "tokens" / "train.bin"], {"format": "tokens", "window": 8}
 
 
+def plain_tokens(folder: Path) -> Call:
+    (folder / "a.bin").write_bytes(b"\x01\x02" * 2048)
+    return "cat", [folder / "a.bin"], {}
+
+
+def other_name(folder: Path) -> Call:
+    return "cat", [shutil.copy(GOLDEN / "ofrecord" / "base.ofrecord", folder / "a.tfrecord")], {}
+
+
+def matlab(folder: Path) -> Call:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(folder / "a.mat", "w", userblock_size=512) as file:
+        file["x"] = [1, 2]
+    with (folder / "a.mat").open("r+b") as begin:
+        begin.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64")
+    return "cat", [folder / "a.mat"], {}
+
+
+def no_checksums(folder: Path) -> Call:
+    (folder / "a.tfrecord").write_bytes((b"\3" + bytes(11) + b"one" + bytes(4)) * 3)
+    return "cat", [folder / "a.tfrecord"], {}
+
+
 def no_window(folder: Path) -> Call:
     return "cat", [GOLDEN / "tokens" / "fineweb_train_000000.bin"], {}
 
@@ -285,7 +308,8 @@ def path_without_bytes(folder: Path) -> Call:
 
 
 CASES: list[Callable[[Path], Call]] = [
-    text, several_formats, stale_sidecar, unknown_field, no_examples, tokens, no_window, no_split, wrong_type,
+    text, several_formats, stale_sidecar, unknown_field, no_examples, tokens, plain_tokens, other_name, matlab,
+    no_checksums, no_window, no_split, wrong_type,
     missing_value, late_field, late_field_in_steps, list_in_context, json_type, json_missing, json_late, json_value,
     json_lists, json_in_lines, json_is_read, array_type, target_exists, not_a_name, old_sequences, images,
     images_by_another_name, payload_of_fields, payload_of_new_fields, split_of_files, damaged_dtype, values_for_lines,

@@ -91,7 +91,44 @@ KINDS: dict[str, tuple[bytes, str]] = {
     "table.gz": (gzip.compress(b"a,b\n1,2\n"), "gzip of CSV. Give it a name with the ending: run mv "),
     "a.md": ("# Grüße\n".encode() * 900, "text"),
     "e.tfrecord": (bytes(100_000), "zeros: space that was never written"),
+    "a.txt": (
+        "Grüße aus Köln\n".encode("latin-1") * 9,
+        "text that is not UTF-8. If it is Latin-1, run iconv -f LATIN1",
+    ),
+    "a.feather": (b"FEA1" + bytes(60), "a Feather file of version 1. Write it anew: pandas.read_feather('"),
+    "a.orc": (b"ORC\n" + bytes(60), "an ORC file. Write it anew: pandas.read_orc('"),
+    "a.avro": (b"Obj\1" + bytes(60), "an Avro file. Read it in Python"),
+    "a.7z": (b"7z\xbc\xaf'\x1c" + bytes(60), "a 7-Zip archive. Open the files in it: run 7z x "),
+    "a.rar": (b"Rar!\x1a\7" + bytes(60), "a RAR archive. Open the files in it: run unrar x "),
+    "a.xlsx": (
+        zipped("[Content_Types].xml"),
+        "an Office document, such as Excel's. Save it as CSV: pandas.read_excel('",
+    ),
+    "b.pt": (pickle.dumps(0x1950A86A20F9469CFC6C, 2), "a PyTorch checkpoint. Read it in Python"),
+    "b.pkl": (pickle.dumps({"a": 1}, 0), "a pickle. Read it in Python"),
+    "a.mat": (b"MATLAB 5.0 MAT-file", "a MATLAB file. Read it with scipy.io.loadmat"),
+    "b.mat": (b"MATLAB 7.3 MAT-file", "a MATLAB file of version 7.3. It is an HDF5 file: pass format='hdf5'."),
+    "a.duckdb": (bytes(8) + b"DUCK@\0\0\0", "a DuckDB database. Write a table of it to a file, in DuckDB: COPY"),
+    "a.nc": (b"CDF\1" + bytes(60), "a netCDF file of version 3. Read it in Python"),
+    "b.bag": (b"#ROSBAG V2.0\n" + bytes(60), "a ROS bag. Read it in Python"),
+    "a.gguf": (b"GGUF\3\0\0\0", "weights of a model (GGUF). It holds no records"),
+    "a.pdf": (b"%PDF-1.7\n%\xe2", "a PDF file. Read it in Python"),
+    "a.so": (b"\x7fELF\2\1", "a program. It holds no records"),
+    "a.lz4": (b"\x04\x22M\x18" + bytes(9), "a file compressed with LZ4. Run lz4 -dc "),
+    "a.sz": (b"\xff\6\0\0sNaPpY", "a file compressed with Snappy. Run snzip -dc "),
+    "a.Z": (b"\x1f\x9d\x90", "a file compressed with compress. Run uncompress -c "),
 }
+REFUSED = {
+    "a.tfrecord": ("not tfrecord: bytes 8 to 11 are not the checksum of a length", "or run dataformats repair"),
+    "a.ffr": ("not ffrecord: not a header", "or run dataformats repair"),
+    "a.parquet": ("not parquet: it does not begin with PAR1", "or pass format= if it has another format."),
+    "a.jsonl.gz": ("not jsonl: its first lines are no JSON objects", "Copy it again"),
+    "a.csv": ("not csv: it is not text", "Copy it again"),
+    "a.npy": ("not npy: no magic number of NumPy", "To read it as tokens, as of nanoGPT, pass format='tokens', "),
+    "x.bin": ("not megatron: no .idx file beside it", "To read it as tokens, as of nanoGPT, pass format='tokens', "),
+    "a.onnx": ("it begins with b'", "Pass format= if you know it."),
+}
+MOST = 300  # characters of an error, without the path
 
 
 @loop_over("name", KINDS)
@@ -102,13 +139,25 @@ def test_a_file_of_another_program(tmp_path: Path, name: str) -> None:
         dataformats.open(tmp_path / name)
     assert f"no known format: it looks like {said}" in str(caught.value)
     assert caught.value.path == str(tmp_path / name)
+    assert len(str(caught.value).replace(str(tmp_path), "")) <= MOST
+
+
+@loop_over("name", REFUSED)
+def test_a_file_of_another_content_than_its_name(tmp_path: Path, name: str) -> None:
+    found, remedy = REFUSED[name]
+    (tmp_path / name).write_bytes(b"\xfe" + random.Random(5).randbytes(4999))
+    with pytest.raises(FormatError, match=r"no known format: it begins with b'\\xfe") as caught:
+        dataformats.open(tmp_path / name)
+    assert found in str(caught.value)
+    assert remedy in str(caught.value.remedy)
+    assert len(str(caught.value).replace(str(tmp_path), "")) <= MOST
 
 
 def test_random_bytes_look_like_nothing(tmp_path: Path) -> None:
     generator = random.Random(5)
     for n in (1, 3, 30, 5000):
         (tmp_path / "random").write_bytes(b"\xfe" + generator.randbytes(n))
-        with pytest.raises(FormatError, match="no known format: not ar"):
+        with pytest.raises(FormatError, match="no known format: it begins with"):
             dataformats.open(tmp_path / "random")
 
 
