@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from dataformats.converting.conversion_schema import (
     ConversionPlan,
     check_names,
+    first_record,
     left_out,
     plan_of,
     portable_spec,
@@ -197,6 +199,10 @@ def convert(
                 kept = payload or chosen.payload
             elif map is not None:
                 types = wanted or portable_spec(chosen.spec, backend)
+            if map is None and not is_single(chosen):
+                fixed = {name: name for name in wanted or () if name in chosen.spec}
+                names = backend.new_names(chosen.spec, fixed | renamed, partial(first_record, chosen))
+                renamed = {old: new for old, new in names.items() if old != new}
             inferred = declared_spec(opened) is not None and opened.spec_facts.provenance == "inferred"
             plan = plan_of(mapped, backend, types, kept, rename=renamed, codecs=codecs, inferred=inferred)
             trusted = spec is not None or payload is not None

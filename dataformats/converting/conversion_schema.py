@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from dataformats.columns.codec_resolver import CodecResolver, as_bytes
-from dataformats.errors import Remedy, SpecError, UnknownNameError
+from dataformats.errors import DataFormatsError, Remedy, SpecError, UnknownNameError
 from dataformats.interfaces import Backend, BlobBackend, FieldsBackend, RecordCodec
 from dataformats.interfaces.declared_spec import declared_spec, is_single
 from dataformats.interfaces.record_source import RecordSource
@@ -145,6 +145,14 @@ def check_names(source: RecordSource, rename: Mapping[str, str]) -> None:
             raise UnknownNameError("field", name=name, known=known)
     if len({rename.get(name, name) for name in known}) < len(known):
         raise SpecError("two fields would have the same name", remedy=Remedy("Change {rename}.", rename=rename))
+
+
+def first_record(source: RecordSource) -> Mapping[str, Any]:
+    """Return the first record of a source with fields; no fields if it cannot be read."""
+    try:
+        return cast("Mapping[str, Any]", source[0]) if len(source) else {}
+    except DataFormatsError:
+        return {}
 
 
 def left_out(source: RecordSource, plan: ConversionPlan) -> tuple[str, ...]:

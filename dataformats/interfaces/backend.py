@@ -142,6 +142,21 @@ class Backend(ABC):
             FormatError: A header is broken.
         """
 
+    def new_names(
+        self, spec: Spec, rename: Mapping[str, str], first: Callable[[], Mapping[str, Any]]
+    ) -> dict[str, str]:
+        """Return the names that a conversion to this format gives the fields of a source: by default `rename`.
+
+        Args:
+            spec: The fields of the source.
+            rename: Old name to new name, as the call says.
+            first: Returns the first record; empty if it cannot be read.
+
+        Raises:
+            SpecError: The format cannot hold these fields together.
+        """
+        return dict(rename)
+
     def guess_payload(self, samples: Iterable[bytes]) -> str:
         """Return the codec of whole records, judging by some of them, if a record is one blob."""
         return "bytes"

@@ -138,10 +138,12 @@ class OpenedFiles(ABC):  # a `Reader` or a `Table`
     Attributes:
         files: The files, in reading order.
         left_out: The fields of the files that cannot be read, not even as bytes, each with the reason.
+        lacking: What the dataset lacks otherwise, such as entries of metadata for some files.
     """
 
     files: Sequence[StoredFile]
     left_out: Mapping[str, DataFormatsError] = MappingProxyType({})
+    lacking: Sequence[str] = ()
 
     @property
     def nbytes(self) -> int:

@@ -128,8 +128,10 @@ def _choose_in_folder(folder: Folder) -> tuple[Backend, list[StoredFile]]:
     backend = _suggested(folder.file(names[0])) if is_clear else None
     if backend is not None and all(map(backend.matches_name, names)):
         return backend, backend.find(folder)
-    by_format = {backend.name: backend.find(folder) for backend in _importable()}
-    by_format = _settled({name: files for name, files in by_format.items() if files})
+    found = {backend.name: backend.find(folder) for backend in _importable()}
+    covered = frozenset().union(*(file.covers for files in found.values() for file in files[:1]))
+    found = {name: [file for file in files if file.name not in covered] for name, files in found.items()}
+    by_format = _settled({name: files for name, files in found.items() if files})
     rank = min((backends.get(name).folder_rank for name in by_format), default=0)
     first = {name: files for name, files in by_format.items() if backends.get(name).folder_rank == rank}
     paths = (

@@ -69,11 +69,13 @@ def missing_shards(
             yield from _missing(entry, chosen)
 
 
-def left_out_fields(reader: Reader | Table) -> Iterator[IncompleteDataError]:
-    """Yield an error for each field of the files that a source of the reader lacks."""
+def lacking_parts(reader: Reader | Table) -> Iterator[IncompleteDataError]:
+    """Yield an error for each field of the files that a source of the reader lacks, and for what the files lack."""
     for name, error in reader.left_out.items():
         what = f"the field {name!r} is left out: {getattr(error, 'what', error)}"
         yield IncompleteDataError(what, path=reader.files[0].name, remedy=getattr(error, "remedy", None))
+    for what in reader.lacking:
+        yield IncompleteDataError(what, path=reader.files[0].name)
 
 
 def incomplete_sets(names: Iterable[str]) -> Iterator[ShardSet]:

@@ -26,7 +26,7 @@ from dataformats.reading.dataset_sidecars import DatasetSidecars
 from dataformats.reading.detection import check_one_format, choose_files
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.file_source import FileSource
-from dataformats.reading.incomplete_data import IncompleteDataError, left_out_fields, missing_shards
+from dataformats.reading.incomplete_data import IncompleteDataError, lacking_parts, missing_shards
 from dataformats.reading.pickled_source import PickledSource, known_files
 from dataformats.reading.table_source import TableSource
 from dataformats.registry import backends
@@ -263,7 +263,7 @@ class OpenArguments(ReaderOptions):
         if self.payload is not None and reader.spec is not None:
             remedy = Remedy("Leave out {payload}; name the types of fields in {spec}.", payload=self.payload, spec=...)
             raise SpecError(f"{backend.name} stores each field separately", remedy=remedy)
-        for lacking in left_out_fields(reader):
+        for lacking in lacking_parts(reader):
             report(lacking)
         declared = declared_schema(arguments, backend.name, metadata)
         if isinstance(reader, Table):

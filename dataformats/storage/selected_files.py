@@ -56,5 +56,5 @@ class ListedFolder(Folder):
 
 
 def is_data(name: str) -> bool:
-    """Return False for hidden files, and for the sidecars, partial files and journals of this package."""
-    return not name.startswith(".") and not name.endswith(OWN_SUFFIXES)
+    """Return False for hidden files, what macOS adds to ZIP files, and sidecars, partial files and journals of ours."""
+    return not name.startswith(".") and name != "__MACOSX" and not name.endswith(OWN_SUFFIXES)

@@ -28,13 +28,27 @@ READ_ONLY = {
     "zarr": "zarr/v3.zarr",
 }
 LIBRARIES = {"arrow": "pyarrow", "csv": "pyarrow", "parquet": "pyarrow", "hdf5": "h5py"}
-SPECS = {"images": {"image": "png", "label": "int64"}, "megatron": {"tokens": "int32[]"}}
-RECORDS = {"images": {"image": np.zeros((2, 2, 3), np.uint8), "label": 0}, "megatron": {"tokens": [1, 2]}}
+SPECS = {
+    "audio": {"audio": "bytes"},
+    "images": {"image": "png", "label": "int64"},
+    "megatron": {"tokens": "int32[]"},
+    "videos": {"video": "bytes"},
+}
+RECORDS = {
+    "audio": {"audio": b"RIFF\0\0\0\0WAVE" + bytes(99)},
+    "images": {"image": np.zeros((2, 2, 3), np.uint8), "label": 0},
+    "megatron": {"tokens": [1, 2]},
+    "videos": {"video": b"\0\0\0\x14ftypisom" + bytes(99)},
+}
 
 OTHERWISE_REFUSED = {
+    ("audio", "merge"): "two files of one name",
+    ("audio", "split"): "no shards",
     ("images", "merge"): "two images of one name",
     ("images", "split"): "no shards",
     ("megatron", "split"): "no shards",
+    ("videos", "merge"): "two files of one name",
+    ("videos", "split"): "no shards",
 }
 
 

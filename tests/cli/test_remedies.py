@@ -223,14 +223,10 @@ def old_sequences(folder: Path) -> Call:
     return "convert", [source, folder / "g"], {"format": "granular", "generation": 3}
 
 
-def images(folder: Path, name: str = "image") -> Call:
-    records = ({name: record["image"], "width": record["width"]} for record in dataformats.open(PHOTOS))
-    source = written(folder / "a.tfrecord", {name: "jpg", "width": "int64"}, *records)
+def images(folder: Path) -> Call:
+    records = ({"picture": record["image"], "class": "a", "n": 1} for record in dataformats.open(PHOTOS))
+    source = written(folder / "a.tfrecord", {"picture": "jpg", "class": "utf8", "n": "int64"}, *records)
     return "convert", [source, folder / "images"], {"format": "images"}
-
-
-def images_by_another_name(folder: Path) -> Call:
-    return images(folder, "picture")
 
 
 def payload_of_fields(folder: Path) -> Call:
@@ -312,7 +308,7 @@ CASES: list[Callable[[Path], Call]] = [
     no_checksums, no_window, no_split, wrong_type,
     missing_value, late_field, late_field_in_steps, list_in_context, json_type, json_missing, json_late, json_value,
     json_lists, json_in_lines, json_is_read, array_type, target_exists, not_a_name, old_sequences, images,
-    images_by_another_name, payload_of_fields, payload_of_new_fields, split_of_files, damaged_dtype, values_for_lines,
+    payload_of_fields, payload_of_new_fields, split_of_files, damaged_dtype, values_for_lines,
     field_for_no_member, joined_fields, packed_bytes, optional_image,
     shared_shard, shard_of_a_dataset, finished, null_in_list, path_without_bytes, early_time,
 ]  # fmt: skip

@@ -31,6 +31,7 @@ GOLDEN = Path(__file__).parents[2] / "golden"
 FILES = {  # format: path, records
     "array_record": ("array_record/groups.array_record.gz", 20),
     "arrow": ("arrow/types.arrow", 25),
+    "audio": ("sounds", 1),
     "csv": ("digits.csv", 3),
     "ffrecord": ("ffrecord/many_1000.ffr", 1000),
     "granular": ("granular/v3/many", 300),
@@ -52,9 +53,11 @@ FILES = {  # format: path, records
     "text": ("digits.txt", 4),
     "tfrecord": ("tfrecord/many_1000.tfrecord", 1000),
     "tokens": ("tokens/fineweb_train_000000.bin", 62),
+    "videos": ("clips", 1),
     "webdataset": ("webdataset/train-000000.tar", 4),
     "zarr": ("zarr/v3.zarr", 40),
 }
+MEDIA = {"clips": ("1.mov", b"\0\0\0\x14ftypqt  "), "sounds": ("1.m4a", b"\0\0\0\x14ftypM4A ")}  # of no codec
 OPTIONS: dict[str, Any] = {"tokens": {"window": 16}}
 
 
@@ -82,6 +85,10 @@ def unpack(folder: Path, path: str) -> Path:
         for name in ("cat", "dog"):
             (copy / name).mkdir(parents=True)
             (copy / name / "1.jpg").write_bytes(dataformats.open(GOLDEN / "real/photos.tfrecord")[0]["image"])
+    elif path in MEDIA:
+        copy.mkdir(parents=True)
+        name, data = MEDIA[path]
+        (copy / name).write_bytes(data + bytes(99))
     elif path.startswith("digits."):
         copy.write_text("x,y\n1,2\n3,4\n5,6\n")
     elif path.endswith(".gz"):

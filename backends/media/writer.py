@@ -1,4 +1,4 @@
-"""Writes folders of images: a file for each record, in the folder of its label."""
+"""Writes folders of media: a file for each record, in the folder of its label."""
 
 from __future__ import annotations
 
@@ -6,31 +6,37 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from dataformats.backends.images.listing import is_image
+import numpy as np
+
+from dataformats.backends.media.kinds import MediaKind
 from dataformats.display.media import media_of
 from dataformats.errors import FormatError, SpecError
 from dataformats.interfaces import FieldsWriter
 from dataformats.kernels import crc32
+from dataformats.spec import Spec
 from dataformats.storage import atomic
 from dataformats.storage.checked_json import pack_checked, parse_checked
 from dataformats.storage.record_journal import journal_path
 
-_HEAD = pack_checked({"format": "images"}) + b"\n"
-_ENDINGS = {b"\xff\xd8": ".jpg", b"\x89PNG": ".png", b"RIFF": ".webp"}
 
+class MediaWriter(FieldsWriter):
+    """Writes each medium under a hidden name and renames it, so that a killed writer leaves whole media.
 
-class ImagesWriter(FieldsWriter):
-    """Writes each image under a hidden name and renames it, so that a killed writer leaves whole images.
-
-    After a loss of power, an image may have its name, and other bytes. So a journal beside the folder lists the images
+    After a loss of power, a medium may have its name, and other bytes. So a journal beside the folder lists the media
     in order, with sizes and CRC-32s, and a resume keeps those at the front that are as listed.
 
     Args:
+        kind: The kind of media.
         path: The folder.
-        resume: Continue behind the images that are there.
+        stored: The types of the fields.
+        resume: Continue behind the media that are there.
     """
 
-    def __init__(self, path: Path, *, resume: bool = False) -> None:
+    def __init__(self, kind: MediaKind, path: Path, stored: Spec, *, resume: bool = False) -> None:
+        self._kind = kind
+        self._head = pack_checked({"format": kind.name}) + b"\n"
+        dtype = stored["label_name"].dtype if "label_name" in stored else None
+        self._dtype = dtype  # `None` for text
         self._folder = path
         self._has_numbers = False  # True if folders have the number of their label
         self._journal = journal_path(path)
@@ -40,7 +46,7 @@ class ImagesWriter(FieldsWriter):
         kept = dict(self._kept())
         for file in [file for file in path.rglob("*") if file.is_file() and file not in kept]:
             file.unlink()
-        lines = [_HEAD, *kept.values()]
+        lines = [self._head, *kept.values()]
         atomic.write_chunks(self._journal, lines)  # it is on the disk before the first image
         self._file = atomic.open_unbuffered(self._journal)
         self._end = sum(map(len, lines))  # bytes of the journal
@@ -60,7 +66,7 @@ class ImagesWriter(FieldsWriter):
             yield from ((file, self._line(file, file.read_bytes())) for file in images)
             return
         with self._journal.open("rb") as lines:
-            if next(lines, b"") != _HEAD and there:
+            if next(lines, b"") != self._head and there:
                 remedy = "Delete it to keep all images, or start again without resume=True"
                 what = "the journal of the unfinished data is damaged"
                 raise FormatError(what, path=str(self._journal), remedy=remedy)
@@ -78,19 +84,19 @@ class ImagesWriter(FieldsWriter):
         return pack_checked({"path": name, "bytes": len(image), "crc32": crc32(image)}) + b"\n"
 
     def append(self, blobs: Mapping[str, Sequence[bytes]]) -> None:
-        """Append one image.
+        """Append one medium.
 
         Raises:
-            SpecError: It is no image, or its path is not a new one within the folder.
+            SpecError: It is no such medium, or its path is not a new one within the folder.
         """
-        (image,) = blobs["image"]
+        (image,) = blobs[self._kind.field]
         path = self._folder / self._path(image, blobs)
         if path.exists():
-            raise SpecError(f"an image has the path {str(path.relative_to(self._folder))!r} already", field="path")
+            raise SpecError(f"the folder has the path {str(path.relative_to(self._folder))!r} already", field="path")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except FileExistsError:
-            what = f"expected a folder, but an image has the path of one: {str(path.relative_to(self._folder))!r}"
+            what = f"expected a folder, but a file has the path of one: {str(path.relative_to(self._folder))!r}"
             raise SpecError(what, field="path") from None
         partial = path.parent / f".{path.name}"
         partial.write_bytes(image)
@@ -107,22 +113,22 @@ class ImagesWriter(FieldsWriter):
             path = blobs["path"][0].decode()
             parts = path.split("/")
             is_wrong = any(part.startswith(".") or {"\\", "\0"} & set(part) for part in parts)
-            if is_wrong or not is_image(path) or not all(parts):
-                raise SpecError(f"expected the relative path of an image, found {path!r}", field="path")
-            if "label_name" in blobs and [blobs["label_name"][0].decode()] != parts[:-1][:1]:
-                what = f"expected a path in the folder of its label {blobs['label_name'][0].decode()!r}, found {path!r}"
+            if is_wrong or not self._kind.has(path) or not all(parts):
+                raise SpecError(f"expected the relative path of one of {self._kind.name}, found {path!r}", field="path")
+            if "label_name" in blobs and [label := self._name_of(blobs["label_name"][0])] != parts[:-1][:1]:
+                what = f"expected a path in the folder of its label {label!r}, found {path!r}"
                 raise SpecError(what, field="path", index=self.n_records)
             return path
-        ending = next((ending for start, ending in _ENDINGS.items() if image.startswith(start)), None)
+        found = media_of(image)
+        ending = None if found is None else self._kind.endings.get(found.name)
         if ending is None:
-            found = media_of(image)
-            what = f"expected a JPEG, PNG or WebP image, found {found.name if found else repr(image[:8])}"
-            raise SpecError(what, field="image", index=self.n_records)
+            what = f"expected {' or '.join(self._kind.endings)}, found {found.name if found else repr(image[:8])}"
+            raise SpecError(what, field=self._kind.field, index=self.n_records)
         return f"{self._label(blobs)}{self.n_records:08d}{ending}"
 
     def _label(self, blobs: Mapping[str, Sequence[bytes]]) -> str:
         if "label_name" in blobs:
-            name = blobs["label_name"][0].decode()
+            name = self._name_of(blobs["label_name"][0])
             if not name or name.startswith(".") or {"/", "\\", "\0"} & set(name):
                 raise SpecError(f"expected the name of a folder, found {name!r}", field="label_name")
             return f"{name}/"
@@ -134,8 +140,24 @@ class ImagesWriter(FieldsWriter):
         self._has_numbers = True
         return f"{number:06d}/"
 
+    def _name_of(self, label: bytes) -> str:
+        """Return the name of the folder of a label: six digits for a number.
+
+        Raises:
+            SpecError: It is no text, or no whole number.
+        """
+        if self._dtype is not None:
+            number = np.frombuffer(label, self._dtype)[0]
+            if number != np.round(number) or not np.isfinite(number):
+                raise SpecError(f"expected a whole number, found {number}", field="label_name", index=self.n_records)
+            return f"{int(number):06d}"
+        try:
+            return label.decode()
+        except UnicodeDecodeError as error:
+            raise SpecError(f"expected text, found {label[:20]!r}", field="label_name", index=self.n_records) from error
+
     def flush(self, *, sync: bool = False) -> None:
-        """Sync the new images and their folders."""
+        """Sync the new media and their folders."""
         if sync:
             images = [path.relative_to(self._folder) for path in self._unsynced]
             for name in {*images, *(folder for image in images for folder in image.parents)}:
@@ -144,7 +166,7 @@ class ImagesWriter(FieldsWriter):
             os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Sync all images.
+        """Sync all media.
 
         Raises:
             SpecError: Labels without names have gaps: readers number the folders from 0 on.
@@ -157,7 +179,8 @@ class ImagesWriter(FieldsWriter):
             found = sorted(int(path.name) for path in self._folder.iterdir() if path.is_dir())
             missing = next((number for number, label in enumerate(found) if number != label), None)
             if missing is not None:
-                what = f"no image has the label {missing}, so readers would read {found[missing]} as {missing}"
+                what = f"no {self._kind.field} has the label {missing}"
+                what = f"{what}, so readers would read {found[missing]} as {missing}"
                 remedy = "Number the labels from 0 on, or write label_name instead"
                 raise SpecError(what, field="label", remedy=remedy)
 

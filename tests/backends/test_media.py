@@ -1,8 +1,9 @@
-"""Folders of images: as torchvision reads them, and written."""
+"""Folders of media: as torchvision and Hugging Face read them, and written."""
 
 from __future__ import annotations
 
 import io
+import json
 import os
 import pickle
 from pathlib import Path
@@ -120,7 +121,8 @@ def test_a_table_beside_folders_of_labels_is_ambiguous(tmp_path: Path) -> None:
         dataformats.open(folder)
     assert "format='images'" in str(raised.value)
     assert len(dataformats.open(folder, format="csv")) == 1
-    assert dataformats.info(folder, format="images").notes == ()
+    (note,) = dataformats.info(folder, format="images").notes
+    assert "1 files beside the media are not read, such as 'labels.csv'" in note
 
 
 def test_a_table_beside_one_folder_of_images_comes_first(tmp_path: Path) -> None:
@@ -293,3 +295,158 @@ def test_paths_no_file_can_have(path: str, tmp_path: Path) -> None:
         out.append({"image": encoded(1), "path": "a.png"})
         with pytest.raises(SpecError, match="field 'path'"):
             out.append({"image": encoded(1), "path": path})
+
+
+def write_texts(folder: Path, texts: dict[str, str]) -> None:
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, "utf-8")
+
+
+def write_flat(folder: Path, n: int = 3) -> Path:
+    folder.mkdir(parents=True)
+    for i in range(n):
+        (folder / f"{i}.png").write_bytes(encoded(i))
+    return folder
+
+
+def test_captions_beside_images_are_fields(tmp_path: Path) -> None:
+    folder = write_flat(tmp_path / "photos")
+    write_texts(folder, {"0.txt": "zero", "2.txt": "two"} | {f"{i}.json": f'{{"id": {i}}}' for i in range(3)})
+    write_texts(folder, {"._1.txt": "hidden", "__MACOSX/1.png": "", "README.md": "about"})
+    for source in (dataformats.open(folder), dataformats.open(str(folder / "*.png"))):
+        assert source.spec == {"image": "png", "path": "utf8", "json": "json", "txt": "utf8?"}
+        assert [record.get("txt") for record in source] == ["zero", None, "two"]
+        assert source.read([2, 0], ["json"])["json"] == [{"id": 2}, {"id": 0}]
+    with dataformats.Loader(source.select("txt", "json"), 1, seed=1, collate=lambda records: {"r": records}) as loader:
+        found = [record["r"][0] for record in loader]
+    assert sorted(record.get("txt", "") for record in found) == ["", "two", "zero"]
+    assert pickle.loads(pickle.dumps(source))[2]["txt"] == "two"
+    dataformats.convert(folder, tmp_path / "x.ffr", fields=["image", "json"])
+    assert dataformats.open(tmp_path / "x.ffr")[2]["json"] == {"id": 2}
+    before = dataformats.open(folder).fingerprint
+    (folder / "1.txt").write_text("one", "utf-8")
+    assert dataformats.open(folder).fingerprint != before
+    (folder / "5.txt").write_text("no image", "utf-8")
+    with pytest.warns(UserWarning, match=r"1 files beside the media are not read, such as '5\.txt'"):
+        dataformats.open(folder)
+
+
+@loop_over("ending", ["csv", "jsonl", "parquet"])
+def test_metadata_is_joined_by_file_name(ending: str, tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    from pyarrow import csv, parquet
+
+    folder = write_images(tmp_path / "photos")
+    rows = [
+        {"file_name": f"{label}/{i}.png", "text": f"{label} {i}", "n": i} for label in ("dog", "cat") for i in (2, 0)
+    ]
+    table, path = arrow.Table.from_pylist([*rows, {"file_name": "gone.png", "text": "", "n": 7}]), folder / "metadata"
+    if ending == "jsonl":
+        path.with_suffix(".jsonl").write_text("\n".join(map(json.dumps, table.to_pylist())), "utf-8")
+    else:
+        {"csv": csv.write_csv, "parquet": parquet.write_table}[ending](table, path.with_suffix(f".{ending}"))
+    with pytest.warns(UserWarning, match="metadata") as raised:
+        source = dataformats.open(folder)
+    assert "1 entries of 'metadata." in str(raised[0].message)
+    assert "4 files have no entry in the metadata, such as 'cat/1.png'" in str(raised[1].message)
+    assert {name: str(source.spec[name]) for name in ("text", "n", "label")} == {
+        "text": "utf8?", "n": "int64?", "label": "int64"
+    }  # fmt: skip
+    assert {record["path"]: (record["text"], record["n"]) for record in source if "n" in record} == {
+        row["file_name"]: (row["text"], row["n"]) for row in rows
+    }
+    assert len(dataformats.verify(folder).findings) == 2
+
+
+def test_label_of_metadata_replaces_folders(tmp_path: Path) -> None:
+    folder = write_images(tmp_path / "photos", ["a"])
+    names = "a/0.png", "a/1.png", "a/2.png", "a/more/9.png"
+    lines = "".join(json.dumps({"file_name": name, "label": [name]}) + "\n" for name in names)
+    (folder / "metadata.jsonl").write_text(lines)
+    source = dataformats.open(folder)
+    assert source.spec == {"image": "png", "path": "utf8", "label": "json"}
+    assert source[3]["label"] == ["a/more/9.png"]
+    (folder / "metadata.jsonl").write_text('{"file_name": "a/0.png", "image": 1}\n')
+    with pytest.raises(FormatError, match="the field 'image', which they have already"):
+        dataformats.open(folder)
+
+
+def test_boxes_of_yolo(tmp_path: Path) -> None:
+    folder = write_flat(tmp_path / "data" / "images").parent
+    write_texts(folder, {"labels/0.txt": "1 0.5 0.5 0.25 1\n0 0 0 1 1\n", "labels/1.txt": "", "data.yaml": "nc: 2"})
+    source = dataformats.open(folder)
+    assert source.spec == {"image": "png", "path": "utf8", "class": "int64[]", "boxes": "float32[][4]"}
+    assert [record["class"].tolist() for record in source] == [[1, 0], [], []]
+    assert source[0]["boxes"].tolist() == [[0.5, 0.5, 0.25, 1], [0, 0, 1, 1]]
+    assert dataformats.verify(folder).ok
+    (folder / "labels" / "2.txt").write_text("1 0.5 0.5 0.5\n")
+    damaged = dataformats.open(folder)
+    with pytest.raises(FormatError, match="a class and four numbers"):
+        damaged[2]
+    assert len(damaged.read([0, 1], ["boxes"])) == 2
+    assert len(dataformats.verify(folder).findings) == 1
+
+
+def test_boxes_of_coco(tmp_path: Path) -> None:
+    folder = write_flat(tmp_path / "data" / "val2017").parent
+    box = {"image_id": 7, "bbox": [1, 2, 3.5, 4], "category_id": 90}
+    document = {"images": [{"id": 7 - i, "file_name": f"{i}.png"} for i in range(3)], "annotations": [box, box]}
+    (folder / "annotations").mkdir()
+    (folder / "annotations" / "instances_val2017.json").write_text(json.dumps(document))
+    source = dataformats.open(folder)
+    assert [record["class"].tolist() for record in source] == [[90, 90], [], []]
+    assert source[0]["boxes"].tolist() == [box["bbox"]] * 2
+    (folder / "annotations" / "captions.json").write_text("{}")
+    assert "'annotations/captions.json'" in dataformats.info(folder).notes[0]
+
+
+@loop_over("format", ["videos", "audio"])
+def test_folders_of_videos_and_sounds(format: str, tmp_path: Path) -> None:
+    ending, field = {"videos": ("mp4", "video"), "audio": ("wav", "audio")}[format]
+    head = {"mp4": b"\0\0\0\x14ftypisom", "wav": b"RIFF\0\0\0\0WAVE"}[ending]
+    for i in range(4):
+        (tmp_path / "x" / "ab"[i % 2]).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "x" / "ab"[i % 2] / f"{i}.{ending}").write_bytes(head + bytes([i] * 50))
+        (tmp_path / "x" / "ab"[i % 2] / f"{i}.txt").write_text(f"said {i}")
+    source = dataformats.open(tmp_path / "x", spec={field: "bytes"})
+    assert source.format == format
+    assert str(dataformats.open(tmp_path / "x").spec[field]) == {"wav": "audio", "mp4": "mp4"}[ending]
+    assert [(record["label_name"], record["txt"], record[field][-1]) for record in source] == [
+        ("a", "said 0", 0), ("a", "said 2", 2), ("b", "said 1", 1), ("b", "said 3", 3)
+    ]  # fmt: skip
+    dataformats.convert(source.select(field, "label_name"), tmp_path / "x.tfrecord")
+    dataformats.convert(tmp_path / "x.tfrecord", tmp_path / "new", format)
+    assert (tmp_path / "new" / "b" / f"00000003.{ending}").read_bytes() == head + bytes([3] * 50)
+    (tmp_path / "x" / "a" / "0.png").write_bytes(encoded(0))
+    (tmp_path / "x" / "b" / "1.png").write_bytes(encoded(0))
+    with pytest.raises(FormatError, match=f"several formats.*images.*Pass format='{format}'"):
+        dataformats.open(tmp_path / "x")
+
+
+@loop_over(
+    "labels",
+    [
+        ("utf8", "cat dog cat", "cat dog"),
+        ("int64", (1, 3, 1), "000001 000003"),
+        ("float32", (0, 1, 0), "000000 000001"),
+    ],
+)
+def test_any_label_becomes_folders(labels: Any, tmp_path: Path) -> None:
+    kind, found, folders = labels
+    found = found.split() if isinstance(found, str) else found
+    with dataformats.create(tmp_path / "x.ffr", spec={"img": "bytes", "cls": kind, "n": "int64"}) as writer:
+        writer.extend({"img": encoded(i, "JPEG"), "cls": found[i], "n": i} for i in range(3))
+    with pytest.raises(SpecError, match=r"field 'n': .*To convert, pass fields=\['img', 'cls'\]"):
+        dataformats.convert(tmp_path / "x.ffr", tmp_path / "new", "images")
+    dataformats.convert(tmp_path / "x.ffr", tmp_path / "new", "images", fields=["img", "cls"])
+    assert sorted(os.listdir(tmp_path / "new")) == folders.split()
+    assert (tmp_path / "new" / folders.split()[1] / "00000001.jpg").read_bytes() == encoded(1, "JPEG")
+
+
+def test_fractions_are_no_labels(tmp_path: Path) -> None:
+    with dataformats.create(tmp_path / "x", "images", spec={"image": "bytes", "label_name": "float32"}) as writer:
+        with pytest.raises(SpecError, match=r"expected a whole number, found 0\.5"):
+            writer.append({"image": encoded(0), "label_name": 0.5})
+        writer.append({"image": encoded(0), "label_name": 2})
+    assert dataformats.open(tmp_path / "x")[0]["label_name"] == "000002"

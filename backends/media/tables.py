@@ -1,0 +1,167 @@
+"""Reads the tables beside media: rows that name a file, as `metadata.csv` of Hugging Face, and documents of COCO."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataformats.backends.media.listing import MediaNames
+from dataformats.columns.codec_resolver import CodecResolver
+from dataformats.errors import FormatError
+from dataformats.interfaces.stored_file import StoredFile
+from dataformats.reading.opening import arguments_of
+from dataformats.spec import Spec, Type
+from dataformats.storage.given_files import BytesFile
+from dataformats.storage.threads import concurrent_map
+
+BOXES = {"class": Type("int64", dims=(None,)), "boxes": Type("float32", dims=(None, 4))}
+"""The objects in an image: their classes, and four numbers each."""
+
+_MAX_BYTES = 2**31
+_NAME = "file_name"
+
+
+@dataclass(slots=True)
+class TableField:
+    """The values that the tables of a folder have of one field.
+
+    Attributes:
+        type: The type under which they are stored.
+        blobs: The values.
+        rows: int64[n], the number of the value of each medium in `blobs`; -1 if it has none.
+    """
+
+    type: Type
+    rows: NDArray[np.int64]
+    blobs: list[bytes] = field(default_factory=list)
+
+    def places(self, name: str) -> tuple[StoredFile, NDArray[np.int64], NDArray[np.int64]]:
+        """Return the values as a file in memory, which has a name for errors, and offset and length of each."""
+        lengths = np.array([len(blob) for blob in self.blobs], np.int64)
+        file = BytesFile(b"".join(self.blobs))
+        file.name = name
+        return file, np.cumsum(lengths) - lengths, lengths
+
+
+def table_fields(names: MediaNames) -> tuple[dict[str, TableField], list[str]]:
+    """Return the fields that the tables of a folder give its media, and what they lack.
+
+    Raises:
+        FormatError: A table is damaged.
+    """
+    found: dict[str, TableField] = {}
+    lacking: list[str] = []
+    unread = names.beside.unread_data if names.beside.is_whole else []
+    numbers = {path: number for number, path in enumerate(names.paths)}
+    basenames = {path.rpartition("/")[2]: number for path, number in numbers.items()}
+    has_entry = np.zeros(len(numbers), np.bool_)
+    for folder, file in names.beside.tables:
+        title = file.name.removeprefix(names.name).lstrip("/")
+        is_coco = file.name.endswith(".json")
+        spec, records = _objects(file) if is_coco else _rows(file)
+        of = [numbers.get(f"{folder}{record[_NAME]}".replace("/./", "/").removeprefix("./")) for record in records]
+        if is_coco:  # whose names begin from a folder that the document does not tell
+            names_of = [str(record[_NAME]).rpartition("/")[2] for record in records]
+            of = [basenames.get(name) if one is None else one for one, name in zip(of, names_of, strict=True)]
+        named = np.array([one for one in of if one is not None], np.int64)
+        if not len(named):
+            unread.append(title)
+            continue
+        strangers = [record[_NAME] for record, one in zip(records, of, strict=True) if one is None]
+        if strangers and names.beside.is_whole:
+            lacking.append(f"{len(strangers)} entries of {title!r} name no file, such as {strangers[0]!r}")
+        if len(np.unique(named)) < len(named) or has_entry[named].any():
+            raise FormatError("a file has two entries", path=file.name)
+        has_entry[named] = True
+        _add(found, spec, records, of, len(numbers))
+    if 0 < has_entry.sum() < len(has_entry):
+        first = names.paths[int(has_entry.argmin())]
+        lacking.append(f"{(~has_entry).sum()} files have no entry in the metadata, such as {first!r}")
+    if unread:
+        lacking.append(f"{len(unread)} files beside the media are not read, such as {unread[0]!r}")
+    return found, lacking
+
+
+def boxes_of(files: Sequence[StoredFile], name: str) -> tuple[list[bytes], dict[int, FormatError]]:
+    """Return a field of `BOXES` for each file of labels in YOLO's layout, and the errors of damaged ones, by row."""
+
+    def read(file: StoredFile) -> bytes | FormatError:
+        text = b"" if isinstance(file, MediaNames) else file.read_all(_MAX_BYTES)
+        file.release()
+        try:
+            objects = np.array([[float(part) for part in line.split()] for line in text.splitlines() if line.strip()])
+            objects = objects.reshape(-1, 5) if not len(objects) else objects
+            if objects.ndim != 2 or objects.shape[1] != 5:
+                raise ValueError("not five numbers a line")
+        except ValueError as error:
+            return FormatError("expected a class and four numbers in each line", path=file.name, found=str(error))
+        values: NDArray[Any] = objects[:, 0].astype("<i8") if name == "class" else objects[:, 1:].astype("<f4")
+        return values.tobytes()
+
+    found = concurrent_map(read, files, local=all(file.local is not None for file in files))
+    problems = {row: one for row, one in enumerate(found) if isinstance(one, FormatError)}
+    return [b"" if isinstance(one, FormatError) else one for one in found], problems
+
+
+def _rows(file: StoredFile) -> tuple[Mapping[str, Type], list[dict[str, Any]]]:
+    """Return the types and the rows of a table with file names; no rows if it has none."""
+    path = file.local or file.read_all(_MAX_BYTES)
+    source = arguments_of(path, format=file.name.rpartition(".")[2]).open()
+    spec = source.infer_fully()
+    if spec.get(_NAME, Type("bytes")).codec != "utf8":
+        return {}, []
+    types = {name: Type("json") if kind.is_blob_list else kind.required for name, kind in spec.items() if name != _NAME}
+    return types, [record for record in source.read(range(len(source))) if record.get(_NAME) is not None]
+
+
+def _objects(file: StoredFile) -> tuple[Mapping[str, Type], list[dict[str, Any]]]:
+    """Return a row for each image of a document of COCO; no rows if it has no boxes."""
+    try:
+        document = json.loads(file.read_all(_MAX_BYTES))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(f"the file is not JSON ({error})", path=file.name) from error
+    objects = defaultdict(list)
+    try:
+        for one in document["annotations"]:
+            objects[one["image_id"]].append(([float(number) for number in one["bbox"]], int(one["category_id"])))
+        images = [(str(image[_NAME]), objects[image["id"]]) for image in document["images"]]
+        return BOXES, [
+            {
+                _NAME: name,
+                "class": np.array([number for _, number in of], np.int64),
+                "boxes": np.array([box for box, _ in of], np.float32).reshape(-1, 4),
+            }
+            for name, of in images
+        ]
+    except (KeyError, TypeError, ValueError):
+        return {}, []
+
+
+def _add(
+    found: dict[str, TableField],
+    spec: Mapping[str, Type],
+    records: Sequence[Mapping[str, Any]],
+    of: Sequence[int | None],
+    n: int,
+) -> None:
+    codecs = CodecResolver(None, trusted=False)
+    for name, kind in Spec(spec).items():
+        values = found.setdefault(name, TableField(kind, np.full(n, -1, np.int64)))
+        if values.type.required != kind.required:
+            raise FormatError(f"the field {name!r} has the types {values.type} and {kind} in two tables")
+        encode = codecs.encoder(kind, name)
+        for number, record in zip(of, records, strict=True):
+            if number is not None and record.get(name) is not None:
+                values.rows[number] = len(values.blobs)
+                values.blobs += encode(record[name])
+    for name in spec:
+        is_missing = bool((found[name].rows < 0).any())
+        found[name].type = replace(found[name].type, optional=is_missing)
