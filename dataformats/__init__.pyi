@@ -21,6 +21,7 @@ from dataformats.errors import UnknownNameError as UnknownNameError
 from dataformats.errors import WorkerError as WorkerError
 from dataformats.inspecting.description import Info as Info
 from dataformats.inspecting.description import info as info
+from dataformats.inspecting.diagnosis import doctor as doctor
 from dataformats.inspecting.diff_report import DiffReport as DiffReport
 from dataformats.inspecting.diff_report import diff as diff
 from dataformats.inspecting.finding import Finding as Finding

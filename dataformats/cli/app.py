@@ -100,7 +100,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "dataformats split photos.tfrecord train.tfrecord test.tfrecord --fraction 0.8 --seed 0",
         "dataformats split photos.tfrecord wide.tfrecord narrow.tfrecord --where 'width > height'",
     ),
-    "doctor": ("dataformats doctor", "dataformats doctor --json"),
+    "doctor": ("dataformats doctor 'digits-*.tfrecord'", "dataformats doctor", "dataformats doctor --json"),
 }
 """Each command, which the module of its name has, with the examples in its help."""
 

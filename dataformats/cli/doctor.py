@@ -1,4 +1,4 @@
-"""`dataformats doctor`: describe this installation and this machine, and what would make them better."""
+"""`dataformats doctor`: what would make a dataset, or this installation and this machine, better."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
+
 from dataformats.cli import options
+from dataformats.cli.exit_codes import FINDING
 from dataformats.cli.output import format_count, print_fact, print_json
+from dataformats.cli.progress import bar
+from dataformats.cli.verify import print_report
 from dataformats.errors import UnknownNameError
 from dataformats.registry import backends, codecs
 
@@ -50,12 +55,30 @@ class Fact(NamedTuple):
     remedy: str | None = None
 
 
+@options.path_argument(
+    "paths",
+    "[PATH]...",
+    "Files, a folder, a URL or a quoted glob.",
+    nargs=-1,
+    callback=options.parsed(options.one_or_all),
+)
+@options.of("dataformats.inspecting.diagnosis:doctor")
+@options.reading
 @options.as_json
-def doctor(as_json: bool) -> None:
-    """Describe this installation and this machine.
+def doctor(paths: str | list[str] | None, as_json: bool, **given: Any) -> None:
+    """Check a dataset before a training run, or this installation.
 
-    Each fact that could be better has a line with the command that changes it. No PATH is needed.
+    With PATH, all that verify checks, and what stands out in sound records: few that lack a field, repeat a key or
+    another record, hold NaN or have odd sizes; images that do not decode; constant fields, rare classes. Each finding
+    has the line to type next, and the exit code is then 1.
+
+    Without PATH, this installation and this machine, and the commands that would make them better.
     """
+    if paths is not None:
+        _diagnose(paths, as_json, given)
+        return
+    if any(given[name] is not None for name in ("format", "payload", "spec", "option")):
+        raise click.BadParameter("expected a dataset, to which the options belong, found none", param_hint="PATH")
     facts = [fact for check in _CHECKS for fact in _found_by(check)]
     if as_json:
         print_json({"facts": [fact._asdict() for fact in facts]})
@@ -64,6 +87,16 @@ def doctor(as_json: bool) -> None:
         print_fact(fact.name, fact.found)
         if fact.remedy is not None:
             print_fact("  better", fact.remedy)
+
+
+def _diagnose(paths: str | list[str], as_json: bool, given: dict[str, Any]) -> None:
+    from dataformats.inspecting.diagnosis import doctor as diagnosed
+
+    with bar("examining") as progress:
+        report = diagnosed(paths, progress=progress, **options.arguments(given))
+    print_json(report.to_json()) if as_json else print_report(report)
+    if not report.ok:
+        raise SystemExit(FINDING)
 
 
 def version() -> str:

@@ -40,12 +40,13 @@ def verify(paths: str | list[str], as_json: bool, **given: Any) -> None:
     executor = in_workers(given)
     with report_failures_of(where=given["where"]), bar("verifying") as progress:
         report = verified(paths, progress=progress, source_options=source, **executor, **options.arguments(given))
-    print_json(report.to_json()) if as_json else _print_report(report)
+    print_json(report.to_json()) if as_json else print_report(report)
     if not report.ok:
         raise SystemExit(FINDING)
 
 
-def _print_report(report: VerifyReport) -> None:
+def print_report(report: VerifyReport) -> None:
+    """Print a report, equal findings as one."""
     print_fact("path", report.path)
     print_fact("format", report.format or "none: it could not be opened")
     if report.against is not None:
@@ -68,6 +69,8 @@ def _print_group(group: FindingGroup) -> None:
     example, n = group.example, group.count
     times = "" if n == 1 else f", {n} times"
     print_fact("finding", f"{group.kind}{times}: {in_options(example.message, example.remedy)}")
+    if example.remedy is not None and not example.message.endswith(example.remedy):
+        print_fact("  next", example.remedy)
     if n > 1 and group.indices:
         more = f" and {n - len(group.indices)} more" if n > len(group.indices) else ""
         print_fact("  records", ", ".join(map(str, group.indices)) + more)

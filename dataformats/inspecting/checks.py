@@ -13,6 +13,7 @@ import numpy as np
 from dataformats.converting.executors import SentOnce, results
 from dataformats.inspecting.comparison import LISTED, Compared, DatasetDiff, Part, SourceIndices
 from dataformats.inspecting.finding import Finding
+from dataformats.inspecting.record_profile import RecordProfile
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.scan import steps
@@ -52,10 +53,12 @@ class Checks(SentOnce):
     Attributes:
         source: The records.
         comparison: Compares them with a source; `None` compares nothing.
+        profile: Gets the sound records, without an executor.
     """
 
     source: RecordSource
     comparison: DatasetDiff | None
+    profile: RecordProfile | None = None
 
     def run(self, executor: Executor | None, differences: Counter[str]) -> Iterator[tuple[int, list[Finding]]]:
         """Yield numbers of records that are checked, with their findings, in order.
@@ -95,7 +98,10 @@ class Checks(SentOnce):
     def read(self, part: range) -> _Read:
         """Check some records; return the sound ones if they are compared."""
         source = self.source  # `check` also returns misfits to the spec
-        wrong = source.check(part) if isinstance(source, FileSource) else source.read(part, on_corrupt="omit").failed
+        batch = source.check(part) if isinstance(source, FileSource) else source.read(part, on_corrupt="omit")
+        if self.profile is not None:
+            self.profile.add(batch)
+        wrong = batch.failed
         findings = [Finding.of(wrong[index], index) for index in sorted(wrong)]
         if self.comparison is None:
             return _Read(part, findings, None)

@@ -25,8 +25,8 @@ from dataformats.spec import VALUE, Spec, Type
 __all__ = ["FileInfo", "Info", "info"]
 
 _TITLES = {"example": "a tf.train.Example", "sequence_example": "a SequenceExample", "json_object": "a JSON object"}
-_CODECS = {"JPEG": "jpg", "PNG": "png", "WebP": "webp", "MP4": "mp4", "WebM": "webm"}
-_CODECS |= dict.fromkeys(("WAV", "FLAC", "MP3"), "audio")
+MEDIA_CODECS = {"JPEG": "jpg", "PNG": "png", "WebP": "webp", "MP4": "mp4", "WebM": "webm"}
+MEDIA_CODECS |= dict.fromkeys(("WAV", "FLAC", "MP3"), "audio")
 """Name of `Media` to the codec that decodes it."""
 _MAX_RECORDS, _MAX_BYTES = 4, 2**24  # records whose bytes are looked at, and bytes that this may read
 _NO_LIMIT = 2**62  # to know the size of a file behind a URL may take a request
@@ -163,7 +163,7 @@ def _errors_of_last_records(source: BlobSource) -> tuple[str, ...]:
             files = [reader.files[number] for number in extents.file.tolist()]
             sizes = np.array([_NO_LIMIT if file.local is None else file.size for file in files], np.int64)
             damaged.update(records[extents.offset + extents.length > sizes].tolist())
-    return tuple(str(error) for error in source.check(sorted(damaged)).values()) if damaged else ()
+    return tuple(str(error) for error in source.check(sorted(damaged)).failed.values()) if damaged else ()
 
 
 def _notes(
@@ -192,7 +192,7 @@ def _notes_on_bytes(source: RecordSource, few: range) -> Iterator[str]:
         return
     for name, column in source.read(few, names).columns.items():
         blobs = list(filter(None, column))  # a record may lack it
-        kinds = {None if media is None else _CODECS.get(media.name) for media in map(media_of, blobs)}
+        kinds = {None if media is None else MEDIA_CODECS.get(media.name) for media in map(media_of, blobs)}
         kind = kinds.pop() if len(kinds) == 1 else None
         if kind is not None and source.payload != "bytes":
             field = f"{name!r:.80}".replace("{", "{{").replace("}", "}}")

@@ -10,10 +10,10 @@ _CHARACTERS = 2000  # the longest message: names and values in data may have meg
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One error found by `verify`.
+    """One error found by `verify`, or a remark of `doctor` about sound records.
 
     Attributes:
-        kind: The name of the error class; `"Difference"` if a value differs from `against=`.
+        kind: The name of the error class; `"Difference"` if a value differs from `against=`; see `doctor`.
         message: The message of the error; a long one is cut, and has no remedy then.
         path: The file; this and all attributes below are `None` if unknown.
         index: The record.

@@ -20,6 +20,7 @@ from dataformats.inspecting.comparison import DatasetDiff
 from dataformats.inspecting.description import shown_path
 from dataformats.inspecting.finding import Finding
 from dataformats.inspecting.finding_groups import FindingGroup, Findings
+from dataformats.inspecting.record_profile import RecordProfile
 from dataformats.interfaces import OutdatedIndexError
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.interfaces.stored_file import Folder, StoredFile
@@ -157,19 +158,19 @@ def verify(
         raise TypeError("fields=, rename=, where=, shuffle_seed=, limit= and source_options= need against=")
     with chosen_executor(executor, workers) as used:
         if against is None:
-            return _Verification(path, options, used, bool(workers), progress, max_findings).report()
+            return Verification(path, options, used, bool(workers), progress, max_findings).report()
         with opened_source(against, source_options or {}) as source:
             selection = Selection(source, where, shuffle_seed, limit, "omit")
             chosen = as_numbers(selection.records(0, len(selection))) if selection.facts else None
             compare = functools.partial(
                 DatasetDiff, source=source, fields=fields, rename=rename or {}, chosen=chosen, limit=max_findings
             )
-            report = _Verification(path, options, used, bool(workers), progress, max_findings, compare).report()
+            report = Verification(path, options, used, bool(workers), progress, max_findings, compare).report()
     return replace(report, against=shown_path(against), seconds=time.perf_counter() - begin)
 
 
 @dataclass(frozen=True)
-class _Verification:
+class Verification:
     """One call of `verify`.
 
     Attributes:
@@ -181,6 +182,7 @@ class _Verification:
         limit: The most findings that a report holds.
         compare: Returns the comparison of the opened dataset; `None` compares nothing.
         known: Findings that are not reported again.
+        profile: Returns the profile of the records of the opened dataset; `None` makes none.
         begin: When it began.
     """
 
@@ -192,6 +194,7 @@ class _Verification:
     limit: int
     compare: Callable[[RecordSource], DatasetDiff] | None = None
     known: frozenset[Finding] = frozenset()
+    profile: Callable[[RecordSource], RecordProfile] | None = None
     begin: float = field(default_factory=time.perf_counter)
 
     def report(self) -> VerifyReport:
@@ -228,13 +231,17 @@ class _Verification:
         if comparison is not None:
             findings.add_all(comparison.findings)
         opaque = source.spec_facts.opaque_fields
-        checks = Checks(source.with_spec(as_bytes(source.spec, opaque)) if opaque else source, comparison)
+        profile = None if self.profile is None else self.profile(source)
+        read = source.with_spec(as_bytes(source.spec, opaque)) if opaque else source
+        checks = Checks(read if profile is None else profile.source, comparison, profile)
         if self.in_processes:
             checks.check_pickles()
         differences: Counter[str] = Counter()
         for n, found in checks.run(self.executor, differences):
             findings.add(found)
             counter.add(n)
+        if profile is not None:
+            findings.add(profile.findings())
         if isinstance(source, FileSource):
             findings.add(_hash_findings(source, listed, findings.findings))
         report = self._report_with(findings, source.format, len(source), source.nbytes, Spec(opaque).to_text())

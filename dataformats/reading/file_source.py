@@ -163,9 +163,9 @@ class FileSource(DecodingSource, FetchesRecords):  # a `BlobSource` or a `TableS
     @abstractmethod
     def _read(self, indices: ArrayLike, fields: Fields, on_failure: OnFailure) -> RecordBatch: ...
 
-    def check(self, indices: ArrayLike) -> dict[int, Exception]:
-        """Return the errors of these records, index to error, misfits to the spec included."""
-        return dict(self._read(indices, None, "collect").failed)
+    def check(self, indices: ArrayLike) -> RecordBatch:
+        """Return the sound ones of these records; `failed` also has those that do not fit the spec."""
+        return self._read(indices, None, "collect")
 
     # ---- pickles
 

@@ -34,7 +34,7 @@ SENTENCES = {
     "trace x": "trace: --data: expected PATH, found nothing",
     "convert x": "convert: DESTINATION: expected a new file or folder behind 'x', found nothing",
     "diff x y z a": "diff: expected A and B alone, found 'z a'",
-    "doctor x": "doctor: expected no argument, found 'x'",
+    "doctor --format npy": "doctor: PATH: expected a dataset, to which the options belong, found none",
     "head x --jsno": "head: unknown option '--jsno' (nearest: --json",
     "head x --json=3": "head: --json: expected no value, found '3'",
     "--json": "unknown option '--json' (nearest: --version)",
