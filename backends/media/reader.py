@@ -54,11 +54,12 @@ class MediaReader(Reader):
         self._places: dict[str, _Places] = {kind.field: (self._media, np.zeros(len(sizes), np.int64), sizes)}
         owners = np.diff([*(number for number, _ in self._names), len(files)]) - 1
         of_names = np.repeat(np.array([number for number, _ in self._names], np.int32), owners)
-        has_labels = bool(self._names and self._names[0][1].label_names)
-        for name, codec in (("path", "utf8"), ("label", "int64"), ("label_name", "utf8"))[: 3 if has_labels else 1]:
+        label_names = tuple(self._names[0][1].label_names) if self._names else ()
+        for name, codec in (("path", "utf8"), ("label", "int64"), ("label_name", "utf8"))[: 3 if label_names else 1]:
             parts = [names.places[name] for _, names in self._names]
-            self._stored[name] = Type(codec)
-            self._places[name] = (of_names, *(np.concatenate([part[side] for part in parts]) for side in (0, 1)))
+            self._stored[name] = Type(codec, class_names=label_names if name == "label" else ())
+            offset, length = (np.concatenate([part[side] for part in parts]) for side in (0, 1))
+            self._places[name] = of_names, offset, length
         self.files: Sequence[StoredFile] = [*files]
         self._companions: set[str] = set()
         self._has_boxes: bool = any(names.beside.boxes is not None for _, names in self._names)
@@ -108,7 +109,8 @@ class MediaReader(Reader):
         return {name: True for name, (file, _, _) in self._places.items() if file[index] >= 0}
 
     def _located(self, name: str, indices: NDArray[np.int64]) -> Located:
-        file, offset, length = (part[indices] for part in self._places[name])
+        files, offsets, lengths = self._places[name]
+        file, offset, length = files[indices], offsets[indices], lengths[indices]
         fetch = partial(self._fetch_boxes, name) if self._has_boxes and name in BOXES else None
         if not self._stored[name].optional:
             return Located(Extents(file, offset, length, fetch=fetch))

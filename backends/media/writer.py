@@ -13,7 +13,7 @@ from dataformats.display.media import media_of
 from dataformats.errors import FormatError, SpecError
 from dataformats.interfaces import FieldsWriter
 from dataformats.kernels import crc32
-from dataformats.spec import Spec
+from dataformats.spec import Spec, Type
 from dataformats.storage import atomic
 from dataformats.storage.checked_json import pack_checked, parse_checked
 from dataformats.storage.record_journal import journal_path
@@ -35,8 +35,9 @@ class MediaWriter(FieldsWriter):
     def __init__(self, kind: MediaKind, path: Path, stored: Spec, *, resume: bool = False) -> None:
         self._kind = kind
         self._head = pack_checked({"format": kind.name}) + b"\n"
-        dtype = stored["label_name"].dtype if "label_name" in stored else None
-        self._dtype = dtype  # `None` for text
+        label = stored.get("label_name", Type("utf8"))
+        self._dtype = label.dtype  # `None` for text
+        self._class_names = label.class_names
         self._folder = path
         self._has_numbers = False  # True if folders have the number of their label
         self._journal = journal_path(path)
@@ -141,7 +142,7 @@ class MediaWriter(FieldsWriter):
         return f"{number:06d}/"
 
     def _name_of(self, label: bytes) -> str:
-        """Return the name of the folder of a label: six digits for a number.
+        """Return the name of the folder of a label: for a number, the name of its class, or six digits.
 
         Raises:
             SpecError: It is no text, or no whole number.
@@ -150,7 +151,8 @@ class MediaWriter(FieldsWriter):
             number = np.frombuffer(label, self._dtype)[0]
             if number != np.round(number) or not np.isfinite(number):
                 raise SpecError(f"expected a whole number, found {number}", field="label_name", index=self.n_records)
-            return f"{int(number):06d}"
+            is_named = 0 <= number < len(self._class_names)
+            return self._class_names[int(number)] if is_named else f"{int(number):06d}"
         try:
             return label.decode()
         except UnicodeDecodeError as error:

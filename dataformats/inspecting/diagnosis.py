@@ -86,7 +86,7 @@ def _command(
     words = ["dataformats", name, *map(str, paths), *after, *map(str, arguments)]
     for option, value in options.items():
         if option == "spec":
-            words += [f"--spec={field}={kind}" for field, kind in Spec(value).to_json().items()]
+            words += [f"--spec={field}={kind}" for field, kind in Spec(value).to_text().items()]
         elif option in ("format", "payload"):
             words += [f"--{option}={value}"]
         elif isinstance(value, (str, int, float)):

@@ -43,6 +43,7 @@ def test_folders_of_labels(tmp_path: Path) -> None:
     source = dataformats.open(folder)
     assert source.format == "images"
     assert source.spec == {"image": "png", "path": "utf8", "label": "int64", "label_name": "utf8"}
+    assert source.spec["label"].class_names == ("cat", "dog")
     assert source.read(range(8))["label"].tolist() == [0] * 4 + [1] * 4
     assert {**source[7], "image": None} == {"image": None, "path": "dog/more/9.png", "label": 1, "label_name": "dog"}
     assert source.origins([7]) == [(str(folder / "dog" / "more" / "9.png"), 7, -1)]
@@ -430,6 +431,7 @@ def test_folders_of_videos_and_sounds(format: str, tmp_path: Path) -> None:
         ("utf8", "cat dog cat", "cat dog"),
         ("int64", (1, 3, 1), "000001 000003"),
         ("float32", (0, 1, 0), "000000 000001"),
+        ({"type": "int64", "class_names": ["dog", "cat", "fox"]}, (1, 0, 1), "cat dog"),
     ],
 )
 def test_any_label_becomes_folders(labels: Any, tmp_path: Path) -> None:
