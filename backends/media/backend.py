@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dataformats.backends.media.kinds import MediaKind
 from dataformats.backends.media.listing import MediaNames, find_media, names_of
 from dataformats.backends.media.reader import MediaReader
-from dataformats.backends.media.writer import MediaWriter
+from dataformats.backends.media.writer import MediaWriter, class_folders
 from dataformats.display.media import media_of
 from dataformats.errors import Remedy, SpecError
 from dataformats.interfaces import FieldsBackend, FilePlace, ReaderOptions, SniffResult
@@ -87,7 +88,7 @@ class MediaBackend(FieldsBackend):
             return {
                 **rename,
                 media[0]: field,
-                **{name: new[name] if name in rename else "label_name" for name in others},
+                **{name: new[name] if name in rename else self._label(spec[name]) for name in others},
             }
         best = [name for name in labels if any(word in name for word in ("label", "class", "cls"))][:1]
         kept = [name for name in spec if name in (*media, *best) or new[name] in known]
@@ -144,4 +145,9 @@ class MediaBackend(FieldsBackend):
             return kind
         if name in ("path", "label_name"):
             return kind if kind.codec in ("utf8", "bytes") else None
-        return Type("int64") if name == "label" and kind.codec in _LABELS else None
+        return replace(kind, codec="int64") if name == "label" and kind.codec in _LABELS else None
+
+    @staticmethod
+    def _label(kind: Type) -> str:
+        """Return the field of a label: numbers with class names have folders of these names."""
+        return "label" if kind.codec in _LABELS and class_folders(kind) else "label_name"

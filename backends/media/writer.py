@@ -35,9 +35,8 @@ class MediaWriter(FieldsWriter):
     def __init__(self, kind: MediaKind, path: Path, stored: Spec, *, resume: bool = False) -> None:
         self._kind = kind
         self._head = pack_checked({"format": kind.name}) + b"\n"
-        label = stored.get("label_name", Type("utf8"))
-        self._dtype = label.dtype  # `None` for text
-        self._class_names = label.class_names
+        self._dtype = stored["label_name"].dtype if "label_name" in stored else None  # `None` for text
+        self._class_names = class_folders(stored["label"]) if "label" in stored else ()
         self._folder = path
         self._has_numbers = False  # True if folders have the number of their label
         self._journal = journal_path(path)
@@ -130,7 +129,7 @@ class MediaWriter(FieldsWriter):
     def _label(self, blobs: Mapping[str, Sequence[bytes]]) -> str:
         if "label_name" in blobs:
             name = self._name_of(blobs["label_name"][0])
-            if not name or name.startswith(".") or {"/", "\\", "\0"} & set(name):
+            if not _is_folder_name(name):
                 raise SpecError(f"expected the name of a folder, found {name!r}", field="label_name")
             return f"{name}/"
         if "label" not in blobs:
@@ -139,10 +138,15 @@ class MediaWriter(FieldsWriter):
         if number < 0:
             raise SpecError(f"expected a label from 0 on, found {number}", field="label", index=self.n_records)
         self._has_numbers = True
-        return f"{number:06d}/"
+        if not self._class_names:
+            return f"{number:06d}/"
+        if number >= len(self._class_names):
+            what = f"expected a label below {len(self._class_names)}, the number of classes, found {number}"
+            raise SpecError(what, field="label", index=self.n_records)
+        return f"{self._class_names[number]}/"
 
     def _name_of(self, label: bytes) -> str:
-        """Return the name of the folder of a label: for a number, the name of its class, or six digits.
+        """Return the name of the folder of a label: six digits for a number.
 
         Raises:
             SpecError: It is no text, or no whole number.
@@ -151,8 +155,7 @@ class MediaWriter(FieldsWriter):
             number = np.frombuffer(label, self._dtype)[0]
             if number != np.round(number) or not np.isfinite(number):
                 raise SpecError(f"expected a whole number, found {number}", field="label_name", index=self.n_records)
-            is_named = 0 <= number < len(self._class_names)
-            return self._class_names[int(number)] if is_named else f"{int(number):06d}"
+            return f"{int(number):06d}"
         try:
             return label.decode()
         except UnicodeDecodeError as error:
@@ -178,7 +181,9 @@ class MediaWriter(FieldsWriter):
         self.flush(sync=True)
         self._file.close()
         if self._has_numbers:
-            found = sorted(int(path.name) for path in self._folder.iterdir() if path.is_dir())
+            folders = [path.name for path in self._folder.iterdir() if path.is_dir()]
+            names = self._class_names
+            found = sorted(names.index(name) if names else int(name) for name in folders)
             missing = next((number for number, label in enumerate(found) if number != label), None)
             if missing is not None:
                 what = f"no {self._kind.field} has the label {missing}"
@@ -192,3 +197,13 @@ class MediaWriter(FieldsWriter):
     def discard(self) -> None:
         self._file.close()
         atomic.remove(self._folder, self._journal)
+
+
+def class_folders(label: Type) -> tuple[str, ...]:
+    """Return the class names of a label if folders can have them: readers number folders in the order of their names."""
+    names = label.class_names
+    return names if tuple(sorted({*names})) == names and all(map(_is_folder_name, names)) else ()
+
+
+def _is_folder_name(name: str) -> bool:
+    return bool(name) and not name.startswith(".") and not {"/", "\\", "\0"} & set(name)

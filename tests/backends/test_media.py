@@ -431,7 +431,8 @@ def test_folders_of_videos_and_sounds(format: str, tmp_path: Path) -> None:
         ("utf8", "cat dog cat", "cat dog"),
         ("int64", (1, 3, 1), "000001 000003"),
         ("float32", (0, 1, 0), "000000 000001"),
-        ({"type": "int64", "class_names": ["dog", "cat", "fox"]}, (1, 0, 1), "cat dog"),
+        ({"type": "int32", "class_names": ["cat", "dog", "fox"]}, (0, 1, 0), "cat dog"),
+        ({"type": "int64", "class_names": ["dog", "cat"]}, (0, 1, 0), "000000 000001"),
     ],
 )
 def test_any_label_becomes_folders(labels: Any, tmp_path: Path) -> None:
@@ -444,6 +445,17 @@ def test_any_label_becomes_folders(labels: Any, tmp_path: Path) -> None:
     dataformats.convert(tmp_path / "x.ffr", tmp_path / "new", "images", fields=["img", "cls"])
     assert sorted(os.listdir(tmp_path / "new")) == folders.split()
     assert (tmp_path / "new" / folders.split()[1] / "00000001.jpg").read_bytes() == encoded(1, "JPEG")
+
+
+def test_labels_without_a_class_are_refused(tmp_path: Path) -> None:
+    spec: dict[str, Any] = {"image": "bytes", "label": {"type": "int64", "class_names": ["cat", "dog", "fox"]}}
+    with dataformats.create(tmp_path / "x", "images", spec=spec) as writer:
+        writer.append({"image": encoded(0), "label": 0})
+        with pytest.raises(SpecError, match="expected a label below 3, the number of classes, found 3"):
+            writer.append({"image": encoded(0), "label": 3})
+        writer.append({"image": encoded(0), "label": 2})
+        with pytest.raises(SpecError, match="no image has the label 1, so readers would read 2 as 1"):
+            writer.close()
 
 
 def test_fractions_are_no_labels(tmp_path: Path) -> None:
