@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import math
 import re
@@ -18,8 +20,10 @@ from numpy.typing import NDArray
 
 from dataformats.errors import MissingExtraError, UnknownNameError
 from dataformats.interfaces.record_source import RecordSource
+from dataformats.interop.json_fields import JSON_FACTS, JSON_FUNCTIONS, JsonFields
+from dataformats.interop.sql_tree import Node, children, constant_of, name_of, path_of
 from dataformats.reading.arrow_stream import ArrowRows, join_batches, parts_of
-from dataformats.reading.scan import scan_sound
+from dataformats.reading.scan import scan_sound, split_by_bytes
 from dataformats.spec import Spec
 
 try:
@@ -45,13 +49,14 @@ _QUOTES = "Double quotes stand around names of fields that are no SQL identifier
 _INTERRUPTED_EVERY_S = 0.01
 _CHUNK_BYTES = 32 * 2**20  # the values that a condition may make at once
 _RECORD_BYTES = 256 * 2**20  # the values that it may make of one record
+_JSON_COPIES = 4  # the values and types of JSON, for each byte of its text
 _SYNTAX = {
-    *("BETWEEN", "CASE", "CAST", "COLUMN_REF", "COMPARISON", "CONJUNCTION", "CONSTANT", "FUNCTION", "OPERATOR", "TYPE"),
+    *("BETWEEN", "CASE", "CAST", "COLUMN_REF", "COMPARISON", "CONJUNCTION", "CONSTANT", "FUNCTION", "LAMBDA"),
+    *("OPERATOR", "TYPE"),
 }
 _REFUSED = {  # the names of all other syntax
     "COLLATE": "a collation",
     "DEFAULT": "a default",
-    "LAMBDA": "a lambda, or ->",
     "PARAMETER": "a parameter",
     "POSITIONAL_REFERENCE": "a column by its position",
     "STAR": "* or COLUMNS(...)",
@@ -72,6 +77,7 @@ _TYPES = set(_TYPE_NAMES.split())  # no list, struct, json or bit: their text ma
 _COPIES = {  # their result is as large as all their arguments together, at most
     *("||", "concat", "lower", "lcase", "upper", "ucase", "trim", "ltrim", "rtrim", "substring", "substr", "left"),
     *("right", "reverse", "decode", "encode", "regexp_extract", "list_slice", "array_slice", "ARRAY_SLICE"),
+    *JSON_FUNCTIONS,
 }
 _SEARCHES = {"regexp_matches", "regexp_full_match", "regexp_extract"}
 _MAX_STATES = 1000  # in a regular expression; each character of a value may cost as many steps, without interruption
@@ -87,7 +93,7 @@ _FIXED_SIZE = """
     date_part datepart year month day hour minute second date_diff datediff to_years to_months to_days to_hours
     to_minutes to_seconds
 """
-_FUNCTIONS = _COPIES | set(_FIXED_SIZE.split())  # the results of the others have a fixed size
+_FUNCTIONS = _COPIES | JSON_FACTS | set(_FIXED_SIZE.split())  # the results of the others have a fixed size
 
 
 def matching(
@@ -184,17 +190,19 @@ class _BoundCondition:
             tree = self._parsed()
             self.rows: ArrowRows = ArrowRows(source, _fields(tree, source.spec, self._number))
             self._copies, self._constant_bytes = _sizes(tree)
+            self._json = self._json_fields([node for node, _ in tree], source.spec)
             self._bind()
             stack.pop_all()
 
-    def _parsed(self) -> list[_Node]:
+    def _parsed(self) -> list[_Copied]:
         """Return all nodes of the syntax tree."""
         try:
             self._expression = duckdb.SQLExpression(self._condition)
             duckdb.SQLExpression(f"({self._condition}\n)")  # older versions drop text that follows an expression
             query = self._connection.execute("select json_serialize_sql(?)", [f"select {self._expression}"])
             ((text,),) = query.fetchall()
-            tree = _nodes(json.loads(text)["statements"][0]["node"]["select_list"])
+            (expression,) = json.loads(text)["statements"][0]["node"]["select_list"]
+            tree = _nodes(expression)
         except (duckdb.Error, RecursionError, LookupError) as error:
             raise self._error(f"does not parse: {_first_line(error)}") from error
         for node, _ in tree:
@@ -203,11 +211,15 @@ class _BoundCondition:
 
     def _check(self, node: dict[str, Any]) -> None:
         """Raise an error if a node has syntax, an operator, a function or a type that is not allowed."""
-        kind, name = node["class"], _name(node)
+        kind, name = node["class"], name_of(node)
         if kind not in _SYNTAX or (kind == "OPERATOR" and name not in _OPERATORS):
             raise self._error(f"has {_REFUSED.get(kind, name)}. Write one expression of fields")
         if kind == "FUNCTION" and name not in _FUNCTIONS:
             raise self._error(f"calls {name}, which conditions may not call: a function of Python can compute it")
+        if name in JSON_FUNCTIONS | JSON_FACTS and not _is_simple_path(node):
+            raise self._error(
+                f"has {name} with a path that is no constant without * and .. Parentheses help: (meta->'n') > 1"
+            )
         if name in _SEARCHES and not _is_small(node):
             raise self._error(
                 f"has a regular expression that is no text of at most {_MAX_STATES} characters, with its repetitions"
@@ -215,11 +227,31 @@ class _BoundCondition:
         if kind in ("CAST", "TYPE") and name not in _TYPES:
             raise self._error(f"converts to {name}. Convert to a type of numbers, text or dates")
 
+    def _json_fields(self, tree: list[Node], spec: Spec) -> JsonFields:
+        """Return the JSON fields, with the types of the first records."""
+        names = [name for name in self.rows.schema.names if spec[name].codec == "json"]
+        for node in tree:
+            whole, steps = path_of(node)
+            lists = [name for name in names if spec[name].dims and name.lower() == _column_of(whole)]
+            if steps and lists:
+                raise self._error(f"takes a part of {lists[0]!r}, whose type is {spec[lists[0]]}")
+        found = JsonFields(tree, [name for name in names if not spec[name].dims], self._error)
+        self._copies.update(dict.fromkeys(map(str.lower, found.names), _JSON_COPIES))
+        if found.has_types:
+            first = itertools.islice(split_by_bytes(self.rows.source, range(len(self.rows.source))), 1)
+            for batch in scan_sound(self.rows.source, first, self.rows.schema.names, lambda *_: None):
+                for table in self._chunks(self._table(self.rows.arrays(batch), batch.indices)):
+                    rows = functools.partial(self._relation, table)
+                    with self._explained():
+                        found.observe(rows)
+                        found.check_names(rows)
+        return found
+
     def _bind(self) -> None:
         """Raise an error if the types of the condition do not fit."""
         empty = [pyarrow.array([], kind) for kind in self.rows.schema.types]
         with self._explained():
-            rows = self._connection.from_arrow(_BatchStream(self._table(empty, [])))
+            rows = self._json.typed(self._relation(self._table(empty, [])))
             (kind,) = rows.filter(self._expression).project(self._expression).types  # `filter` refuses aggregates
         if str(kind) != "BOOLEAN":
             raise self._error(f"has the type {kind}: expected an expression that is true or false, such as label > 0")
@@ -232,10 +264,11 @@ class _BoundCondition:
         tables = (self._table(self.rows.arrays(batch), batch.indices) for batch in found)
         with closing(self._connection), closing(found), closing(tables):  # type: ignore[type-var]  # a generator
             for table in join_batches(tables) if parts is None else tables:
-                stream = _BatchStream(*self._chunks(table))
+                rows = functools.partial(self._relation, *self._chunks(table))
                 with self._explained(), self._interrupted():
-                    rows = self._connection.from_arrow(stream).filter(self._expression)
-                    indices = rows.project(self._number).fetchnumpy()[self._number]
+                    self._json.observe(rows)
+                    chosen = self._json.typed(rows()).filter(self._expression)
+                    indices = chosen.project(self._number).fetchnumpy()[self._number]
                 yield indices
 
     def cancel(self) -> None:
@@ -295,6 +328,10 @@ class _BoundCondition:
         names = [self._number, *self.rows.schema.names]
         return pyarrow.RecordBatch.from_arrays([pyarrow.array(indices, pyarrow.int64()), *columns], names)
 
+    def _relation(self, *batches: Any) -> Any:
+        """Return the rows of batches, for one query."""
+        return self._connection.from_arrow(_BatchStream(*batches))
+
     def _error(self, what: str) -> ValueError:
         return ValueError(f"the condition {self._shown!r} {what}")
 
@@ -325,45 +362,41 @@ class _BatchStream:
         return self._table.__arrow_c_stream__(requested_schema)
 
 
-_Node: TypeAlias = tuple[dict[str, Any], int]  # a node of a syntax tree, and how many functions copy its value
+_Copied: TypeAlias = tuple[Node, int]  # a node of a syntax tree, and how many functions copy its value
 
 
-def _nodes(tree: Any) -> list[_Node]:
-    """Return all nodes of a syntax tree; it may be deep."""
-    nodes: list[_Node] = []
-    waiting: list[tuple[Any, int]] = [(tree, 0)]
+def _nodes(tree: Any) -> list[_Copied]:
+    """Return all nodes of a syntax tree, the whole expression first; it may be deep."""
+    nodes: list[_Copied] = []
+    waiting: list[tuple[Node, int]] = [(tree, 0)]
     while waiting:
-        one, copies = waiting.pop()
-        if isinstance(one, dict):
-            if "class" in one:
-                nodes.append((one, copies))
-                copies += one["class"] == "CAST" or _name(one) in _COPIES
-            waiting += ((value, copies) for value in one.values())
-        elif isinstance(one, list):
-            waiting += ((value, copies) for value in one)
+        node, copies = waiting.pop()
+        nodes.append((node, copies))
+        copies += node["class"] == "CAST" or name_of(node) in _COPIES
+        waiting += ((child, copies) for child in children(node))
     return nodes
-
-
-def _name(node: dict[str, Any]) -> str:
-    """Return the name of the function, the type or the operator that a node is."""
-    if "function_name" in node:
-        return str(node["function_name"]).lower()
-    if node["class"] == "CAST":  # newer versions have the type in another node
-        return str(node["cast_type"]["id"] if "cast_type" in node else node["type_expr"]["type_name"]).lower()
-    return str(node["type_name"]).lower() if "type_name" in node else str(node["type"])
 
 
 def _is_small(search: dict[str, Any]) -> bool:
     """Return True if the regular expression of a call is a constant that is small, with its repetitions written out."""
-    children = search.get("children") or [argument["expression"] for argument in search["arguments"]]
-    if len(children) < 2 or children[1]["class"] != "CONSTANT":
+    arguments = children(search)
+    text = constant_of(arguments[1]) if len(arguments) > 1 else None
+    if text is None:
         return False
-    constant = children[1].get("literal") or children[1]["value"]
-    text = str(constant.get("text", constant.get("value")))
     return len(text) * math.prod(max(1, int(n)) for n in re.findall(r"(\d+)\}", text)) <= _MAX_STATES
 
 
-def _sizes(tree: list[_Node]) -> tuple[Counter[str], int]:
+def _is_simple_path(node: Node) -> bool:
+    """Return True if a function of JSON has no path, or a constant one that leads to one value."""
+    paths = map(constant_of, children(node)[1:])
+    return all(path is not None and "*" not in path and ".." not in path for path in paths)
+
+
+def _column_of(node: Node) -> str:
+    return str(node["column_names"][0]).lower() if node["class"] == "COLUMN_REF" else ""
+
+
+def _sizes(tree: list[_Copied]) -> tuple[Counter[str], int]:
     """Return how often each column is copied, by its name in lower case, and the bytes copied of all constants."""
     copies: Counter[str] = Counter()
     constant_bytes = 0
@@ -375,12 +408,12 @@ def _sizes(tree: list[_Node]) -> tuple[Counter[str], int]:
     return copies, constant_bytes
 
 
-def _columns(tree: list[_Node]) -> set[str]:
+def _columns(tree: list[_Copied]) -> set[str]:
     """Return the names of columns, without the names of their parts."""
     return {node["column_names"][0] for node, _ in tree if node["class"] == "COLUMN_REF"}
 
 
-def _fields(tree: list[_Node], spec: Spec, number: str) -> list[str]:
+def _fields(tree: list[_Copied], spec: Spec, number: str) -> list[str]:
     """Return the fields that a tree names; like SQL, it may write their names in another case.
 
     Raises:

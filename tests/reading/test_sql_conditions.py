@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import threading
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 import dataformats
-from dataformats import RecordSource
+from dataformats import RecordSource, UnknownNameError
 
 pytest.importorskip("duckdb", reason="the extra duckdb is not installed")
 
@@ -40,7 +41,9 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordSource]:
     [
         ("s collate nocase = 'a'", "has a collation"),
         ("default", "has a default"),
-        ("tokens -> 1 = 7", "has a lambda"),
+        ("tokens -> 1 = 7", r"has -> .* Parentheses help"),
+        ("s->>'$..a' = '7'", "has ->> with a path"),
+        ("len(s->'a') > 1", "json_array_length counts items"),
         ("n = $1", "has a parameter"),
         ("#1 = 3", "has a column by its position"),
         ("columns(*) = 3", "has .* or COLUMNS"),
@@ -80,6 +83,57 @@ def test_a_field_has_the_name_of_the_index(tmp_path: Path) -> None:
         assert [found.tolist() for found in matching(named, "record = 10")] == [[1]]
 
 
+@pytest.fixture(scope="module")
+def nested(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordSource]:
+    path = tmp_path_factory.mktemp("nested") / "x.jsonl"
+    records: list[Any] = [
+        {"chat": [{"role": "user", "text": "a"}], "meta": {"source": "web", "n": 1}, "mix": 1},
+        {"chat": [], "meta": {"source": None, "n": 2}, "mix": "a"},
+        *[{"chat": None, "meta": None, "mix": [1]}] * 2000,
+        {"chat": [{"role": "bot"}] * 3, "meta": {"source": "book", "n": 2.5}, "mix": None},
+    ]
+    path.write_text("".join(json.dumps(one) + "\n" for one in records))
+    with dataformats.open(path) as source:
+        yield source
+
+
+@loop_over(
+    "condition, expected",
+    [
+        ("len(chat) >= 1", [0, 2002]),
+        ("chat[1].role = 'bot' or chat[-1].text = 'a'", [0, 2002]),
+        ("meta.source = 'web' and meta->>'n' is null", None),
+        ("not (meta.source = 'web')", [2002]),
+        ("meta.n > 1 and meta.n < 3", [1, 2002]),  # a later batch has the first float
+        ("meta->>'source' = 'book'", [2002]),
+        ("json_array_length(chat) = 3", [2002]),
+        ("mix is null or meta.source is not null", [0, 2002]),
+    ],
+)
+def test_nested_values(nested: RecordSource, condition: str, expected: list[int] | None) -> None:
+    if expected is None:
+        with pytest.raises(ValueError, match="both before -> and without it"):
+            matching(nested, condition)
+    else:
+        assert [number for part in matching(nested, condition) for number in part] == expected
+
+
+@loop_over(
+    "condition, message",
+    [
+        ("len(meta) > 1", "takes meta as one value, but it is an object"),
+        ("chat like '%a%'", "takes chat as one value, but it is a list"),
+        ("mix = 1", "it is a list or a number or text"),
+        ("chat.role = 'user'", r"takes a part of chat, which is a list. A list has items, chat\[1\]"),
+        ("meta[1] = 1", "takes a part of meta, which is an object"),
+        ("meta.sorce = 'web'", "unknown key of meta 'sorce' .nearest: source"),
+    ],
+)
+def test_refused_nested_values(nested: RecordSource, condition: str, message: str) -> None:
+    with pytest.raises((ValueError, UnknownNameError), match=message):
+        matching(nested, condition)
+
+
 def test_docs_list_the_functions() -> None:
     table = (DOCS / "arrow.md").read_text("utf-8").partition("| functions | of |")[2].partition("\n\n")[0]
     listed = {name.replace("\\", "") for name in re.findall(r"`([^`]+)`", table)} - {
@@ -94,7 +148,13 @@ def test_docs_list_the_functions() -> None:
 
 def test_allowed_functions_exist() -> None:
     duckdb = pytest.importorskip("duckdb")
-    names = conditions._FUNCTIONS - {"ARRAY_SLICE", "coalesce", "if", "ifnull"}  # these are no functions for DuckDB
+    names = conditions._FUNCTIONS - {
+        "ARRAY_SLICE",
+        "coalesce",
+        "if",
+        "ifnull",
+        "->",
+    }  # these are no functions for DuckDB
     query = "select distinct function_name from duckdb_functions() where function_type in ('scalar', 'macro')"
     assert names <= {name for (name,) in duckdb.sql(query).fetchall()}
 
