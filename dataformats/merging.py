@@ -279,7 +279,7 @@ def _opened(given: Any, options: Mapping[str, Any] | None, remedy: Remedy) -> It
         raise SpecError(what, remedy=_REMEDY) from error
 
 
-def _copied(source: FileSource, remedy: Remedy) -> BlobSource:
+def _copied(source: RecordSource, remedy: Remedy) -> BlobSource:
     """Return the source if its records can be copied as they are stored."""
     if not isinstance(source, BlobSource) or not backends.get(source.format).copies_records:
         raise refused_copy(source.format, remedy)

@@ -200,7 +200,7 @@ class MediaWriter(FieldsWriter):
 
 
 def class_folders(label: Type) -> tuple[str, ...]:
-    """Return the class names of a label if folders can have them: readers number folders in the order of their names."""
+    """Return the class names of a label if folders can have them: readers number folders by their order."""
     names = label.class_names
     return names if tuple(sorted({*names})) == names and all(map(_is_folder_name, names)) else ()
 

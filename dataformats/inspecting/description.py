@@ -19,6 +19,7 @@ from dataformats.reading.blob_source import BlobSource
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.incomplete_data import IncompleteDataError
 from dataformats.reading.opening import arguments_of
+from dataformats.reading.partitions import PartitionedSource
 from dataformats.registry import codecs
 from dataformats.spec import VALUE, Spec, Type
 
@@ -128,8 +129,9 @@ def _info(path: Any, options: dict[str, Any]) -> Info:
             raise error
         lacking.append(str(error))
 
-    source = path if isinstance(path, RecordSource) else arguments_of(path, **options).open(report)
-    reader = source.reader if isinstance(source, FileSource) else None
+    source = path if isinstance(path, RecordSource) else arguments_of(path, **options).open_with_partitions(report)
+    files_source = source.files if isinstance(source, PartitionedSource) else source
+    reader = files_source.reader if isinstance(files_source, FileSource) else None
     files = () if reader is None else tuple(FileInfo(*part) for part in reader.file_summaries())
     facts = source.spec_facts
     return Info(
@@ -145,7 +147,7 @@ def _info(path: Any, options: dict[str, Any]) -> Info:
         fingerprint=source.fingerprint,
         class_names={name: kind.class_names for name, kind in source.spec.items() if kind.class_names},
         opaque=Spec(facts.opaque_fields).to_text(),
-        problems=_errors_of_last_records(source) if isinstance(source, BlobSource) else (),
+        problems=_errors_of_last_records(files_source) if isinstance(files_source, BlobSource) else (),
         notes=() if reader is None else (*lacking, *_notes(source, reader, files, options)),
     )
 

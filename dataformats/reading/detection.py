@@ -205,10 +205,6 @@ def _name_datasets_below(folder: Folder, formats: Sequence[Backend]) -> None:
     if below:
         names = [repr(dataset.path.removeprefix(folder.name).lstrip("/")) for dataset in below]
         remedy = f"Open one of them, such as {below[0].path!r}"
-        suffixes = backends.get(below[0].format).suffixes if below[0].format in backends else ()
-        if suffixes and all("=" in name for name in names):  # year=2020, as Hive and Spark write a column
-            every = f"{folder.name.rstrip('/')}/**/*{suffixes[0]}"
-            remedy += f", or all by {every!r}: values in the names of folders are not read"
         raise FormatError(ONLY_BELOW, path=folder.name, found=_shortened(names), remedy=remedy) from None
 
 

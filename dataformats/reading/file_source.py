@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +35,12 @@ class FileSource(DecodingSource, FetchesRecords):  # a `BlobSource` or a `TableS
         backend: The format.
         declared: The schema that the call or a sidecar declares.
         schema: The types of the records.
+
+    Attributes:
+        partitions: Fields that the names of folders tell, each with the text of each file; `None` for none.
     """
+
+    partitions: Mapping[str, Sequence[str | None]] = MappingProxyType({})
 
     def __init__(
         self, arguments: OpenArguments, backend: Backend, declared: DeclaredSchema, schema: DatasetSchema

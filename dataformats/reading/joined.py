@@ -23,17 +23,17 @@ from dataformats.spec import VALUE, Spec, SpecLike
 _BLOCK_BYTES = 64 * 2**20
 
 
-class _FieldPlace(NamedTuple):
+class FieldPlace(NamedTuple):
     """Where a field is read: the number of the part, and the field's name there."""
 
     part: int
     name: str
 
 
-class _Joined(DerivedSource):
+class JoinedSource(DerivedSource):
     """The fields of several sources of equal length. A read reads only the sources of the requested fields."""
 
-    def __init__(self, parts: Sequence[RecordSource], places: Mapping[str, _FieldPlace]) -> None:
+    def __init__(self, parts: Sequence[RecordSource], places: Mapping[str, FieldPlace]) -> None:
         super().__init__(*parts)
         self._places = dict(places)
         self._single: list[bool] | None = None
@@ -111,7 +111,7 @@ class _Joined(DerivedSource):
                       if place.part == number and field in spec}  # fmt: skip
             if any(part.spec[name] != kind for name, kind in wanted.items()):
                 parts[number] = part.with_spec(wanted)
-        return _Joined(parts, self._places)
+        return type(self)(parts, self._places)
 
     # ---- reading
 
@@ -259,7 +259,7 @@ def zip(  # noqa: A001  # the name that the contract gives it
         parts[1:] = [
             MatchedView(named[name], (named[first], keys[first]), (named[name], keys[name])) for name in others
         ]
-    return _Joined(parts, _places(specs, {name: keys[name] for name in others if keys}, dict(rename or {})))
+    return JoinedSource(parts, _places(specs, {name: keys[name] for name in others if keys}, dict(rename or {})))
 
 
 def _named(sources: Any) -> dict[str, RecordSource]:
@@ -293,9 +293,9 @@ def _keys(on: str | Mapping[str, str], specs: Mapping[str, Spec]) -> dict[str, s
     return keys
 
 
-def _places(specs: Mapping[str, Spec], left_out: Mapping[str, str], rename: dict[str, str]) -> dict[str, _FieldPlace]:
+def _places(specs: Mapping[str, Spec], left_out: Mapping[str, str], rename: dict[str, str]) -> dict[str, FieldPlace]:
     """Return each field of the joined records; the keys that repeat the first source's are left out."""
-    found: dict[str, tuple[str, _FieldPlace]] = {}
+    found: dict[str, tuple[str, FieldPlace]] = {}
     for number, (source, spec) in enumerate(specs.items()):
         for name in spec:
             old = f"{source}.{name}"
@@ -306,7 +306,7 @@ def _places(specs: Mapping[str, Spec], left_out: Mapping[str, str], rename: dict
                 others = {f"{source}.{one}": f"{one}_{number}" for one in spec if one in found}
                 example = Remedy("Pass {rename}.", rename=others)
                 raise SpecError(f"zip: {found[new][0]!r} and {source!r} both have it", field=new, remedy=example)
-            found[new] = source, _FieldPlace(number, name)
+            found[new] = source, FieldPlace(number, name)
     if rename:
         known = [f"{source}.{name}" for source, spec in specs.items() for name in spec]
         raise UnknownNameError("field", name=next(iter(rename)), known=known)

@@ -27,6 +27,7 @@ from dataformats.reading.detection import check_one_format, choose_files
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.incomplete_data import IncompleteDataError, lacking_parts, missing_shards
+from dataformats.reading.partitions import PartitionedSource, partition_files, partition_values, with_partitions
 from dataformats.reading.pickled_source import PickledSource, known_files
 from dataformats.reading.table_source import TableSource
 from dataformats.registry import backends
@@ -64,8 +65,9 @@ def open(  # the name that the contract gives it
     Args:
         path: A str or PathLike, a sequence of them, a glob, a folder, a URL that fsspec knows, a `fsspec.OpenFile`, a
             `UPath`, or an object with `open`, `/`, `exists`, `glob`. A folder or glob is read in the format's own
-            order; a list keeps its order. Also the bytes of a file, or a binary file object that can seek: see "Bytes
-            and open files" in the documentation.
+            order; a list keeps its order. Folders called `year=2020`, below a folder or the first star of a glob, are
+            a field `year`, with the types that pyarrow gives it. Also the bytes of a file, or a binary file object that
+            can seek: see "Bytes and open files" in the documentation.
         format: The format, if the data do not show it: `"ffrecord"`, `"tfrecord"` or a registered name. `None` takes
             the format of the sidecar, else detects it from names, and from the content of the first file that is not
             empty.
@@ -124,13 +126,13 @@ def open(  # the name that the contract gives it
         progress=progress,
         split=split,
         **backend_options,
-    ).open()
+    ).open_with_partitions()
 
 
-def open_for_copying(path: Any, options: Mapping[str, Any]) -> FileSource:
+def open_for_copying(path: Any, options: Mapping[str, Any]) -> DecodingSource:
     """Open the source of a call that takes the arguments of `open` as `source_options`."""
     with remedies_of_source():
-        return arguments_of(path, **options).open()
+        return arguments_of(path, **options).open_with_partitions()
 
 
 @contextmanager
@@ -145,7 +147,7 @@ def remedies_of_source() -> Iterator[None]:
         raise
 
 
-def blobs_of(source: FileSource) -> BlobSource:
+def blobs_of(source: RecordSource) -> BlobSource:
     """Return the source if its records are ranges of bytes.
 
     Raises:
@@ -231,6 +233,16 @@ class OpenArguments(ReaderOptions):
     split: str | None = None
     backend_options: dict[str, Any] = field(default_factory=dict)
 
+    def open_with_partitions(
+        self, report: Callable[[FormatError], None] = raise_error
+    ) -> FileSource | PartitionedSource:
+        """Open the files, with the fields that the names of their folders tell: see `open`."""
+        source = self.open(report)
+        if not source.partitions:
+            return source
+        named = Spec({name: kind for name, kind in (self.spec or {}).items() if name in source.partitions})
+        return with_partitions(source, named)
+
     def open(self, report: Callable[[FormatError], None] = raise_error) -> FileSource:
         """Open the files.
 
@@ -239,7 +251,7 @@ class OpenArguments(ReaderOptions):
                 and of missing shards and fields, instead of a warning.
         """
         check_place(self.index)
-        entries = resolve(self.path, self.storage_options, self._is_folder)
+        entries = partition_files(resolve(self.path, self.storage_options, self._is_folder))
         tfds = tfds_split(entries, self.split)
         known = {} if tfds is None else tfds.metadata
         sidecars = DatasetSidecars(entries if tfds is None else [tfds.files], needed=not self._is_declared)
@@ -251,7 +263,9 @@ class OpenArguments(ReaderOptions):
         metadata = known | sidecars.metadata(files, self._used, report, typed)
         for error in missing_shards(entries, files):
             report(error)
-        arguments = replace(self, format=backend.name)  # nothing is detected when they are opened again
+        folders = partition_values(entries, list(chain.from_iterable(files)))
+        spec = None if self.spec is None else Spec({name: k for name, k in self.spec.items() if name not in folders})
+        arguments = replace(self, format=backend.name, spec=spec or None)  # nothing is detected when opened again
         if isinstance(self.cache, str) and self.cache.startswith(_DISK):
             if self.cache_bytes < 2**20 or self.cache == _DISK:
                 raise ValueError(
@@ -266,9 +280,13 @@ class OpenArguments(ReaderOptions):
         for lacking in lacking_parts(reader):
             report(lacking)
         declared = declared_schema(arguments, backend.name, metadata)
+        source: FileSource
         if isinstance(reader, Table):
-            return TableSource(arguments, backend, reader, declared)
-        return BlobSource(arguments, backend, reader, declared)
+            source = TableSource(arguments, backend, reader, declared)
+        else:
+            source = BlobSource(arguments, backend, reader, declared)
+        source.partitions = partition_values(entries, reader.files) if folders else {}
+        return source
 
     def _is_folder(self, name: str) -> bool:
         """True if `format` stores datasets as folders and `name` is no name of one of its files."""

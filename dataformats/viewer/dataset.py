@@ -21,6 +21,7 @@ from dataformats.inspecting.description import shown_path
 from dataformats.interfaces import SequentialReader
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.opening import arguments_of
+from dataformats.reading.partitions import PartitionedSource
 from dataformats.reading.scan import split_by_bytes
 from dataformats.reading.undecoded import leave_undecoded
 from dataformats.spec import NUMBER_TYPES, Spec
@@ -62,12 +63,12 @@ class ViewedDataset:
         self._error: Exception | None = None
         self._ready = threading.Event()
         self._reading = threading.Semaphore(_READERS)
-        opened = arguments_of(path, progress=self._report, **options).open()
+        opened = arguments_of(path, progress=self._report, **options).open_with_partitions()
         self._opaque = opened.spec_facts.opaque_fields
         self._spec = opened.spec
         self.decoded: RecordSource = opened
         self.source: RecordSource = leave_undecoded(opened)
-        self._reader = opened.reader
+        self._reader = (opened.files if isinstance(opened, PartitionedSource) else opened).reader
         self.fields: tuple[str, ...] = tuple(opened.spec)
         self._is_inferred = opened.spec_facts.provenance == "inferred"
         self._stamps = dict(_stamps(self.source.paths))

@@ -258,16 +258,6 @@ def test_two_formats_stay_two(tmp_path: Path, rows: Any) -> None:
         dataformats.open(tmp_path)
 
 
-def test_folders_of_hive(tmp_path: Path) -> None:
-    for name in ("year=2023", "year=2024"):
-        (tmp_path / name).mkdir()
-        shutil.copy(PHOTOS, tmp_path / name)
-    with pytest.raises(FormatError, match="values in the names of folders are not read") as caught:
-        dataformats.open(tmp_path)
-    every = str(caught.value.remedy).split("'")[3]
-    assert len(dataformats.open(every)) == 24
-
-
 TABLES = {
     "a Delta table": ("_delta_log/0.json", "deltalake.DeltaTable("),
     "an Iceberg table": ("metadata/v1.metadata.json", "pyiceberg"),
