@@ -654,7 +654,7 @@ def test_convert_of_single_values(run: Run, tmp_path: Path) -> None:
         ((PHOTOS, "x.bag"), "expected the name of a folder"),
         (
             (PHOTOS, "folder"),
-            "syrah, text, tfrecord, webdataset). Pass --format.",
+            "syrah, text, tfrecord, videos, webdataset). Pass --format.",
         ),
         ((PHOTOS, "x.syr", "--rename", "nix=x"), "unknown field 'nix'"),
         ((PHOTOS, "x.syr", "--rename", "name"), "expected OLD=NEW"),
