@@ -62,11 +62,8 @@ class FFRecordWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportInco
         if self._records is not None and self.n_records >= self._records:
             raise ValueError(f"cannot append record {self.n_records + 1}: expected records={self._records}")
 
-    def extend(self, records: Sequence[bytes], /) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        if self._records is not None and self.n_records + len(records) > self._records:
-            BlobWriter.extend(self, records)
-        else:
-            super().extend(records)
+    def accepts_all(self, records: Sequence[bytes]) -> bool:
+        return self._records is None or self.n_records + len(records) <= self._records
 
     def append_stored(self, records: StoredRecords) -> None:
         """Append records; the checksums of another FFRecord are kept."""

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from dataformats.batch import Blobs
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces import Check, OutdatedIndexError
-from dataformats.kernels import gather
+from dataformats.kernels import join_frames
 
-_LONG_BYTES = 2048  # copying longer records takes longer than a call of the checksum for each
+_LONG_BYTES = 2048  # copying longer records takes longer than more parts of the system call
 MAX_LENGTH = 2**62  # no file is longer, and offsets behind such a record still fit int64
 NEXT_IS_LOST = "The next record cannot be found: run dataformats repair to save the others"
 
@@ -70,30 +70,21 @@ class Framing(ABC):
     def framed(self, blobs: Sequence[bytes]) -> FramedBlobs:
         """Return the parts of `frames`: one if the records are short, else their data are not copied."""
         lengths = np.fromiter(map(len, blobs), np.int64, len(blobs))
-        if lengths.sum() >= _LONG_BYTES * len(blobs):
-            checksums = self.checksums(blobs)
-            return FramedBlobs(self._parts(blobs, lengths, checksums), lengths, checksums)
-        data = Blobs.join(blobs)
-        checksums = self.checksums(data)
-        feet = np.zeros(0, np.uint8) if checksums is None else checksums.view(np.uint8)
-        buffer = np.concatenate([self.heads(lengths), data.buffer, feet])
-        numbers, behind = np.arange(len(lengths)), self.head * len(lengths)
-        starts = np.stack([self.head * numbers, behind + data.starts, len(buffer) - len(feet) + self.tail * numbers], 1)
-        sizes = np.stack([np.full_like(lengths, self.head), lengths, np.full_like(lengths, self.tail)], 1)
-        return FramedBlobs([gather(buffer, starts.reshape(-1), sizes.reshape(-1))[0].data], lengths, checksums)
-
-    def _parts(self, blobs: Sequence[bytes], lengths: Positions, checksums: NDArray[np.uint32] | None) -> list[bytes]:
-        heads, feet = self.heads(lengths).tobytes(), b"" if checksums is None else checksums.tobytes()
-        head, tail, parts = self.head, self.tail, list[bytes]()
-        for n, blob in enumerate(blobs):
-            parts += (heads[head * n : head * n + head], blob, feet[tail * n : tail * n + tail])
-        return parts
+        heads, checksums = self.heads(lengths), self.checksums(blobs)
+        if (n_bytes := int(lengths.sum())) < _LONG_BYTES * len(blobs):
+            feet = b"" if checksums is None else checksums
+            frames = join_frames(heads, blobs, feet, n_bytes + self.extra * len(blobs))
+            return FramedBlobs([frames.data], lengths, checksums)
+        columns = [heads.view(f"V{self.head}").tolist(), blobs]
+        if checksums is not None:
+            columns.append(checksums.view(f"V{self.tail}").tolist())
+        return FramedBlobs([part for frame in zip(*columns, strict=True) for part in frame], lengths, checksums)
 
     @abstractmethod
     def heads(self, lengths: Positions) -> Octets:
         """Return uint8[n * head], the headers of records of these lengths."""
 
-    def checksums(self, blobs: Blobs | Sequence[bytes]) -> NDArray[np.uint32] | None:
+    def checksums(self, blobs: Sequence[bytes]) -> NDArray[np.uint32] | None:
         """Return `<u4[n]`, the footers of these records; `None` if frames have none."""
         return None
 

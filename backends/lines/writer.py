@@ -74,6 +74,10 @@ class LinesWriter(CompressedWriter):
             what = r"a line of text has no \n, does not end in \r, and does not begin with a byte order mark"
             raise SpecError(what, remedy="Take these characters out, or write another format, such as JSONL")
 
+    def accepts_all(self, records: Sequence[bytes]) -> bool:
+        lines = b"\n".join([b"", *records, b""])
+        return lines.count(b"\n") == len(records) + 1 and b"\r\n" not in lines and b"\n" + BOM not in lines
+
     def frame_end(self, offset: int, length: int) -> int:
         return offset + length + 1
 
@@ -121,3 +125,6 @@ class JsonLinesWriter(LinesWriter):
         if _JSON.match(record) is None:
             remedy = Remedy("Pass {payload}, or a spec, so that values are encoded.", payload="json")
             raise SpecError("a line of JSONL is one JSON document", remedy=remedy)
+
+    def accepts_all(self, records: Sequence[bytes]) -> bool:
+        return all(map(_JSON.match, records))

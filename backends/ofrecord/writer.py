@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dataformats.backends.framed.framing import Framing
 from dataformats.backends.framed.writer import FramedWriter
 from dataformats.backends.ofrecord.layout import FRAMING
@@ -26,3 +28,6 @@ class OFRecordWriter(FramedWriter):
                 "an OFRecord file cannot hold empty records, because its other readers stop at them. "
                 "Leave the record out, or give it a field that has a value"
             )
+
+    def accepts_all(self, records: Sequence[bytes]) -> bool:
+        return all(records)  # none is empty

@@ -31,8 +31,8 @@ from dataformats.kernels import (
     FULL,
     UNSOUND,
     FrameCheck,
-    crc32c,
     crc32c_extents,
+    crc32c_items,
     mask,
     masked_crc32c,
     scan_tfrecord,
@@ -152,12 +152,8 @@ class _TFRecordFraming(Framing):
         heads["checksum"] = _length_checksums(octets, starts)
         return heads.view(np.uint8)
 
-    def checksums(self, blobs: Blobs | Sequence[bytes]) -> NDArray[np.uint32]:
-        if isinstance(blobs, Blobs):
-            computed = crc32c_extents(blobs.buffer, blobs.starts, blobs.lengths)
-        else:
-            computed = np.fromiter(map(crc32c, blobs), np.uint32, len(blobs))
-        return mask(computed).astype("<u4")
+    def checksums(self, blobs: Sequence[bytes]) -> NDArray[np.uint32]:
+        return mask(crc32c_items(blobs)).astype("<u4")
 
     def unsound_headers(self, octets: Octets, starts: Positions) -> NDArray[np.bool_]:
         stored = gather_integers(octets, starts + _LENGTH.size, "<u4")

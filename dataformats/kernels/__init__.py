@@ -25,14 +25,17 @@ from dataformats.kernels.batch import thread_pool_open as thread_pool_open
 from dataformats.kernels.best_fit import best_fit as best_fit
 from dataformats.kernels.checksums import crc32 as crc32
 from dataformats.kernels.checksums import crc32_extents as crc32_extents
+from dataformats.kernels.checksums import crc32_items as crc32_items
 from dataformats.kernels.checksums import crc32c
 from dataformats.kernels.checksums import crc32c_extents as crc32c_extents
+from dataformats.kernels.checksums import crc32c_items as crc32c_items
 from dataformats.kernels.checksums import masked_crc32c as masked_crc32c
 from dataformats.kernels.dispatch import describe, implementation
 from dataformats.kernels.gather import bytes_list as bytes_list
 from dataformats.kernels.gather import gather as gather
 from dataformats.kernels.gather import gather_from as gather_from
 from dataformats.kernels.gather import join_bytes as join_bytes
+from dataformats.kernels.gather import join_frames as join_frames
 from dataformats.kernels.images import bilinear as bilinear
 from dataformats.kernels.images import png_unfilter as png_unfilter
 from dataformats.kernels.images import resample as resample

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,6 +66,24 @@ def crc32_extents(buffer: BytesLike, starts: ArrayLike, lengths: ArrayLike) -> N
     starts, lengths = _int64("starts", starts), _int64("lengths", lengths)
     out = np.empty(len(starts), dtype=np.uint32)
     kernels().crc32_extents(buffer, starts, lengths, out)
+    return out
+
+
+def crc32c_items(items: Sequence[BytesLike]) -> NDArray[np.uint32]:
+    """Return the CRC-32C of each item, any C-contiguous buffer, `(n,) uint32`."""
+    out = np.empty(len(items), np.uint32)
+    kernels().crc32c_items(items, out)
+    return out
+
+
+def crc32_items(items: Sequence[BytesLike], n: int) -> NDArray[np.uint32]:
+    """Return the CRC-32 of zlib of each of `n` equal groups of consecutive items, `(n,) uint32`.
+
+    Raises:
+        ValueError: The number of items, any C-contiguous buffers, is not a multiple of `n`.
+    """
+    out = np.empty(n, np.uint32)
+    kernels().crc32_items(items, out)
     return out
 
 

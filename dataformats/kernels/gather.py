@@ -63,6 +63,22 @@ def join_bytes(items: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.in
         TypeError: An item is not bytes.
     """
     lengths = np.fromiter(map(len, items), np.int64, len(items))
-    values = empty(int(lengths.sum()))
-    kernels().join_bytes(items, values)
-    return values, lengths
+    return join_frames(b"", items, b"", int(lengths.sum())), lengths
+
+
+def join_frames(heads: BytesLike, items: Sequence[bytes], feet: BytesLike, n_bytes: int) -> NDArray[np.uint8]:
+    """Return a copy of all items, back to back, each between its head and its foot.
+
+    Args:
+        heads: The heads of all items, back to back and equally long.
+        items: The items.
+        feet: The feet of all items, in the same form.
+        n_bytes: Bytes of all frames.
+
+    Raises:
+        TypeError: An item is not bytes.
+        ValueError: The frames have other bytes in all, or heads or feet are not equally long.
+    """
+    frames = empty(n_bytes)
+    kernels().join_frames(heads, items, feet, frames)
+    return frames

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from dataformats.errors import FormatError, SpecError
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.kernels import crc32, crc32_extents
+from dataformats.kernels import crc32, crc32_extents, crc32_items
 from dataformats.storage import atomic
 
 _MAGIC = b"RECJRNL1"
@@ -36,7 +36,6 @@ _MAX_SIZES = 2**24  # sizes of an entry: more would not fit in a dtype of NumPy
 _MAX_BYTES = 2**46  # the most of a blob: the sums of a block fit in an int64
 _BLOCK_BYTES = 2**20  # bytes of the journal read at once: arrays of that size stay in the processor's cache
 _CHUNK_BYTES = 16 * 2**20  # bytes of the data read at once
-_LONG_BYTES = 2048  # joining longer blobs takes longer than a call of the checksum for each
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,26 +69,16 @@ class Entries:
         return Entries(self.sizes[:count], self.checksums[:count])
 
     @classmethod
-    def of_records(
-        cls, blobs: Sequence[bytes | memoryview], n_sizes: int = 1
-    ) -> tuple[Entries, Sequence[bytes | memoryview]]:
-        """Return an entry for each record of `n_sizes` blobs, and the blobs, joined if they are short."""
-        sizes = np.fromiter(map(len, blobs), np.int64, len(blobs))
-        # Not `sum`: its first call imports a module, which fails while Python shuts down and writers are aborted.
-        lengths = np.add.reduce(sizes.reshape(-1, n_sizes), axis=1)
-        if np.add.reduce(sizes) < _LONG_BYTES * len(sizes):
-            blobs = [b"".join(blobs)]
-            checksums = crc32_extents(blobs[0], np.cumsum(lengths) - lengths, lengths)
-        else:
-            records = zip(*[iter(blobs)] * n_sizes, strict=True)
-            checksums = np.fromiter(map(_checksum, records), np.uint32, len(lengths))
-        return cls(sizes.reshape(-1, n_sizes), checksums[:, None]), blobs
+    def of_records(cls, blobs: Sequence[bytes | memoryview], n_sizes: int = 1) -> Entries:
+        """Return an entry for each record of `n_sizes` blobs."""
+        sizes = np.fromiter(map(len, blobs), np.int64, len(blobs)).reshape(-1, n_sizes)
+        return cls(sizes, crc32_items(blobs, len(sizes))[:, None])
 
     @classmethod
     def of_files(cls, *parts: Sequence[bytes | memoryview]) -> Entries:
         """Return one entry for the parts that are appended to each file."""
         sizes = [sum(map(len, appended)) for appended in parts]
-        return cls(np.array([sizes]), np.array([[*map(_checksum, parts)]], np.uint32))
+        return cls(np.array([sizes]), np.concatenate([crc32_items(appended, 1) for appended in parts])[None])
 
     @classmethod
     def join(cls, parts: Iterable[Entries], n_sizes: int, n_files: int = 1) -> Entries:
@@ -368,14 +357,6 @@ def _read_checksums(descriptor: int, start: int, lengths: NDArray[np.int64]) -> 
         return np.array([value], np.uint32)
     data = os.pread(descriptor, int(lengths.sum()), start)
     return crc32_extents(data, np.cumsum(lengths) - lengths, lengths)
-
-
-def _checksum(parts: Sequence[bytes | memoryview]) -> int:
-    """Return the CRC-32 of parts that lie back to back."""
-    value = 0
-    for part in parts:
-        value = crc32(part, value)
-    return value
 
 
 def _pack_head(facts: Mapping[str, Any]) -> bytes:

@@ -231,6 +231,24 @@ def test_crc32c_extents_refuses_wrong_arrays(suite: Any) -> None:
             suite.crc32c_extents(b"abc", two, two, wrong_out)
 
 
+@loop_over("name", POLYNOMIALS)
+@loop_over("suite", SUITES)
+def test_items(suite: Any, name: str) -> None:
+    """Long ones are summed without the GIL."""
+    checksum = implementations(name)["reference"]
+    items: list[Any] = [b"ab", memoryview(b"c"), bytearray(40_000), b"", b"d", b"ef"]
+    for n in (0, 1, 2, 3, 6):
+        out = np.zeros(n, np.uint32)
+        getattr(suite, f"{name}_items")(items if n else [], out)
+        groups = [items[i * len(items) // n : (i + 1) * len(items) // n] for i in range(n)]
+        assert out.tolist() == [checksum(b"".join(group)) for group in groups]
+    for n in (0, 4, 7):
+        with pytest.raises(ValueError, match=f"found {n} for 6"):
+            getattr(suite, f"{name}_items")(items, np.zeros(n, np.uint32))
+    with pytest.raises(TypeError):
+        getattr(suite, f"{name}_items")([b"a", "text"], np.zeros(1, np.uint32))
+
+
 def test_door_takes_lists_and_integer_arrays() -> None:
     expected = [kernels.crc32c(b"b"), kernels.crc32c(b"cd")]
     assert kernels.crc32c_extents(b"abcd", [1, 2], [1, 2]).tolist() == expected

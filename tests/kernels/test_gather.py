@@ -61,7 +61,7 @@ def test_bytes_objects(items: list[bytes], n_long: int) -> None:
     items += [bytes([n]) * 40_000 for n in range(n_long)]
     for kernel in KERNELS:
         out = np.zeros(sum(map(len, items)), np.uint8)
-        kernel.join_bytes(items, out)
+        kernel.join_frames(b"", items, b"", out)
         assert out.tobytes() == b"".join(items)
         starts = np.cumsum([0, *map(len, items)])
         assert kernel.bytes_list(out, starts[:-1], np.diff(starts)) == items
@@ -75,11 +75,22 @@ def test_bytes_outside_the_buffer(kernel: Any, start: int, length: int) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_join_bytes_refuses_wrong_sizes(kernel: Any) -> None:
-    for n in (2, 4):
-        with pytest.raises(ValueError, match="as many bytes as all items"):
-            kernel.join_bytes([b"abc"], np.zeros(n, np.uint8))
+def test_frames_are_joined(kernel: Any) -> None:
+    out = np.zeros(12, np.uint8)
+    kernel.join_frames(np.frombuffer(b"(<", np.uint8), [b"abc", b"d"], memoryview(b"1)2>"), out[:10])
+    assert out.tobytes() == b"(abc1)<d2>\0\0"
+    for heads, items, feet, n in (
+        (b"", [b"abc"], b"", 2),
+        (b"", [b"abc"], b"", 4),
+        (b"(", [b"abc"], b"", 3),
+        (b"", [b"abc"], b")", 3),
+        (b"(((", [b"ab", b"c"], b"", 6),
+        (b"(", [b"a", b"bc", b""], b"1)2", 7),
+        (b"(", [], b"", 1),
+    ):
+        with pytest.raises(ValueError, match="as many bytes as all frames"):
+            kernel.join_frames(heads, items, feet, np.zeros(n, np.uint8))
     with pytest.raises(TypeError):
-        kernel.join_bytes([b"abc", "d"], np.zeros(4, np.uint8))
+        kernel.join_frames(b"", [b"abc", "d"], b"", np.zeros(4, np.uint8))
     with pytest.raises(ValueError, match="equally long"):
         kernel.bytes_list(b"abc", np.zeros(2, np.int64), np.zeros(1, np.int64))

@@ -271,7 +271,7 @@ def test_begin_after_a_full_disk_keeps_all_entries(tmp_path: Path, monkeypatch: 
     journal = RecordJournal(tmp_path / "j", [tmp_path / "data"])
     journal.begin([0])
     (tmp_path / "data").write_bytes(b"".join(blobs) + b"more")
-    journal.unlisted = [Entries.of_records(blobs)[0]]
+    journal.unlisted = [Entries.of_records(blobs)]
     journal.append()
     journal.close()
     again = RecordJournal(tmp_path / "j", [tmp_path / "data"])
@@ -282,7 +282,7 @@ def test_begin_after_a_full_disk_keeps_all_entries(tmp_path: Path, monkeypatch: 
         with pytest.raises(ZeroDivisionError):
             again.begin([8])
     again.begin([8])
-    assert same(Entries.join(again.entries(), 1), Entries.of_records(blobs)[0])
+    assert same(Entries.join(again.entries(), 1), Entries.of_records(blobs))
     again.close()
     other = RecordJournal(tmp_path / "j", [tmp_path / "data"])
     other.resume()

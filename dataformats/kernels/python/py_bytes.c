@@ -82,54 +82,69 @@ done:
     return list;
 }
 
-/* Fill `copies` from the items of a tuple, back to back in `out`. Return 0, or -1 with an exception set. */
-static int take_items(PyObject *items, Py_ssize_t n, const Py_buffer *out, copy *copies) {
+/* Append a copy to `copies`, in `out` behind the one before it. Return 0, or -1 if it does not fit. */
+static int add_copy(copy **next, Py_ssize_t *done, const Py_buffer *out, const char *from, Py_ssize_t n_bytes) {
+    if (n_bytes > out->len - *done) {
+        return -1;
+    }
+    *(*next)++ = (copy){(uint8_t *)out->buf + *done, (const uint8_t *)from, n_bytes};
+    *done += n_bytes;
+    return 0;
+}
+
+/* Fill `copies` with the head, the item and the foot of each frame, back to back in `out`. Return 0, or -1 with an
+ * exception set. */
+static int take_frames(const Py_buffer *heads, PyObject *items, const Py_buffer *feet, const Py_buffer *out,
+                       copy *copies) {
+    const Py_ssize_t n = PyTuple_Size(items), head = n ? heads->len / n : 0, foot = n ? feet->len / n : 0;
     Py_ssize_t done = 0;
-    for (Py_ssize_t i = 0; i < n; i++) {
-        char *from;
+    int fits = head * n == heads->len && foot * n == feet->len;
+    for (Py_ssize_t i = 0; fits && i < n; i++) {
+        char *item;
         Py_ssize_t n_bytes;
-        if (PyBytes_AsStringAndSize(PyTuple_GetItem(items, i), &from, &n_bytes) < 0) {
+        if (PyBytes_AsStringAndSize(PyTuple_GetItem(items, i), &item, &n_bytes) < 0) {
             return -1;
         }
-        if (n_bytes > out->len - done) {
-            done = -1;
-            break;
-        }
-        copies[i] = (copy){(uint8_t *)out->buf + done, (const uint8_t *)from, n_bytes};
-        done += n_bytes;
+        fits = add_copy(&copies, &done, out, (const char *)heads->buf + head * i, head) == 0 &&
+               add_copy(&copies, &done, out, item, n_bytes) == 0 &&
+               add_copy(&copies, &done, out, (const char *)feet->buf + foot * i, foot) == 0;
     }
-    if (done == out->len) {
+    if (fits && done == out->len) {
         return 0;
     }
-    PyErr_Format(PyExc_ValueError, "out must have as many bytes as all items, found %zd", out->len);
+    PyErr_Format(PyExc_ValueError, "out must have as many bytes as all frames, found %zd", out->len);
     return -1;
 }
 
-static PyObject *native_join_bytes(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
+static PyObject *native_join_frames(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
     (void)module;
-    Py_buffer out = {0};
+    Py_buffer heads = {0}, feet = {0}, out = {0};
     PyObject *items = NULL, *result = NULL;
     copy *copies = NULL;
     /* A tuple, which no other thread changes. */
-    if (check_count("join_bytes", n_args, 2, 2) == 0 &&
-        take_array(args[1], &out, PyBUF_WRITABLE, "B", 1,
+    if (check_count("join_frames", n_args, 4, 4) == 0 && take_bytes(args[0], &heads) == 0 &&
+        take_bytes(args[2], &feet) == 0 &&
+        take_array(args[3], &out, PyBUF_WRITABLE, "B", 1,
                    "out must be a writable contiguous uint8 array of one dimension") == 0 &&
-        (items = PySequence_Tuple(args[0])) != NULL) {
-        const Py_ssize_t n = PyTuple_Size(items);
+        (items = PySequence_Tuple(args[1])) != NULL) {
+        const Py_ssize_t n = 3 * PyTuple_Size(items);
         copies = room_for(n, sizeof *copies);
-        if (copies != NULL && take_items(items, n, &out, copies) == 0) {
+        if (copies != NULL && take_frames(&heads, items, &feet, &out, copies) == 0) {
             run_without_gil(copies, n, out.len);
             result = Py_NewRef(Py_None);
         }
     }
     free(copies);
     Py_XDECREF(items);
+    PyBuffer_Release(&heads);
+    PyBuffer_Release(&feet);
     PyBuffer_Release(&out);
     return result;
 }
 
 PyMethodDef bytes_methods[] = {
     FAST(bytes_list, "bytes_list(buffer, starts, lengths, /)\n--\n\nReturn a bytes object of each extent."),
-    FAST(join_bytes, "join_bytes(items, out, /)\n--\n\nCopy bytes objects back to back; they fill `out`."),
+    FAST(join_frames, "join_frames(heads, items, feet, out, /)\n--\n\n"
+                     "Copy bytes objects back to back, each between its head and its foot; they fill `out`."),
     {NULL, NULL, 0, NULL},
 };

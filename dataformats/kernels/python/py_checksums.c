@@ -1,6 +1,7 @@
 /* The wrapper of the checksums. */
 #include "python/py_native.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "checksum/crc.h"
@@ -104,6 +105,68 @@ static PyObject *native_crc32_extents(PyObject *module, PyObject *const *args, P
                                                           : checksum_extents(state_of(module)->crc32, args);
 }
 
+/* Write the CRC of each group of items, one behind the other, to `out`. */
+static void sum_items(crc_kernel *kernel, const Py_buffer *items, Py_ssize_t group, uint32_t *out, Py_ssize_t n) {
+    for (Py_ssize_t i = 0; i < n; i++) {
+        uint32_t value = 0;
+        for (Py_ssize_t k = 0; k < group; k++, items++) {
+            value = kernel(value, items->buf, (size_t)items->len);
+        }
+        out[i] = value;
+    }
+}
+
+/* Fill the views of the items of a tuple; return how many, fewer with an exception set. */
+static Py_ssize_t take_items(PyObject *items, Py_buffer *views, Py_ssize_t *n_bytes) {
+    const Py_ssize_t n = PyTuple_Size(items);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (take_bytes(PyTuple_GetItem(items, i), &views[i]) < 0) {
+            return i;
+        }
+        *n_bytes += views[i].len;
+    }
+    return n;
+}
+
+static PyObject *checksum_items(crc_kernel *kernel, PyObject *const *args) {
+    Py_buffer out = {0}, *views = NULL;
+    PyObject *items = NULL, *result = NULL;
+    Py_ssize_t n_taken = 0, n_bytes = 0;
+    /* A tuple, which no other thread changes. */
+    if (take_uint32_out(args[1], &out, "out must be a writable contiguous uint32 array of one dimension") == 0 &&
+        (items = PySequence_Tuple(args[0])) != NULL) {
+        const Py_ssize_t n_items = PyTuple_Size(items), n = out.len / 4, group = n ? n_items / n : 0;
+        if (group * n != n_items) {
+            PyErr_Format(PyExc_ValueError, "out must have a checksum for each group of items, found %zd for %zd", n,
+                         n_items);
+        } else if ((views = room_for(n_items, sizeof *views)) != NULL &&
+                   (n_taken = take_items(items, views, &n_bytes)) == n_items) {
+            if (n_bytes < RELEASE_GIL_BYTES) {
+                sum_items(kernel, views, group, out.buf, n);
+            } else {
+                Py_BEGIN_ALLOW_THREADS sum_items(kernel, views, group, out.buf, n);
+                Py_END_ALLOW_THREADS
+            }
+            result = Py_NewRef(Py_None);
+        }
+    }
+    for (Py_ssize_t i = 0; i < n_taken; i++) {
+        PyBuffer_Release(&views[i]);
+    }
+    free(views);
+    Py_XDECREF(items);
+    PyBuffer_Release(&out);
+    return result;
+}
+
+static PyObject *native_crc32c_items(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
+    return check_count("crc32c_items", n_args, 2, 2) < 0 ? NULL : checksum_items(state_of(module)->crc32c, args);
+}
+
+static PyObject *native_crc32_items(PyObject *module, PyObject *const *args, Py_ssize_t n_args) {
+    return check_count("crc32_items", n_args, 2, 2) < 0 ? NULL : checksum_items(state_of(module)->crc32, args);
+}
+
 static PyObject *checksum_with(const crc_variant *variants, PyObject *const *args, Py_ssize_t n_args) {
     PyObject *encoded = PyUnicode_AsUTF8String(args[0]);
     if (encoded == NULL) {
@@ -134,6 +197,8 @@ PyMethodDef checksum_methods[] = {
          "crc32c_extents(buffer, starts, lengths, out, /)\n--\n\nWrite the CRC-32C of each extent."),
     FAST(crc32_extents,
          "crc32_extents(buffer, starts, lengths, out, /)\n--\n\nWrite the CRC-32 of each extent."),
+    FAST(crc32c_items, "crc32c_items(items, out, /)\n--\n\nWrite the CRC-32C of each group of items."),
+    FAST(crc32_items, "crc32_items(items, out, /)\n--\n\nWrite the CRC-32 of each group of items."),
     FAST(crc32c_with,
          "crc32c_with(name, data, value=0, /)\n--\n\nReturn crc32c(data, value) by the variant `name`."),
     FAST(crc32_with,

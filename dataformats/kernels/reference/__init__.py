@@ -3,11 +3,13 @@
 from dataformats.kernels.reference.best_fit import best_fit as best_fit
 from dataformats.kernels.reference.checksums import crc32 as crc32
 from dataformats.kernels.reference.checksums import crc32_extents as crc32_extents
+from dataformats.kernels.reference.checksums import crc32_items as crc32_items
 from dataformats.kernels.reference.checksums import crc32c as crc32c
 from dataformats.kernels.reference.checksums import crc32c_extents as crc32c_extents
+from dataformats.kernels.reference.checksums import crc32c_items as crc32c_items
 from dataformats.kernels.reference.gather import bytes_list as bytes_list
 from dataformats.kernels.reference.gather import gather as gather
-from dataformats.kernels.reference.gather import join_bytes as join_bytes
+from dataformats.kernels.reference.gather import join_frames as join_frames
 from dataformats.kernels.reference.images import bilinear as bilinear
 from dataformats.kernels.reference.images import png_unfilter as png_unfilter
 from dataformats.kernels.reference.images import resample as resample

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import operator
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
@@ -71,6 +71,24 @@ def crc32_extents(buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray
         ValueError: An extent does not lie in `buffer`, or the arrays differ in length. Nothing was read then.
     """
     _write_extents(crc32, buffer, starts, lengths, out)
+
+
+def crc32c_items(items: Sequence[BytesLike], out: Words, /) -> None:
+    """Write the CRC-32C of each of `len(out)` equal groups of consecutive items to `out`.
+
+    Raises:
+        ValueError: The number of items is not a multiple of `len(out)`.
+    """
+    _write_items(crc32c, items, out)
+
+
+def crc32_items(items: Sequence[BytesLike], out: Words, /) -> None:
+    """Write the CRC-32 of each of `len(out)` equal groups of consecutive items to `out`.
+
+    Raises:
+        ValueError: The number of items is not a multiple of `len(out)`.
+    """
+    _write_items(crc32, items, out)
 
 
 @overload
@@ -153,6 +171,17 @@ def byte_table() -> list[int]:
             register = (register >> 1) ^ (CRC32C_POLYNOMIAL if register & 1 else 0)
         table.append(register)
     return table
+
+
+def _write_items(checksum: Callable[[BytesLike, int], int], items: Sequence[BytesLike], out: Words) -> None:
+    group = len(items) // max(1, len(out))
+    if group * len(out) != len(items):
+        raise ValueError(f"out must have a checksum for each group of items, found {len(out)} for {len(items)}")
+    for i in range(len(out)):
+        value = 0
+        for item in items[i * group : (i + 1) * group]:
+            value = checksum(item, value)
+        out[i] = value
 
 
 def _write_extents(

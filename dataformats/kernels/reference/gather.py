@@ -60,16 +60,25 @@ def bytes_list(buffer: BytesLike, starts: NDArray[np.int64], lengths: NDArray[np
     return [bytes(data[start : start + n]) for start, n in zip(starts.tolist(), lengths.tolist(), strict=True)]
 
 
-def join_bytes(items: Sequence[bytes], out: NDArray[np.uint8], /) -> None:
-    """Copy all items to `out`, back to back.
+def join_frames(heads: BytesLike, items: Sequence[bytes], feet: BytesLike, out: NDArray[np.uint8], /) -> None:
+    """Copy all items to `out`, back to back, each between its head and its foot.
+
+    Args:
+        heads: The heads of all items, back to back and equally long.
+        items: The items.
+        feet: The feet of all items, in the same form.
+        out: uint8[n], filled.
 
     Raises:
         TypeError: An item is not bytes.
-        ValueError: They have more or fewer bytes than `out`.
+        ValueError: The frames have more or fewer bytes than `out`.
     """
     if not all(isinstance(item, bytes) for item in items):
         raise TypeError("expected bytes")
-    joined = b"".join(items)
-    if len(joined) != len(out):
-        raise ValueError(f"out must have as many bytes as all items, found {len(out)}")
+    first, last = bytes(heads), bytes(feet)
+    head, foot = (len(some) // max(1, len(items)) for some in (first, last))
+    parts = [(first[i * head :][:head], item, last[i * foot :][:foot]) for i, item in enumerate(items)]
+    joined = b"".join([part for frame in parts for part in frame])
+    if len(joined) != len(out) or (head * len(items), foot * len(items)) != (len(first), len(last)):
+        raise ValueError(f"out must have as many bytes as all frames, found {len(out)}")
     out[:] = np.frombuffer(joined, np.uint8)
