@@ -148,7 +148,8 @@ class LocalArea(StagingArea):
             self.partial.mkdir(exist_ok=True)
         if saved is None:
             announced = self.announced() if self._name_lock.text() else {}
-            self._name_lock.write({**metadata, **({"announced": announced} if announced else {})}, sync=resume)
+            kept = {"announced": announced} if announced else {}
+            self._name_lock.write({**metadata, **kept}, sync=resume or bool(kept))
         if self._is_shared:
             with _other_writers(self.name):
                 self._name_lock.share()

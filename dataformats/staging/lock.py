@@ -96,9 +96,14 @@ class NameLock:
         return os.pread(self._descriptor, _MAX_BYTES, 0).decode("latin-1").strip("\0")
 
     def write(self, metadata: Mapping[str, Any], *, sync: bool) -> None:
-        """Write the metadata, with `sync` also to the disk; the name of the sidecar is always synced."""
-        os.ftruncate(self._descriptor, 0)
-        atomic.write_all(self._descriptor, json.dumps({"version": 1, **metadata}).encode(), 0)
+        """Write the metadata, with `sync` also to the disk; the name of the sidecar is always synced.
+
+        The same text is not written again, because a loss of power could leave an empty file in its place.
+        """
+        text = json.dumps({"version": 1, **metadata})
+        if self.text() != text:
+            os.ftruncate(self._descriptor, 0)
+            atomic.write_all(self._descriptor, text.encode(), 0)
         if sync:
             os.fsync(self._descriptor)
         atomic.sync(self.path.parent)

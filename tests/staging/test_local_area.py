@@ -164,6 +164,18 @@ def test_only_committed_and_growing_shards_are_kept(tmp_path: Path) -> None:
     area.release()
 
 
+def test_announcement_stays_while_data_are_begun_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loss of power after it was cut off would leave data of the other name that no later call takes for its own."""
+    for _ in range(2):
+        area = LocalArea(tmp_path / "x")
+        area.lock(backends.get("tfrecord"), overwrite=False, resume=False)
+        area.begin({"format": "tfrecord"}, resume=False, sharded=False)
+        area.partial.touch()
+        area.announce({"y": []})
+        area.release()
+        monkeypatch.setattr(os, "ftruncate", lambda *_: 1 // 0)
+
+
 def test_mark_behind_a_torn_one_is_found(tmp_path: Path) -> None:
     """A loss of power left zeros for the mark; the next publication writes another."""
     lock = NameLock(tmp_path / "x.partial.dataformats.json", tmp_path / "x")
