@@ -16,6 +16,7 @@ class RecordIOBackend(Backend):
     name = "recordio"
     suffixes: tuple[str, ...] = (".rec",)
     has_checked_header = True
+    key_field = "id"
 
     def sniff(self, file: StoredFile) -> SniffResult:
         """Recognize a file by its first frame."""

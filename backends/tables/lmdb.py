@@ -176,6 +176,7 @@ class LmdbBackend(Backend):
     name = "lmdb"
     suffixes: tuple[str, ...] = (".lmdb", ".mdb")
     has_checked_header = True
+    key_field = "key"
 
     def matches_name(self, name: str) -> bool:
         return name.endswith(self.suffixes) and name != "lock.mdb"

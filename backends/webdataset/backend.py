@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dataformats.backends.webdataset.extensions import stored_types
+from dataformats.backends.webdataset.extensions import KEY, stored_types
 from dataformats.backends.webdataset.members import BLOCK, header_is_sound
 from dataformats.backends.webdataset.reader import WebDatasetReader, decompressed
 from dataformats.backends.webdataset.writer import WebDatasetWriter
@@ -29,6 +29,7 @@ class WebDatasetBackend(FieldsBackend):
     stores_full_spec = False
     stores_optional_fields = True
     has_checked_header = True
+    key_field = KEY
 
     def sniff(self, file: StoredFile) -> SniffResult:
         """Recognize a tar file by the checksum of its first header, or a gzip file of one."""

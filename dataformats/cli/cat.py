@@ -20,10 +20,19 @@ from dataformats.cli.shown_records import Failures, opened_records, print_record
 )
 @options.fields
 @options.where
+@options.keys
 @options.option("limit", "int", "Only the first N sound records, after --where.")
 @options.reading
 @options.checksums
-def cat(paths: str | list[str], fields: list[str] | None, where: Any, limit: int | None, **reading: Any) -> None:
+def cat(
+    paths: str | list[str],
+    fields: list[str] | None,
+    where: Any,
+    keys: tuple[str, ...],
+    on: str | None,
+    limit: int | None,
+    **reading: Any,
+) -> None:
     """Print all records as JSON lines, for other programs.
 
     Values are whole, and bytes, images and videos are {"base64": "..."}. Numbers that are not finite are text. Fields
@@ -32,5 +41,6 @@ def cat(paths: str | list[str], fields: list[str] | None, where: Any, limit: int
     """
     failures = Failures()
     with opened_records(paths, reading, fields, where) as records:
-        print_records_as_lines(records.batches(where, failures), limit)
+        found = records.with_keys(keys, on, where, failures) if keys else records.batches(where, failures)
+        print_records_as_lines(found, limit)
     failures.end()

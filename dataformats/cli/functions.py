@@ -98,6 +98,8 @@ def report_failures_of(**functions: Callable[[Any], Any] | Condition | None) -> 
     """
     try:
         yield
+    except click.ClickException:
+        raise
     except Exception as error:
         given = [f"--{name}" for name, function in functions.items() if function is not None]
         if not given or exit_code(error) != CRASH:

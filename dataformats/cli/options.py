@@ -289,6 +289,13 @@ count = option("limit", "int", "How many records.", 5)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document, for programs.")
 
 
+def keys(function: _Function) -> _Function:
+    """Add the options that choose records by their keys to a command."""
+    on = click.option("--on", metavar="FIELD", help="The field of --key, if the format has none.")
+    about = "Only the record with this key; repeat it."
+    return click.option("--key", "keys", metavar="KEY", multiple=True, help=about)(on(function))
+
+
 def output(function: _Function) -> _Function:
     """Add the options that say how records are shown to a command."""
     about = "Show images as pictures: in full in kitty and iTerm2, in colored blocks in other terminals. "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -83,6 +83,28 @@ class ShownRecords:
                 yield from self.read(indices, failed)
             return
         yield from scan_sound(self.shown, None, None, failed)
+
+    def with_keys(
+        self, keys: Sequence[str], on: str | None, where: object, failed: Failed = None
+    ) -> Iterator[RecordBatch]:
+        """Yield the records with these keys: see `RecordSource.find`.
+
+        Raises:
+            click.BadParameter: There is a condition, too, or a key is no number as the others are.
+        """
+        from dataformats.reading.key_lookup import key_field
+
+        if where is not None:
+            raise click.BadParameter("expected one of them, found both", param_hint="--key, --where")
+        name = key_field(self.source, on)
+        first = list(self.source.read(range(min(1, len(self.source))), [name])[name])
+        if not first or isinstance(first[0], (str, bytes)):
+            return self.read(self.source.find(keys, name), failed)
+        try:
+            numbers = [*map(int, keys)]
+        except ValueError:
+            raise click.BadParameter(f"keys in {name!r} are integers, found {keys}", param_hint="--key") from None
+        return self.read(self.source.find(numbers, name), failed)
 
     def read(self, indices: range | NDArray[np.int64], failed: Failed = None) -> Iterator[RecordBatch]:
         """Yield these records, a few megabytes at a time."""

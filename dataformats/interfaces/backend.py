@@ -103,6 +103,7 @@ class Backend(ABC):
         compressions: What `create` takes as `compression=`, beside `"none"`, which `None` means as well: names,
             `"zstd:LEVEL"` for a name with a level, and `"auto"` if the name of a file decides. The core checks it.
         written_as: The format to write instead, if the format is only read and has the same records; `None` for none.
+        key_field: The field that has the key of a record, if the format has keys.
         keeps_field_types: True if every codec is stored under its name, so that conversions keep the type of each
             field. Conversions to other formats turn Granular's integers into numbers: `i64` and `int` into `int64`.
     """
@@ -116,6 +117,7 @@ class Backend(ABC):
     copies_records: bool = False
     compressions: tuple[str, ...] = ()
     written_as: str | None = None
+    key_field: str = ""
     keeps_field_types: bool = False
 
     def matches_name(self, name: str) -> bool:

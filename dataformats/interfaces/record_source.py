@@ -366,6 +366,40 @@ class RecordSource(ABC):
 
         return views.where(self, condition)
 
+    @overload
+    def find(  # type: ignore[overload-overlap]  # one key is `ArrayLike`, too
+        self, keys: int | str | bytes, on: str | None = None
+    ) -> int: ...
+
+    @overload
+    def find(self, keys: ArrayLike, on: str | None = None) -> NDArray[np.int64]: ...
+
+    def find(self, keys: ArrayLike, on: str | None = None) -> int | NDArray[np.int64]:
+        """Return the index of the record with a key, or the indices int64[n] of records with n keys.
+
+        The first call reads the keys of all records, and keeps an index of them in the cache of indexes, as `zip(on=)`
+        does. A later call reads only records that have the hash of a key.
+
+        Args:
+            keys: A key, or a list or array of keys: integers, or text, for which bytes stand as well.
+            on: The field of the keys. `None` is the field of formats that have keys: `id` of RecordIO, `key` of LMDB,
+                `__key__` of WebDataset.
+
+        Raises:
+            MissingExtraError: The index is made, and pyarrow is not installed.
+            SpecError: Two records have one key, or the keys are no integers or text.
+            UnknownNameError: No record has a key; it is a `KeyError`.
+
+        Example:
+            >>> import dataformats
+            >>> src = dataformats.open("tests/golden/webdataset/train-*.tar")
+            >>> src.find("train/0003"), src.find(["train/0009", "train/0001"])
+            (3, array([9, 1]))
+        """
+        from dataformats.reading import key_lookup
+
+        return key_lookup.find(self, keys, on)
+
     def split(self, *fractions: float | Sequence[float], seed: int = 0) -> tuple[DecodingSource, ...]:
         """Return disjoint views of these shares, and one of the rest if they leave one; records keep their order.
 

@@ -25,6 +25,7 @@ class SourceFacts:
         is_compressed: True if reads decompress the neighbors of a record, too, as in a gzip file.
         decodes_blocks: True if the source keeps the blocks that it decodes: caching bytes of its remote files gains
             nothing.
+        key_field: The field that has the key of a record, in formats with keys; empty in others.
 
     Example:
         >>> import dataformats
@@ -39,6 +40,7 @@ class SourceFacts:
     files_per_record: int = 1
     is_compressed: bool = False
     decodes_blocks: bool = False
+    key_field: str = ""
 
 
 class Origin(NamedTuple):

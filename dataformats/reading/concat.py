@@ -45,6 +45,7 @@ class _Concatenated(DerivedSource):
             files_per_record=max(part.files_per_record for part in parts),
             is_compressed=any(part.is_compressed for part in parts),
             decodes_blocks=all(part.decodes_blocks for part in parts),
+            key_field=parts[0].key_field if len({part.key_field for part in parts}) == 1 else "",
         )
 
     @property

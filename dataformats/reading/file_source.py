@@ -86,6 +86,7 @@ class FileSource(DecodingSource, FetchesRecords):  # a `BlobSource` or a `TableS
                 nbytes=self.reader.nbytes,
                 is_compressed=any(file.is_compressed for file in files),  # also with `cache="memory"`
                 decodes_blocks=self._decodes_blocks,
+                key_field=self._backend.key_field,
             )
         return self._facts
 

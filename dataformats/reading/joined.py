@@ -54,6 +54,7 @@ class JoinedSource(DerivedSource):
             files_per_record=sum(part.files_per_record for part in parts),
             is_compressed=any(part.is_compressed for part in parts),
             decodes_blocks=any(part.decodes_blocks for part in parts),
+            key_field=next((field for field, at in self._places.items() if at == (0, parts[0].key_field)), ""),
         )
 
     @property

@@ -59,15 +59,21 @@ def match_keys(wanted: KeyField, given: KeyField) -> NDArray[np.int64]:
         SpecError: A key is missing in `given`, or repeated, or no integer or text.
     """
     facts = [(source.fingerprint, name, *facts_of_files(source.paths)) for source, name in (wanted, given)]
-    found = ArrayFile("joins", digest_of([repr(facts)]), lambda: {"records": _matched(_Keys(*wanted), _Keys(*given))})
+    found = ArrayFile("joins", digest_of([repr(facts)]), lambda: {"records": _matched(wanted, given)})
     return found.take("records", slice(None))
 
 
-class _Keys:
-    """The keys of a source, read once, as an array of Arrow: integers or bytes."""
+class Keys:
+    """The keys of a source, read once, as an array of Arrow: integers or bytes.
 
-    def __init__(self, source: RecordSource, name: str) -> None:
-        self.source, self.name = source, name
+    Args:
+        source: The source.
+        name: The field of its keys.
+        caller: The function that errors name.
+    """
+
+    def __init__(self, source: RecordSource, name: str, caller: str) -> None:
+        self.source, self.name, self._caller = source, name, caller
         columns = [batch.columns[name] for batch in source.scan([name])]
         column: Any = concat_columns(columns) if columns else np.zeros(0, np.int64)
         arrow = pyarrow()
@@ -78,17 +84,27 @@ class _Keys:
         elif is_number or is_ragged:
             array = to_arrow(column)
         else:
-            what = f"zip: keys are integers or text that no record lacks, found {source.spec[name]}"
+            what = f"{caller}: keys are integers or text that no record lacks, found {source.spec[name]}"
             raise SpecError(what, field=name)
         is_uint64 = isinstance(column, np.ndarray) and column.dtype == np.uint64
         self.kind: str = "uint64" if is_uint64 else "integers" if is_number else "text"
         type_ = array.type if is_uint64 else arrow.int64() if is_number else arrow.large_binary()
         self._array: Any = array.cast(type_)
 
-    def find(self, keys: _Keys) -> NDArray[np.int64]:
+    def find(self, keys: Keys) -> NDArray[np.int64]:
         """Return for each of these keys the first record that has it; -1 if none has."""
         found = importlib.import_module("pyarrow.compute").index_in(keys._array, value_set=self._array)
         return found.fill_null(-1).to_numpy().astype(np.int64)  # type: ignore[no-any-return]
+
+    def octets(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Return the bytes of all keys, and where each begins; integers have 8 bytes."""
+        if self.kind != "text":
+            values = self._array.to_numpy().astype(self._array.type.to_pandas_dtype(), copy=False)
+            return values.view(np.uint8), np.arange(0, 8 * len(values) + 1, 8)
+        _, offsets, values = self._array.buffers()
+        first = self._array.offset
+        starts = np.frombuffer(offsets, np.int64)[first : first + len(self._array) + 1]
+        return np.frombuffer(values or b"", np.uint8), starts
 
     def check_unique(self) -> None:
         """Raise `SpecError` if two records have one key."""
@@ -98,7 +114,7 @@ class _Keys:
             row = int(again[0])
             found = f"{self.place(int(first[row]))} and {self.place(row)} have {self.shown(row)}"
             more = f", and {len(again) - 1} more are repeated" if len(again) > 1 else ""
-            raise SpecError(f"zip: a key is not unique: {found}{more}", field=self.name, index=row)
+            raise SpecError(f"{self._caller}: a key is not unique: {found}{more}", field=self.name, index=row)
 
     def shown(self, row: int) -> str:
         """Return a key as text."""
@@ -110,7 +126,8 @@ class _Keys:
         return describe_record(self.source.origins([row])[0])
 
 
-def _matched(wanted: _Keys, given: _Keys) -> NDArray[np.int64]:
+def _matched(wanted_field: KeyField, given_field: KeyField) -> NDArray[np.int64]:
+    wanted, given = Keys(*wanted_field, "zip"), Keys(*given_field, "zip")
     if wanted.kind != given.kind and len(wanted.source) and len(given.source):
         what = f"zip: the keys are {wanted.kind} in {wanted.name!r}, and {given.kind} in {given.name!r}"
         raise SpecError(what, remedy="Convert one of them with map()")

@@ -1,7 +1,8 @@
-"""Views: slices, take, select, where, split, shard, map, concat."""
+"""Views: slices, take, select, where, find, split, shard, map, concat."""
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,23 @@ class ViewConformance:
         for wrong in ([True], np.ones(700), np.ones((700, 1), bool)):
             with pytest.raises(ValueError, match="700"):
                 src.where(wrong)
+
+    def test_find(self, data: DatasetFixture) -> None:
+        """A record is found by its key in a source, a view, joined sources and a pickle."""
+        pytest.importorskip("pyarrow", reason="pyarrow reads the keys")
+        data.need_fields()
+        src = data.source(40)
+        ids = [data.record(i)["id"] for i in range(40)]
+        assert src.find(ids[7], "id") == 7
+        assert src.find([ids[39], ids[0], ids[39]], on="id").tolist() == [39, 0, 39]
+        view = src[30:10:-1]
+        assert view.find(np.array([ids[11], ids[30]]), "id").tolist() == [19, 0]
+        assert concat([view, src[:5]]).find(ids[4], "id") == 24
+        assert pickle.loads(pickle.dumps(view.select("id"))).find(ids[29], "id") == 1
+        with pytest.raises(UnknownNameError, match="unknown key in 'id'"):
+            view.find(ids[31], "id")
+        with pytest.raises(SpecError, match="a key is not unique"):
+            concat([src, src]).find(ids[0], "id")
 
     def test_split(self, data: DatasetFixture) -> None:
         """Disjoint, complete, in order, the same each time; another seed gives another one."""

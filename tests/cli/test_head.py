@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from dataformats.display import terminal_pictures
@@ -17,3 +20,23 @@ def test_head(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = [f"[{n}]" for n in range(3)]
     monkeypatch.setattr(terminal_pictures, "terminal_pictures", lambda _: lambda value: shown.pop() if value else None)
     assert run("head", PHOTOS, "-n", 1, "--images", "--fields", "image").out.endswith("bytes\n[2]\n")
+
+
+def test_records_of_keys(run: Run, tmp_path: Path) -> None:
+    samples = f"{GOLDEN}/webdataset/train-*.tar"
+    keys = ("--key", "train/0003", "--key", "train/0001")
+    found = run("head", samples, *keys, "--fields", "__key__", "--json")
+    assert json.loads(found.out)["indices"] == [3, 1]
+    assert run("cat", samples, *keys[:2], "--fields", "__key__").out == '{"__key__": "train/0003"}\n'
+    (tmp_path / "x.jsonl").write_text("".join(f'{{"id": {7 * i}}}\n' for i in range(9)))
+    many = [text for i in range(9) for text in ("--key", 7 * i)]
+    assert run("head", tmp_path / "x.jsonl", *many, "--on", "id").out.count("record") == 9
+    for options, message in [
+        (("--key", 8, "--on", "id"), "unknown key in 'id' '8' (nearest: 28)"),
+        (("--key", "a", "--on", "id"), "keys in 'id' are integers, found ('a',)"),
+        (("--key", 7), "no field of the records is their key. Pass --on to name one."),
+        (("--key", 7, "--on", "id", "--where", "id = 7"), "expected one of them, found both"),
+    ]:
+        refused = run("head", tmp_path / "x.jsonl", *options)
+        assert refused.code == 2, refused.err
+        assert message in refused.err

@@ -127,6 +127,46 @@ def test_wrong_keys(tmp_path: Path) -> None:
         dataformats.zip([left, right], on="a", rename=rename)
 
 
+@pytest.mark.parametrize("text", [False, True])
+def test_find_records_by_key(text: bool, tmp_path: Path) -> None:
+    order = np.random.default_rng(2).permutation(N).tolist()
+    source = write(tmp_path / "a.tfrecord", order, "a", text=text)
+    keys = source.read(range(N), ["key"])["key"]
+    assert source.find(keys, "key").tolist() == list(range(N))
+    kept = max((cache_folder() / "keys").iterdir(), key=lambda file: file.stat().st_mtime_ns)
+    before = kept.stat().st_mtime_ns
+    again = dataformats.open(tmp_path / "a.tfrecord")
+    assert again.find(keys[5], on="key") == 5
+    assert kept.stat().st_mtime_ns == before
+    kept.write_bytes(kept.read_bytes()[:-1] + b"!")  # a damaged index is made again
+    assert dataformats.open(tmp_path / "a.tfrecord").find(keys, "key").tolist() == list(range(N))
+    other = write(tmp_path / "b.tfrecord", sorted(order), "b", text=text)
+    joined = dataformats.zip([source, other], on="key", rename={"1.name": "other"})
+    assert joined.find(keys[9], "key") == 9
+    with pytest.raises(SpecError, match="expected keys that are " + ("text" if text else "integers")):
+        source.find(3 if text else "3", "key")
+    with pytest.raises(SpecError, match="no field of the records is their key"):
+        source.find(keys[0])
+    with pytest.raises(SpecError, match="find: keys are integers or text"):
+        dataformats.open("tests/golden/recordio/images.rec").find(3, "label")
+    with pytest.raises(KeyError, match="unknown key in 'key'"):
+        source[:0].find(keys[0], "key")
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "package"),
+    [("recordio/images.rec", "id", ""), ("webdataset/train-*.tar", "__key__", ""), ("lmdb/folder", "key", "lmdb")],
+)
+def test_find_keys_of_formats(path: str, field: str, package: str) -> None:
+    if package:
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    source = dataformats.open(f"tests/golden/{path}")
+    keys = list(source.select(field).read(range(len(source)))[field])
+    assert source[::-1].find(keys).tolist() == list(range(len(keys)))[::-1]
+    assert dataformats.concat([source[:2], source[3:]]).find(keys[3]) == 2
+    assert dataformats.zip({"left": source}).find(keys[1]) == 1
+
+
 def test_wrong_arguments(pair: Any) -> None:
     left, right = pair
     with pytest.raises(SpecError, match=r"'left' has 300 records, 'right' has 299.*Pass on="):
