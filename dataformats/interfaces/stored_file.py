@@ -196,6 +196,10 @@ class Folder(_Entry):
         """Return the folder of that name."""
         raise FileNotFoundError(f"{self.name!r} has no folder {name!r}")
 
+    def parent(self) -> Folder | None:
+        """Return the folder that it lies in; `None` if that is unknown."""
+        return None
+
     def has(self, name: str) -> bool:
         """Return True if a file or folder of this name is in it, also a hidden one."""
         return name in self.names() or name in self.folders()

@@ -11,7 +11,7 @@ from dataformats.errors import DataFormatsError, FormatError, Remedy
 from dataformats.interfaces import Backend, SniffResult, SupportsRepair
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.datasets_below import DatasetBelow, datasets_below
-from dataformats.reading.other_formats import other_format, refuse_table
+from dataformats.reading.other_formats import other_format
 from dataformats.registry import backends
 
 ONLY_BELOW = "the folder holds no dataset, but folders in it do"
@@ -43,9 +43,6 @@ def choose_files(entries: Sequence[StoredFile | Folder], format: str | None) -> 
         FormatError: The content is of no known format or of several, or a folder holds no data files.
         UnknownNameError: No such format.
     """
-    for entry in entries:
-        if isinstance(entry, Folder) and not entry.explicit:
-            refuse_table(entry)
     if format is not None:
         return _ordered(entries, backends.get(format))
     first = entries[0]

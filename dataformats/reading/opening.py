@@ -18,6 +18,7 @@ from dataformats.integer_arguments import checked_int
 from dataformats.interfaces import Backend, ReaderOptions, checked_options
 from dataformats.interfaces.backend import MAX_RECORD_BYTES, FieldsBackend
 from dataformats.interfaces.record_source import RecordSource
+from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.interfaces.table import Table
 from dataformats.reading.blob_source import BlobSource
 from dataformats.reading.copied_records import refused_copy
@@ -27,6 +28,7 @@ from dataformats.reading.detection import check_one_format, choose_files
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.incomplete_data import IncompleteDataError, lacking_parts, missing_shards
+from dataformats.reading.other_formats import refuse_tables
 from dataformats.reading.partitions import PartitionedSource, partition_files, partition_values, with_partitions
 from dataformats.reading.pickled_source import PickledSource, known_files
 from dataformats.reading.table_source import TableSource
@@ -251,7 +253,9 @@ class OpenArguments(ReaderOptions):
                 and of missing shards and fields, instead of a warning.
         """
         check_place(self.index)
-        entries = partition_files(resolve(self.path, self.storage_options, self._is_folder))
+        entries: Sequence[StoredFile | Folder] = resolve(self.path, self.storage_options, self._is_folder)
+        refuse_tables(entries)
+        entries = partition_files(entries)
         tfds = tfds_split(entries, self.split)
         known = {} if tfds is None else tfds.metadata
         sidecars = DatasetSidecars(entries if tfds is None else [tfds.files], needed=not self._is_declared)

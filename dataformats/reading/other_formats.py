@@ -6,6 +6,8 @@ import os
 import re
 import shlex
 import zlib
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from dataformats.display.media import media_of
@@ -112,7 +114,7 @@ _KINDS = [
 ]
 
 
-_ICEBERG = "metadata"
+_ICEBERG, _DATA = "metadata", "data"
 _TABLES = {
     "_delta_log": OtherFormat(
         "a Delta table",
@@ -142,17 +144,36 @@ def other_format(file: StoredFile) -> OtherFormat | None:
     return replace(kind, remedy=re.sub(r"{\w+}", lambda place: quote(names[place[0]]), kind.remedy))
 
 
-def refuse_table(folder: Folder) -> None:
+def refuse_tables(entries: Sequence[StoredFile | Folder]) -> None:
     """Raise if other files of a folder say which of its data count: the data alone may have rows that are removed.
+
+    A folder or glob inside of such a folder is refused, too; a file is not.
+
+    Args:
+        entries: The files, folders and globs of a path.
 
     Raises:
         FormatError: It is such a table of another program.
     """
+    for entry in entries:
+        if isinstance(entry, Folder) and not entry.explicit:
+            _refuse_table(entry)
+        elif isinstance(entry, Folder):
+            with suppress(OSError):  # there may be no right to list the folder
+                _refuse_table(entry.file(entry.names()[0]).folder())
+
+
+def _refuse_table(folder: Folder | None) -> None:
+    if folder is None:
+        return
     for name, kind in _TABLES.items():
         if folder.has(name) and (name != _ICEBERG or _has_iceberg(folder.folder(name))):
             what = f"the folder is {kind.name}, and {name!r} says which rows count"
             remedy = kind.remedy.replace("{folder}", repr(folder.name))
             raise FormatError(what, path=folder.name, remedy=f"{remedy}, and open that")
+    if folder.basename == _DATA or "=" in folder.basename:  # of Iceberg, or a partition
+        with suppress(OSError):  # there may be no right to list it
+            _refuse_table(folder.parent())
 
 
 def _has_iceberg(metadata: Folder) -> bool:

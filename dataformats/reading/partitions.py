@@ -18,7 +18,6 @@ from dataformats.interfaces.source_facts import SourceFacts, SpecFacts
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.joined import FieldPlace, JoinedSource
-from dataformats.reading.other_formats import refuse_table
 from dataformats.reading.scan import as_indices, digest_of
 from dataformats.spec import Spec, SpecLike, Type
 from dataformats.storage.paths import is_local
@@ -39,8 +38,7 @@ def partition_files(entries: Sequence[StoredFile | Folder]) -> Sequence[StoredFi
     folder = entries[0]
     if len(entries) > 1 or not isinstance(folder, Folder) or folder.explicit:
         return entries
-    refuse_table(folder)
-    files = _files_below(folder, _DEPTH)
+    files = [] if any(map(_is_data, folder.names())) else _files_below(folder, _DEPTH)
     return [GlobFolder(folder.name.rstrip("/") + _EVERY, {file.name: file for file in files})] if files else entries
 
 
@@ -143,9 +141,13 @@ def _files_below(folder: Folder, depth: int) -> list[StoredFile]:
     inside = [folder.folder(name) for name in folders]
 
     def files_of(one: Folder) -> list[StoredFile]:
-        return _files_below(one, depth - 1) or one.files([name for name in one.names() if name[:1] != "_"])
+        return _files_below(one, depth - 1) or one.files([*filter(_is_data, one.names())])
 
     return [file for files in concurrent_map(files_of, inside, local=is_local(folder.name)) for file in files]
+
+
+def _is_data(name: str) -> bool:
+    return not name.startswith("_") and not name.endswith(".md")
 
 
 def _type_of(texts: Sequence[str | None]) -> Type:

@@ -168,6 +168,9 @@ class LocalFolder(Folder):
     def folder(self, name: str) -> Folder:
         return LocalFolder(self._path / name)
 
+    def parent(self) -> Folder:
+        return LocalFolder(self._path.resolve().parent)
+
     def has(self, name: str) -> bool:
         return os.path.lexists(self._prefix + name)
 

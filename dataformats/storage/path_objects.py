@@ -70,6 +70,10 @@ class ObjectFolder(Folder):
     def folder(self, name: str) -> Folder:
         return ObjectFolder(self._path / name)
 
+    def parent(self) -> Folder | None:
+        parent = getattr(self._path, "parent", None)
+        return None if parent is None else ObjectFolder(parent)
+
     def has(self, name: str) -> bool:
         return bool((self._path / name).exists())
 

@@ -48,6 +48,9 @@ class ListedFolder(Folder):
     def folder(self, name: str) -> Folder:
         return self._folder.folder(name)
 
+    def parent(self) -> Folder | None:
+        return self._folder.parent()
+
     def has(self, name: str) -> bool:
         return self._folder.has(name)
 

@@ -272,7 +272,9 @@ def test_folders_whose_log_says_which_rows_count(kind: str, tmp_path: Path) -> N
     fs = fsspec.filesystem("memory")
     url = f"memory://{uuid.uuid4().hex}"
     folders: list[Any] = [tmp_path / "x", str(tmp_path / "x"), url]
-    for name in (log, "data/a.jsonl", "b.jsonl"):
+    folders += [tmp_path / "x" / "data", f"{tmp_path}/x/*.jsonl", f"{tmp_path}/x/data/**/*.jsonl", f"{url}/data"]
+    folders += [tmp_path / "x" / "data" / "year=1", f"{url}/data/*/*.jsonl"]
+    for name in (log, "data/year=1/a.jsonl", "b.jsonl"):
         (tmp_path / "x" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "x" / name).write_bytes(b'{"n": 1}\n')
         fs.pipe(f"{url}/{name}", b'{"n": 1}\n')
@@ -281,4 +283,4 @@ def test_folders_whose_log_says_which_rows_count(kind: str, tmp_path: Path) -> N
             with pytest.raises(FormatError, match=f"the folder is {kind}") as caught:
                 dataformats.open(folder, format=format)
             assert remedy in str(caught.value)
-    assert len(dataformats.open(f"{tmp_path}/x/*.jsonl")) == 1
+    assert len(dataformats.open(tmp_path / "x" / "b.jsonl")) == 1

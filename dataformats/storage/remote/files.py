@@ -156,7 +156,7 @@ class FsspecFile(StoredFile):
 
     def folder(self) -> Folder:
         """Return the folder that the file lies in."""
-        return FsspecFolder(self.fs, parent_of(self.fs, self.path))
+        return self._folder or FsspecFolder(self.fs, parent_of(self.fs, self.path))
 
     def file_beside(self, name: str) -> StoredFile | None:
         if self._folder is not None and name not in self._folder.listing:
@@ -273,6 +273,10 @@ class FsspecFolder(Folder):
 
     def folder(self, name: str) -> Folder:
         return FsspecFolder(self._system.current, self._inside(name))
+
+    def parent(self) -> Folder:
+        fs = self._system.current
+        return FsspecFolder(fs, parent_of(fs, self._path))
 
     def has(self, name: str) -> bool:
         return name in self.listing
