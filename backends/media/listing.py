@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.media.kinds import MediaKind
-from dataformats.errors import FormatError
+from dataformats.errors import FormatError, Remedy
 from dataformats.interfaces.stored_file import Folder, StoredFile
-from dataformats.reading.detection import SPLITS
+from dataformats.reading.splits import ABOUT_MEDIA, SPLITS
 from dataformats.storage.given_files import BytesFile
 from dataformats.storage.paths import is_local
 from dataformats.storage.threads import concurrent_map
@@ -21,7 +21,7 @@ _MAX_DEPTH = 16  # links may lead in a circle
 _PROBED_DEPTH, _PROBED_FOLDERS = 4, 3
 _TABLES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 _COCO = ".coco.json"
-_LABELS, _ANNOTATIONS = "labels", "annotations"
+_ANNOTATIONS, _LABELS = ABOUT_MEDIA
 _DATA = frozenset(("csv", "json", "jsonl", "parquet", "tsv", "xml"))
 
 
@@ -154,7 +154,7 @@ def find_media(kind: MediaKind, folder: Folder) -> list[StoredFile]:
     """
     media = sorted(filter(kind.has, folder.names()))
     labels = sorted(folder.folders())
-    about = {name: folder.folder(name) for name in labels if name in (_LABELS, _ANNOTATIONS)}
+    about = {name: folder.folder(name) for name in labels if name in ABOUT_MEDIA}
     about = {name: one for name, one in about.items() if _probe(kind, one, _PROBED_DEPTH) is False}
     labels = [name for name in labels if name not in about]
     inside = [folder.folder(name) for name in labels]
@@ -176,8 +176,8 @@ def find_media(kind: MediaKind, folder: Folder) -> list[StoredFile]:
         what = f"the {kind.field} {media[0]!r} lies beside folders of {kind.name}"
         problem = FormatError(what, path=folder.name, remedy=remedy)
     elif len(labels) > 1 and (about or SPLITS.issuperset(labels)):
-        remedy = f"Open one of them, such as {folder.name.rstrip('/') + '/' + labels[-1]!r}"
-        problem = FormatError("the folder holds several splits", path=folder.name, found=labels, remedy=remedy)
+        remedy_of_split = Remedy("Pass {split}, or another one.", split=labels[-1])
+        problem = FormatError("the folder holds several splits", path=folder.name, found=labels, remedy=remedy_of_split)
     files: list[StoredFile] = folder.files(media)
     paths, beside = [*media], Beside()
     beside.add(kind, "", folder, media, 0)

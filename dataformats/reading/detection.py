@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -12,13 +11,11 @@ from dataformats.interfaces import Backend, SniffResult, SupportsRepair
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.datasets_below import DatasetBelow, datasets_below
 from dataformats.reading.other_formats import other_format
+from dataformats.reading.splits import split_of
 from dataformats.registry import backends
 
 ONLY_BELOW = "the folder holds no dataset, but folders in it do"
 """The error about a folder, for which `datasets_in` returns datasets."""
-
-SPLITS = frozenset(["train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"])
-"""The words by which names tell training data from test data."""
 
 _LOG = logging.getLogger("dataformats")
 _MAX_SNIFFED = 64
@@ -101,13 +98,13 @@ def _check_one_split(folder: Folder, files: Sequence[StoredFile]) -> None:
     by_split: dict[str, list[str]] = {}
     for file in files:
         name = file.basename
-        split = next((word for word in re.split(r"[-_.]", name.lower()) if word in SPLITS), None)
+        split = split_of(name)
         if split is None:
             return
         by_split.setdefault(split, []).append(name)
     if len(by_split) > 1:
         found = "; ".join(f"{split}: {_shortened(names)}" for split, names in sorted(by_split.items()))
-        remedy = f"Open one by a glob, such as {folder.name.rstrip('/') + '/*' + max(by_split) + '*'!r}"
+        remedy = Remedy("Pass {split}, or another one.", split=max(by_split))
         raise FormatError("the folder holds several splits", path=folder.name, found=found, remedy=remedy)
 
 

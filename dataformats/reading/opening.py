@@ -31,6 +31,7 @@ from dataformats.reading.incomplete_data import IncompleteDataError, lacking_par
 from dataformats.reading.other_formats import refuse_tables
 from dataformats.reading.partitions import PartitionedSource, partition_files, partition_values, with_partitions
 from dataformats.reading.pickled_source import PickledSource, known_files
+from dataformats.reading.splits import choose_split
 from dataformats.reading.table_source import TableSource
 from dataformats.registry import backends
 from dataformats.sidecars.tfds import tfds_split
@@ -94,7 +95,8 @@ def open(  # the name that the contract gives it
         max_record_bytes: A longer record is refused before anything is allocated for it. So is a record longer than an
             eighth of this if it lies in a compressed file that is 100 times smaller than the record.
         progress: Called with (bytes done, total bytes) while an index is built.
-        split: The split of a folder that tensorflow_datasets wrote, such as `"train"`; `None` takes the only one.
+        split: The split of a folder, such as `"train"`, by the names of its files or folders, also in a folder `data`
+            in it, or as tensorflow_datasets wrote it; `None` takes the only one.
         **backend_options: Options of the format, such as `compression="gzip"` for TFRecord.
 
     Raises:
@@ -255,8 +257,9 @@ class OpenArguments(ReaderOptions):
         check_place(self.index)
         entries: Sequence[StoredFile | Folder] = resolve(self.path, self.storage_options, self._is_folder)
         refuse_tables(entries)
-        entries = partition_files(entries)
         tfds = tfds_split(entries, self.split)
+        if tfds is None:
+            entries = partition_files(choose_split(entries, self.split))
         known = {} if tfds is None else tfds.metadata
         sidecars = DatasetSidecars(entries if tfds is None else [tfds.files], needed=not self._is_declared)
         format = self.format or sidecars.format or known.get("format")

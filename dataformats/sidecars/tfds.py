@@ -40,16 +40,13 @@ def tfds_split(entries: Sequence[StoredFile | Folder], split: str | None) -> Tfd
 
     Raises:
         FormatError: The description of the dataset is damaged, or shards are missing.
-        SpecError: There are several splits, or no such folder, and `split` is not `None`.
+        SpecError: There are several splits, and `split` is `None`.
         UnknownNameError: There is no such split.
     """
     folder = entries[0]
     info = _described(folder) if len(entries) == 1 and isinstance(folder, Folder) and not folder.explicit else None
     if info is None or not isinstance(folder, Folder):
-        if split is None:
-            return None
-        what = f"split={split!r} is for a folder of tensorflow_datasets, which has a {_INFO} with splits"
-        raise SpecError(what, remedy=Remedy("Leave out {split}.", split=split))
+        return None
     chosen = _chosen(info, split, folder)
     format = str(info.get("fileFormat") or "tfrecord")
     if format not in ("tfrecord", "array_record", "parquet"):

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +87,9 @@ def test_a_folder_without_labels(tmp_path: Path) -> None:
 def test_splits_are_no_labels(tmp_path: Path) -> None:
     for split in ("train", "val"):
         (write_images(tmp_path / split) / "notes.txt").unlink()
-    with pytest.raises(FormatError, match=r"several splits.*'train', 'val'.*Open one of them, such as .*/val'"):
+    with pytest.raises(FormatError, match=r"several splits.*'train', 'val'.*Pass split='val', or another one"):
         dataformats.open(tmp_path)
+    assert [dataformats.open(tmp_path, split=split)[0]["label_name"] for split in ("train", "val")] == ["cat", "cat"]
     assert len(dataformats.open(tmp_path / "val")) == 8
 
 
@@ -398,6 +400,12 @@ def test_boxes_of_coco(tmp_path: Path) -> None:
     source = dataformats.open(folder)
     assert [record["class"].tolist() for record in source] == [[90, 90], [], []]
     assert source[0]["boxes"].tolist() == [box["bbox"]] * 2
+    (folder / "train2017").mkdir()
+    (folder / "train2017" / "7.png").write_bytes(encoded(7))
+    assert dataformats.open(folder, split="val2017").read([0])["class"][0].tolist() == [90, 90]
+    with pytest.raises(FormatError, match="several splits"):
+        dataformats.open(folder)
+    shutil.rmtree(folder / "train2017")
     (folder / "annotations" / "captions.json").write_text("{}")
     assert "'annotations/captions.json'" in dataformats.info(folder).notes[0]
 

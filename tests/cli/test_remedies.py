@@ -241,6 +241,19 @@ def split_of_files(folder: Path) -> Call:
     return "cat", [PHOTOS], {"split": "train"}
 
 
+def several_splits(folder: Path) -> Call:
+    for name in ("train", "test"):
+        without_sidecar(written(folder / "data" / f"{name}.tfrecord", {"n": "int64"}, {"n": 1}))
+    return "cat", [folder], {}
+
+
+def splits_of_images(folder: Path) -> Call:
+    for name in ("train", "test"):
+        (folder / "x" / name / "cat").mkdir(parents=True)
+        (folder / "x" / name / "cat" / "0.jpg").write_bytes(dataformats.open(PHOTOS)[0]["image"])
+    return "cat", [folder / "x"], {}
+
+
 def damaged_dtype(folder: Path) -> Call:
     path = written(folder / "a.syr", {"n": "int64"}, {"n": 1})
     path.write_bytes(path.read_bytes().replace(b"int64", b"int65"))
@@ -309,6 +322,7 @@ CASES: list[Callable[[Path], Call]] = [
     missing_value, late_field, late_field_in_steps, list_in_context, json_type, json_missing, json_late, json_value,
     json_lists, json_in_lines, json_is_read, array_type, target_exists, not_a_name, old_sequences, images,
     payload_of_fields, payload_of_new_fields, split_of_files, damaged_dtype, values_for_lines,
+    several_splits, splits_of_images,
     field_for_no_member, joined_fields, packed_bytes, optional_image,
     shared_shard, shard_of_a_dataset, finished, null_in_list, path_without_bytes, early_time,
 ]  # fmt: skip

@@ -60,7 +60,7 @@ def test_split_must_be_chosen(folders: Path) -> None:
         dataformats.open(folder)
     with pytest.raises(UnknownNameError, match=r"unknown split 'tests'.*test"):
         dataformats.open(folder, split="tests")
-    with pytest.raises(SpecError, match="split='train' is for a folder of tensorflow_datasets"):
+    with pytest.raises(SpecError, match="split='train' is for a folder whose files or folders are named for splits"):
         dataformats.open(GOLDEN / "real" / "photos.tfrecord", split="train")
     info = json.loads((folder / "dataset_info.json").read_text())
     (folder / "dataset_info.json").write_text(json.dumps(info | {"splits": info["splits"][1:]}))
