@@ -23,6 +23,7 @@ _RANDOM = "readahead_buffer_size:0,max_parallelism:0"  # no thread reads ahead
 _COPY_BYTES = 8 * 2**20
 MAGIC = bytes.fromhex("10 de c0 eb fe 84 ce c3 c9 71")  # field 2 of RiegeliPostscript: layout.proto of array_record
 POSTSCRIPT_BYTES = 256
+_REPAIR = "Run dataformats repair: it finds the chunks that are there"
 _CUT = "the file was cut, or its writer was not closed: the last 64 KiB with the place of its table are missing"
 
 
@@ -88,7 +89,9 @@ class LibraryFiles:
                 self._idle.clear()
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), file.name)
         if file.size % BLOCK_BYTES or not has_postscript(file):
-            raise TruncatedError(_CUT, path=file.name, found=f"{file.size} bytes", remedy="Write it again")
+            raise TruncatedError(
+                _CUT, path=file.name, found=f"{file.size} bytes", remedy=_REPAIR if file.size else "Write it again"
+            )
         raise FormatError("the file cannot be opened", path=file.name, found=message)
 
     def _path(self, number: int, file: StoredFile) -> str:

@@ -17,6 +17,8 @@ from dataformats.storage.compressed.zstd_frames import decode_gzip, decode_zstd
 INDEX = "index.json"
 """The name of an index."""
 
+RESTORE = f"Restore {INDEX}: it lists the shards and their columns"
+
 _DECODE = {"zstd": ("zstd", decode_zstd), "gz": ("gzip", decode_gzip)}
 
 
@@ -35,7 +37,8 @@ def sniff_listed(
         return SniffResult("no", f"{INDEX} and shards have other names")
     index = file if file.basename == INDEX else file.file_beside(INDEX)
     if index is None or not begin.match(index.pread(0, 4096)):
-        return SniffResult("no", f"no {INDEX} of the format")
+        problem = "is missing beside it" if index is None else "is not of the format" if index.size else "is empty"
+        return SniffResult("no", f"{INDEX} {problem}", None if index is file and file.size else RESTORE)
     try:
         shards = read_shards(index)
     except FormatError as error:

@@ -81,7 +81,8 @@ def _shards_of(file: StoredFile) -> list[Shard]:
         raise
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         found = f"{type(error).__name__}: {error}"[:200]
-        raise FormatError("the index of an MDS dataset is damaged", path=file.name, found=found) from error
+        what, remedy = "the index of an MDS dataset is damaged", "Restore it: it lists the shards and their columns"
+        raise FormatError(what, path=file.name, found=found, remedy=remedy) from error
 
 
 def type_of_encoding(encoding: str) -> Type:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dataformats.backends.megatron.layout import BIN, CODES, IDX, MAGIC, files_of_pair, read_tables
+from dataformats.backends.megatron.layout import BIN, CODES, IDX, files_of_pair, is_index, read_tables
 from dataformats.backends.megatron.reader import MegatronReader, token_stream
 from dataformats.backends.megatron.salvage import salvage
 from dataformats.backends.megatron.writer import MegatronWriter
@@ -39,7 +39,7 @@ class MegatronBackend(FieldsBackend, SupportsRepair):
     def sniff(self, file: StoredFile) -> SniffResult:
         """Recognize either file of a pair by the header of its `.idx` file."""
         data, idx = files_of_pair(file)
-        if idx is None or idx.pread(0, len(MAGIC)) != MAGIC:
+        if idx is None or not is_index(idx) or (data is None and not idx.size):
             return SniffResult("no", "no .idx file beside it with Megatron's magic number")
         try:
             read_tables(idx, file)

@@ -8,14 +8,23 @@ from struct import Struct
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.errors import FormatError, TruncatedError
+from dataformats.errors import FormatError, Remedy, TruncatedError
 from dataformats.interfaces import StoredFile
 
 BIN, IDX = ".bin", ".idx"
 HEADER = Struct("<9sQBQQ")  # magic, version, code of the dtype, sequences, entries of the table of documents
 MAGIC = b"MMIDIDX\0\0"
 CODES = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 8: "uint16"}
-"""The dtypes of tokens. 6 and 7 are float64 and float32 in Megatron, and float32 and float64 in GPT-NeoX."""
+"""The dtypes of tokens."""
+_FLOATS = {6: ("float64", "float32"), 7: ("float32", "float64")}
+"""The dtypes in Megatron and in GPT-NeoX: the sizes of sequences tell."""
+_OLD_MAGIC = b"TNTIDX"
+_RESTORE = Remedy(
+    "Restore it, or open the .bin file as tokens without documents: pass {format}, {dtype} and {window}.",
+    format="tokens",
+    dtype="uint16",
+    window=1024,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +81,13 @@ def read_tables(idx: StoredFile | None, data: StoredFile, *, is_whole: bool = Tr
     if idx is None:
         raise FormatError("the .idx file is missing beside it", path=data.name)
     head = idx.pread(0, HEADER.size)
-    magic, version, code, n, n_entries = HEADER.unpack(head) if len(head) == HEADER.size else (head, 0, 0, 0, 0)
-    if (magic, version) != (MAGIC, 1):
-        raise FormatError("no header of version 1", path=idx.name, offset_bytes=0, expected=MAGIC, found=head)
-    if code not in CODES:
+    if not head.startswith(MAGIC) or len(head) < HEADER.size:
+        raise _not_read(idx, head)
+    _, version, code, n, n_entries = HEADER.unpack(head)
+    if version != 1:
+        what = "the version of the .idx file is unknown"
+        raise FormatError(what, path=idx.name, offset_bytes=len(MAGIC), expected=1, found=version)
+    if code not in CODES and code not in _FLOATS:
         known = ", ".join(f"{known} ({dtype})" for known, dtype in CODES.items())
         raise FormatError("no dtype of tokens", path=idx.name, offset_bytes=17, expected=known, found=code)
     size = HEADER.size + 12 * n + 8 * n_entries
@@ -83,4 +95,31 @@ def read_tables(idx: StoredFile | None, data: StoredFile, *, is_whole: bool = Tr
     if has_modes or (idx.size != size if is_whole else idx.size < HEADER.size + 12 * n):
         what = "modes of multimodal data are not read" if has_modes else "the file is not as long as its tables"
         raise TruncatedError(what, path=idx.name, expected=f"{size} bytes", found=f"{idx.size} bytes")
-    return TokenTables(idx, np.dtype(CODES[code]), n, n_entries)
+    names = (CODES[code],) if code in CODES else _FLOATS[code]
+    tables = [TokenTables(idx, np.dtype(name), n, n_entries) for name in names]
+    return tables[0] if code in CODES else _fitting(tables, files_of_pair(idx)[0])
+
+
+def _fitting(tables: list[TokenTables], data: StoredFile | None) -> TokenTables:
+    """Return the tables whose sequences fill the `.bin` file, else those whose sequences lie one behind another."""
+    places = [one.sequences() for one in tables]
+    fill = [data is not None and length.sum() == data.size for _, length in places]
+    lie_together = [np.array_equal(offset, np.cumsum(length) - length) for offset, length in places]
+    for fits in (fill, lie_together):
+        if sum(fits) == 1:
+            return tables[fits.index(True)]
+    found = " or ".join(one.dtype.name for one in tables)
+    raise FormatError("neither dtype that the code may mean fits the sequences", path=tables[0].idx.name, found=found)
+
+
+def is_index(idx: StoredFile) -> bool:
+    """True if an `.idx` file is of Megatron, or of an older family; or if it is empty."""
+    return idx.size == 0 or idx.pread(0, len(MAGIC)).startswith((MAGIC, _OLD_MAGIC))
+
+
+def _not_read(idx: StoredFile, head: bytes) -> FormatError:
+    if head.startswith(_OLD_MAGIC):
+        what, remedy = "an .idx file of fairseq's older family is not read", "Convert it with fairseq, to the kind mmap"
+        return FormatError(what, path=idx.name, offset_bytes=0, expected=MAGIC, found=head[: len(MAGIC)], remedy=remedy)
+    what = "the .idx file is empty" if not head else "the .idx file has no header"
+    return FormatError(what, path=idx.name, offset_bytes=0, expected=MAGIC, found=head[: len(MAGIC)], remedy=_RESTORE)

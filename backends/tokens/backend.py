@@ -18,6 +18,7 @@ _HEADER = Struct("<3i")  # magic, version, number of tokens
 _HEADER_BYTES = 1024
 _DTYPES = {(20240520, 1): "uint16", (20240801, 7): "uint32"}
 _MAGICS = frozenset(magic for magic, _ in _DTYPES)
+_OTHER_KINDS = {20240522: "examples of an evaluation", 20240326: "weights of a model"}
 _NO_HEADER = "no header of llm.c"
 _PLAIN = Remedy(
     "To read it as tokens, as of nanoGPT, pass {format}, {dtype} and {window}.",
@@ -25,6 +26,8 @@ _PLAIN = Remedy(
     dtype="uint16",
     window=1024,
 )
+_PLAIN_OPTIONS = Remedy("Pass {dtype} for files of nanoGPT, and {window}.", dtype="uint16", window=1024)
+_IN_PYTHON = "Read it in Python: numpy.fromfile(path, dtype, offset=1024)"
 _PLAIN_NAMES = (".bin", ".npy")  # dolma writes tokens without a header as .npy
 _NAMES = re.compile(r"(?:.*_)?(?:train|val|test)(?:_\d+)?\.bin")  # such as fineweb_train_000001.bin
 
@@ -53,6 +56,8 @@ class TokensBackend(Backend):
         if dtype is not None:
             expected = _HEADER_BYTES + count * np.dtype(dtype).itemsize
             return SniffResult("yes") if file.size == expected else SniffResult("damaged", _not_as_long(expected))
+        if magic in _OTHER_KINDS:
+            return SniffResult("damaged", f"it holds {_OTHER_KINDS[magic]} of llm.c")
         if magic in _MAGICS:
             return SniffResult("damaged", f"version {version} of its header is unknown")
         is_named = self.matches_name(file.basename) and file.file_beside(file.basename[:-4] + ".idx") is None
@@ -82,6 +87,8 @@ class TokensBackend(Backend):
         """
         check_windows(window, stride)
         given = None if dtype is None else _token_dtype(dtype)
+        if window is None and given is None and files and _head(files[0])[0] not in _MAGICS | _OTHER_KINDS.keys():
+            raise SpecError(f"{files[0].name!r} has no header with the dtype of its tokens", remedy=_PLAIN_OPTIONS)
         streams = [_stream(file, given) for file in files]
         if window is None:
             what = "the files have tokens one behind another, and no documents"
@@ -97,6 +104,9 @@ def _head(file: StoredFile) -> tuple[int, int, int]:
 
 def _stream(file: StoredFile, given: np.dtype[Any] | None) -> TokenStream:
     magic, version, count = _head(file)
+    if magic in _OTHER_KINDS:
+        what, remedy = f"the file holds {_OTHER_KINDS[magic]} of llm.c, not tokens one behind another", _IN_PYTHON
+        raise FormatError(what, path=file.name, offset_bytes=0, found=magic, remedy=remedy)
     if magic not in _MAGICS:
         return _plain_stream(file, given)
     name = _DTYPES.get((magic, version))

@@ -26,6 +26,7 @@ _COPY_OR_NAME_FORMAT = Remedy("Copy it again, or pass {format} if it has another
 _COPY_OR_REPAIR = "Copy it again, or run dataformats repair: it finds what is sound"
 _NAME_FORMAT_IF_KNOWN = Remedy("Pass {format} if you know it.", format=...)
 _ONE_FORMAT = Remedy("Join sources of single formats with concat, or pass {format}.", format=...)
+_UNSURE = (_COPY_OR_NAME_FORMAT, _COPY_OR_REPAIR, _NAME_FORMAT_IF_KNOWN)
 _NAME_FORMAT_OR_GLOB = Remedy("Pass {format}, or a glob.", format=...)
 
 
@@ -83,11 +84,18 @@ def _files_of(entry: StoredFile | Folder, backend: Backend) -> list[StoredFile]:
     files = backend.find(entry)
     if not files:
         names = entry.names()
+        named = next((entry.file(name) for name in names if backend.matches_name(name)), None)
+        if named is not None and (result := backend.sniff(named)).match == "no":
+            what = f"the folder holds no {backend.name} data: {named.basename!r}: {result.reason}"
+            raise FormatError(what, path=entry.name, remedy=result.remedy)
+        endings = {name[name.rfind(".") :] for name in names if "." in name}
+        pattern = f"{entry.name.rstrip('/')}/*{endings.pop() if len(endings) == 1 else ''}"
         raise FormatError(
             f"the folder holds no {backend.name} files" if names else "the folder holds no data files",
             path=entry.name,
             expected=f"names that end in {' or '.join(backend.suffixes)}" if names else None,
             found=_shortened(names) if names else None,
+            remedy=f"If the names are right, open {pattern!r}" if names else None,
         )
     _check_one_split(entry, files)
     return files
@@ -249,7 +257,7 @@ def _recognize(files: Sequence[StoredFile], claimed: Backend | None = None, fold
     found, advice = _unknown(file, [backend.name for backend in named], results)
     if folder is not None:
         what = f"the folder holds a file of no known format: {file.basename!r}: {found}"
-        raise FormatError(what, path=folder.name, remedy=_NAME_FORMAT_OR_GLOB)
+        raise FormatError(what, path=folder.name, remedy=_NAME_FORMAT_OR_GLOB if advice in _UNSURE else advice)
     raise FormatError(f"no known format: {found}", path=file.name, remedy=advice)
 
 

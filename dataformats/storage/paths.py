@@ -149,7 +149,7 @@ def _from_prefix(text: str, storage_options: dict[str, Any] | None) -> StoredFil
         if backend.prefix_ending is not None:
             with suppress(OSError):
                 (file,) = _from_text(text + backend.prefix_ending, storage_options, lambda name: False)
-                if isinstance(file, StoredFile) and backend.sniff(file).match == "yes":
+                if isinstance(file, StoredFile) and backend.sniff(file).match != "no":
                     return file
     return None
 

@@ -381,3 +381,18 @@ def test_unread_litdata_is_refused(tmp_path: Path) -> None:
 def test_litdata_converts_to_mds(tmp_path: Path) -> None:
     dataformats.convert(LITDATA / "types", tmp_path / "x", "mds")
     assert dataformats.open(tmp_path / "x")[5]["s"] == "añ"
+
+
+@loop_over("content, said", [(None, "is missing beside it"), (b"", "is empty"), (b"{}", "is not of the format")])
+def test_index_is_not_there(content: bytes | None, said: str, tmp_path: Path) -> None:
+    with dataformats.create(tmp_path / "x", "mds", spec={"n": "int64"}) as writer:
+        writer.append({"n": 1})
+    (tmp_path / "x.dataformats.json").unlink(missing_ok=True)
+    (tmp_path / "x" / "index.json").unlink()
+    if content is not None:
+        (tmp_path / "x" / "index.json").write_bytes(content)
+    for path in (tmp_path / "x", tmp_path / "x" / "shard.00000.mds"):
+        with pytest.raises(FormatError, match=f"index.json {said}.*Restore index.json"):
+            dataformats.open(path)
+    with pytest.raises(FormatError, match=f"index.json {said}"):
+        dataformats.open(tmp_path / "x", format="mds")

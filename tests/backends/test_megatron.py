@@ -137,9 +137,9 @@ def test_type_of_tokens() -> None:
     "name, message",
     [
         ("cut_tables", "not as long as its tables"),
-        ("cut_header", "no header of version 1"),
-        ("version_2", "no header of version 1"),
-        ("code_7", "no dtype of tokens"),
+        ("cut_header", r"the \.idx file has no header.*Restore it, or open the \.bin file as tokens"),
+        ("version_2", "the version of the .idx file is unknown: expected 1, found 2"),
+        ("code_7", "neither dtype that the code may mean fits the sequences: found float32 or float64"),
         ("huge_count", "not as long as its tables"),
         ("../modes", "modes of multimodal data are not read"),
     ],
@@ -206,6 +206,30 @@ def test_scattered_sequences(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"record 3 of .*lie apart"):
         source[3]
     assert len(dataformats.open(tmp_path / "x", sequences=True).read(range(n))) == n
+
+
+@loop_over("code, dtype", [(6, "f8"), (7, "f4"), (6, "f4"), (7, "f8")])  # in Megatron, and in GPT-NeoX
+def test_floats(code: int, dtype: str, tmp_path: Path) -> None:
+    for lengths in ([3, 1, 4], [5]):
+        values = np.arange(sum(lengths)).astype(f"<{dtype}") / 4
+        ends = np.cumsum(lengths)
+        (tmp_path / "x.bin").write_bytes(values.tobytes())
+        tables = np.array(lengths, "<i4").tobytes() + ((ends - lengths) * values.itemsize).astype("<i8").tobytes()
+        head = struct.pack("<9sQBQQ", b"MMIDIDX\0\0", 1, code, len(lengths), len(lengths) + 1)
+        (tmp_path / "x.idx").write_bytes(head + tables + np.arange(len(lengths) + 1, dtype="<i8").tobytes())
+        source = dataformats.open(tmp_path / "x")
+        check_documents(source, np.split(values, ends[:-1]))
+        assert source[0]["tokens"].dtype == values.dtype
+        np.testing.assert_array_equal(dataformats.open(tmp_path / "x", window=2)[1]["tokens"], values[2:4])
+
+
+@loop_over("content, message", [(b"", "is empty"), (b"TNTIDX" + bytes(60), "fairseq's older family is not read")])
+def test_index_of_another_kind(content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "x.idx").write_bytes(content)
+    (tmp_path / "x.bin").write_bytes(b"\1\2" * 90)
+    for path in (tmp_path / "x.bin", tmp_path / "x"):
+        with pytest.raises(FormatError, match=message):
+            dataformats.open(path)
 
 
 @pytest.mark.parametrize(("name", "message"), [("no_tables.bin", "not megatron"), ("no_data.idx", ".bin file is miss")])

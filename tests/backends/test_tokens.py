@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,24 @@ def test_no_tokens() -> None:
 def test_wrong_options(name: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         dataformats.open(GOLDEN / name, **options)
+
+
+@loop_over("magic, kind", [(20240522, "examples of an evaluation"), (20240326, "weights of a model")])
+def test_other_files_of_llm_c(magic: int, kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "hellaswag_val.bin"
+    path.write_bytes(struct.pack("<3i", magic, 1, 2).ljust(1024, b"\0") + bytes(64))
+    for options in ({}, {"dtype": "uint16", "window": 4}):
+        with pytest.raises(FormatError, match=f"{kind} of llm.c, not tokens"):
+            dataformats.open(path, format="tokens" if options else None, **options)
+
+
+def test_folder_of_other_names(tmp_path: Path) -> None:
+    for name in "ab":
+        shutil.copy(GOLDEN / "train.bin", tmp_path / f"{name}.npy")
+    options: dict[str, Any] = {"format": "tokens", "dtype": "uint16", "window": 10}
+    with pytest.raises(FormatError, match="holds no tokens files") as caught:
+        dataformats.open(tmp_path, **options)
+    assert len(dataformats.open(str(caught.value.remedy).split("'")[1], **options)) == 200
 
 
 def test_file_without_a_header(tmp_path: Path) -> None:

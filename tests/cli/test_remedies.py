@@ -112,6 +112,16 @@ def plain_tokens(folder: Path) -> Call:
     return "cat", [folder / "a.bin"], {}
 
 
+def nanogpt(folder: Path) -> Call:
+    return "cat", [GOLDEN / "tokens" / "train.bin"], {}
+
+
+def empty_index(folder: Path) -> Call:
+    (folder / "a.idx").touch()
+    (folder / "a.bin").write_bytes(b"\x01\x02" * 2048)
+    return "cat", [folder / "a.bin"], {}
+
+
 def other_name(folder: Path) -> Call:
     return "cat", [shutil.copy(GOLDEN / "ofrecord" / "base.ofrecord", folder / "a.tfrecord")], {}
 
@@ -317,7 +327,8 @@ def path_without_bytes(folder: Path) -> Call:
 
 
 CASES: list[Callable[[Path], Call]] = [
-    text, several_formats, stale_sidecar, unknown_field, no_examples, tokens, plain_tokens, other_name, matlab,
+    text, several_formats, stale_sidecar, unknown_field, no_examples, tokens, plain_tokens, nanogpt, empty_index,
+    other_name, matlab,
     no_checksums, no_window, no_split, wrong_type,
     missing_value, late_field, late_field_in_steps, list_in_context, json_type, json_missing, json_late, json_value,
     json_lists, json_in_lines, json_is_read, array_type, target_exists, not_a_name, old_sequences, images,
