@@ -1,14 +1,16 @@
-"""CSV and TSV with a line of names, read whole by pyarrow."""
+"""CSV and TSV, with a line of names or without, read whole by pyarrow."""
 
 from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dataformats.backends.tables.arrays_of_rows import names_of
 from dataformats.backends.tables.arrow_errors import damage_of_arrow
 from dataformats.backends.tables.common_spec import common_spec
 from dataformats.batch import Column
@@ -25,6 +27,28 @@ _TABS = (".tsv", ".tsv.gz")
 _MAX_NAMES_BYTES = 2**16
 _UNEVEN = re.compile(r"Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
 _DELIMITER = Remedy("If another character separates the cells, pass {delimiter}.", delimiter=...)
+_ESCAPE = Remedy("If backslashes escape quotation marks, pass {escape}.", escape="\\")
+_ENCODING = Remedy("If it is Latin-1, pass {encoding}.", encoding="latin-1")
+_LONG_ROW = "straddling object"  # an error of pyarrow: a row is longer than a block
+_NUMBER = re.compile(r"\s*[+-]?[\d.]+([eE][+-]?\d+)?\s*")
+_BLOCKS = (2**20, 2**26, 2**30)  # bytes, from pyarrow's default on
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How cells are written.
+
+    Attributes:
+        delimiter: The character between two cells; `None`: see `_delimiter_of`.
+        names: The names of the columns, if no line has them.
+        escape: The character that makes a quotation mark a part of a cell, besides another quotation mark.
+        encoding: The encoding of the text.
+    """
+
+    delimiter: str | None = None
+    names: Sequence[str] | None = None
+    escape: str | None = None
+    encoding: str = "utf8"
 
 
 class DelimitedTable(FilesTable):
@@ -35,13 +59,13 @@ class DelimitedTable(FilesTable):
 
     Args:
         declared: The types of columns, or of some.
-        delimiter: The character between two cells; `None`: see `_delimiter_of`.
+        dialect: How cells are written.
     """
 
     spec_is_inferred = True
 
-    def __init__(self, files: Sequence[StoredFile], declared: Spec | None, delimiter: str | None) -> None:
-        self._delimiter = delimiter
+    def __init__(self, files: Sequence[StoredFile], declared: Spec | None, dialect: Dialect) -> None:
+        self._dialect = dialect
         self._types = _arrow_types(declared or {})
         counts, lacking, n_bytes = list[int](), set[str](), 0
         schemas: list[Any] = []
@@ -68,10 +92,10 @@ class DelimitedTable(FilesTable):
 
     def _rows(self, file: StoredFile) -> tuple[Any, dict[int, DataFormatsError]]:
         """Return the rows of a file that have as many cells as the line of names, and the errors of the others."""
-        uneven = dict[int, DataFormatsError]()
+        uneven, first = dict[int, DataFormatsError](), 2 if self._dialect.names is None else 1
 
         def skip(row: Any) -> str:
-            uneven[row.number - 2] = _uneven_row(row.text, row.expected_columns, row.actual_columns)
+            uneven[row.number - first] = _uneven_row(row.text, row.expected_columns, row.actual_columns)
             return "skip"
 
         try:
@@ -89,23 +113,53 @@ class DelimitedTable(FilesTable):
             raise problem from cause
         return rows, uneven
 
-    def _parsed(self, file: StoredFile, *, use_threads: bool = True, invalid_row_handler: Any = None) -> Any:
-        library = importlib.import_module("pyarrow.csv")
-        delimiter = self._delimiter or _delimiter_of(file)
+    def _parsed(
+        self,
+        file: StoredFile,
+        blocks: Sequence[int] = _BLOCKS,
+        *,
+        use_threads: bool = True,
+        invalid_row_handler: Any = None,
+    ) -> Any:
+        library, dialect = importlib.import_module("pyarrow.csv"), self._dialect
+        read = library.ReadOptions(
+            use_threads=use_threads, block_size=blocks[0], column_names=dialect.names, encoding=dialect.encoding
+        )
         parse = library.ParseOptions(
-            delimiter=delimiter, newlines_in_values=True, invalid_row_handler=invalid_row_handler
+            delimiter=dialect.delimiter or _delimiter_of(file),
+            escape_char=dialect.escape or False,
+            newlines_in_values=True,
+            invalid_row_handler=invalid_row_handler,
         )
         convert = library.ConvertOptions(column_types=self._types)
-        read = library.ReadOptions(use_threads=use_threads)
-        with damage_of_arrow(file):
-            rows = library.read_csv(_stream(file), read_options=read, parse_options=parse, convert_options=convert)
-            _ = rows.schema.names  # pyarrow decodes names when they are asked for
-            return rows
+        try:
+            with damage_of_arrow(file):
+                rows = library.read_csv(_stream(file), read_options=read, parse_options=parse, convert_options=convert)
+                _ = rows.schema.names  # pyarrow decodes names when they are asked for
+                return rows
+        except FormatError as error:
+            if _LONG_ROW not in str(error) or len(blocks) == 1:
+                error.remedy = _ENCODING if isinstance(error.__cause__, UnicodeDecodeError) else error.remedy
+                raise
+        return self._parsed(file, blocks[1:], use_threads=use_threads, invalid_row_handler=invalid_row_handler)
+
+    def notes(self) -> Iterator[str]:
+        """Yield which column is no UTF-8, and whether the line of names may be a record."""
+        for name, kind in self.spec.items():
+            if kind.codec == "bytes" and name not in self._types:
+                field = f"{name!r:.80}".replace("{", "{{").replace("}", "}}")
+                yield Remedy(
+                    f"field {field} holds text that is not UTF-8: for Latin-1, pass {{encoding}}", encoding="latin-1"
+                )
+                break
+        numbered = [*map(str, range(len(self.spec)))]  # as pandas names columns without names
+        if self._dialect.names is None and [*self.spec] != numbered and all(map(_NUMBER.fullmatch, self.spec)):
+            yield Remedy("the names of all fields are numbers: if they are a record, pass {names}", names=...)
 
 
 def _uneven_row(text: str, expected: int, found: int) -> CorruptRecordError:
     what = f"the row {text[:80]!r} has another number of cells than the line of names"
-    return CorruptRecordError(what, expected=expected, found=found, remedy=_DELIMITER)
+    return CorruptRecordError(what, expected=expected, found=found, remedy=_ESCAPE if '\\"' in text else _DELIMITER)
 
 
 def _stream(file: StoredFile) -> Any:
@@ -154,15 +208,26 @@ class CsvBackend(Backend):
         return SniffResult("yes") if is_text else SniffResult("no", "it is not text")
 
     def open(
-        self, files: Sequence[StoredFile], options: ReaderOptions, *, delimiter: str | None = None, **_: Any
+        self,
+        files: Sequence[StoredFile],
+        options: ReaderOptions,
+        *,
+        delimiter: str | None = None,
+        names: str | Sequence[str] | None = None,
+        escape: str | None = None,
+        encoding: str = "utf8",
+        **_: Any,
     ) -> DelimitedTable:
         """Return a table.
 
         Args:
             delimiter: The character between two cells. `None`: a tab in `.tsv`; else a comma, or a semicolon if the
                 line of names has semicolons and no comma.
+            names: The names of the columns, if no line has them: a list, or names with commas between them.
+            escape: The character that makes a quotation mark a part of a cell, such as a backslash.
+            encoding: The encoding of the text, by Python's name of it.
         """
-        return DelimitedTable(files, options.spec, delimiter)
+        return DelimitedTable(files, options.spec, Dialect(delimiter, names_of(names), escape, encoding))
 
 
 BACKEND = CsvBackend()

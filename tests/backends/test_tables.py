@@ -182,6 +182,44 @@ def test_delimiters_of_csv(tmp_path: Path) -> None:
         dataformats.open(path)
 
 
+def test_csv_without_a_line_of_names(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "x.csv").write_text("0,5.1\n1,4.9\n1\n", "utf-8")
+    assert dataformats.info(tmp_path / "x.csv").notes == (
+        "the names of all fields are numbers: if they are a record, pass names=",
+    )
+    for names in ("label,x", ["label", "x"]):
+        source = dataformats.open(tmp_path / "x.csv", names=names)
+        assert list(source[:2]) == [{"label": 0, "x": 5.1}, {"label": 1, "x": 4.9}]
+        with pytest.raises(FormatError, match=r"record 2 of .*number of cells"):
+            source[2]
+    (tmp_path / "y.csv").write_text("0,1\n5,6\n", "utf-8")  # as pandas writes arrays
+    assert not dataformats.info(tmp_path / "y.csv").notes
+
+
+def test_csv_in_another_encoding(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "x.csv").write_bytes("name,n\ncafé,1\n".encode("latin-1"))
+    (note,) = dataformats.info(tmp_path / "x.csv").notes
+    assert note == "field 'name' holds text that is not UTF-8: for Latin-1, pass encoding='latin-1'"
+    assert dataformats.open(tmp_path / "x.csv", encoding="latin-1")[0] == {"name": "café", "n": 1}
+
+
+def test_csv_with_long_cells(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "x.csv").write_text("".join(f'{name},"{name * 3_000_000}"\n' for name in "kab"), "utf-8")
+    source = dataformats.open(tmp_path / "x.csv", names=["name", "text"])
+    assert [(record["name"], record["text"] == record["name"] * 3_000_000) for record in source] == [
+        (name, True) for name in "kab"
+    ]
+
+
+def test_csv_with_escaped_quotes(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "x.csv").write_text('a,b\n"says \\"hi, you\\"",1\n', "utf-8")
+    assert dataformats.open(tmp_path / "x.csv", escape="\\")[0] == {"a": 'says "hi, you"', "b": 1}
+
+
 def test_csv_columns_of_one_name(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
     (tmp_path / "x.csv").write_text("a,a\n1,2\n", "utf-8")

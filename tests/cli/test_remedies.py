@@ -112,6 +112,18 @@ def plain_tokens(folder: Path) -> Call:
     return "cat", [folder / "a.bin"], {}
 
 
+def latin1_names(folder: Path) -> Call:
+    pytest.importorskip("pyarrow")
+    (folder / "a.csv").write_text("Straße,n\nx,1\n", "latin-1")
+    return "cat", [folder / "a.csv"], {}
+
+
+def escaped_quotes(folder: Path) -> Call:
+    pytest.importorskip("pyarrow")
+    (folder / "a.csv").write_text('a,b\n"says \\"hi, you\\"",1\n', "utf-8")
+    return "cat", [folder / "a.csv"], {}
+
+
 def nanogpt(folder: Path) -> Call:
     return "cat", [GOLDEN / "tokens" / "train.bin"], {}
 
@@ -328,6 +340,7 @@ def path_without_bytes(folder: Path) -> Call:
 
 CASES: list[Callable[[Path], Call]] = [
     text, several_formats, stale_sidecar, unknown_field, no_examples, tokens, plain_tokens, nanogpt, empty_index,
+    latin1_names, escaped_quotes,
     other_name, matlab,
     no_checksums, no_window, no_split, wrong_type,
     missing_value, late_field, late_field_in_steps, list_in_context, json_type, json_missing, json_late, json_value,
@@ -410,6 +423,7 @@ OTHERS = {
     "each of the first records looks like a JSON object: pass {payload}",  # tests/cli/test_info.py
     "each of the first records is a file that 'jpg' decodes: pass {payload}",
     "field 'a' holds files that 'jpg' decodes: pass {spec}",
+    "field 'a' holds text that is not UTF-8: for Latin-1, pass {encoding}",  # a note: tests/backends/test_tables.py
 }
 
 
