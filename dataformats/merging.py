@@ -21,6 +21,7 @@ from dataformats.reading.copied_records import refused_copy
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import open as open_source
 from dataformats.reading.opening import open_for_copying
+from dataformats.reading.partitions import PartitionedSource
 from dataformats.reading.views import evaluate, random_parts
 from dataformats.registry import backends
 from dataformats.staging.paths import area_at
@@ -281,6 +282,8 @@ def _opened(given: Any, options: Mapping[str, Any] | None, remedy: Remedy) -> It
 
 def _copied(source: RecordSource, remedy: Remedy) -> BlobSource:
     """Return the source if its records can be copied as they are stored."""
+    if isinstance(source, PartitionedSource):
+        raise SpecError("names of folders are fields of these records, so files alone do not hold them", remedy=remedy)
     if not isinstance(source, BlobSource) or not backends.get(source.format).copies_records:
         raise refused_copy(source.format, remedy)
     return source

@@ -101,7 +101,8 @@ class MediaBackend(FieldsBackend):
         found = {name: stored for name, kind in spec.items() if (stored := self._stored(name, kind)) is not None}
         others = [name for name in spec if name not in found]
         if others or field not in found:
-            remedy = None if field in spec else Remedy("To convert, pass {rename}.", rename=...)
+            known = Remedy("To convert, pass {fields}.", fields=list(found))
+            remedy = known if field in found else Remedy("To convert, pass {rename}.", rename=...)
             what = f"{self._about}, found {spec[others[0]]}" if others else f"expected a field {field!r}"
             raise SpecError(what, field=others[0] if others else None, remedy=remedy)
         return Spec(found)

@@ -89,3 +89,18 @@ def blob_column(values: NDArray[Any], type_: Type) -> Ragged:
         values = values.astype(values.dtype.newbyteorder("<"), copy=False)
     joined = Blobs.join([bytes_of(value) for value in values])
     return Ragged(joined.buffer, offsets_of(joined.lengths), "utf8" if type_.codec == "utf8" else "bytes")
+
+
+def packing(attributes: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return what `info` says of fields whose numbers are packed, by the conventions of netCDF.
+
+    Args:
+        attributes: Field to its attributes.
+    """
+    names = ("scale_factor", "add_offset", "_FillValue")
+    found = {name: {one: of_field[one] for one in names if one in of_field} for name, of_field in attributes.items()}
+    return {
+        f"field {name} is packed": ", ".join(f"{one} {value}" for one, value in how.items()) + ": read as stored"
+        for name, how in found.items()
+        if len(how.keys() - {"_FillValue"})
+    }

@@ -25,6 +25,9 @@ from dataformats.storage.file_object import FileObject
 
 _TABS = (".tsv", ".tsv.gz")
 _MAX_NAMES_BYTES = 2**16
+_SAMPLED_BYTES = 2**20
+_PADDED = re.compile(rb"""(?:^|[^\w.])[+-]?0\d""", re.MULTILINE)
+_LARGE = 2**53  # from which on float64 has not every integer
 _UNEVEN = re.compile(r"Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
 _DELIMITER = Remedy("If another character separates the cells, pass {delimiter}.", delimiter=...)
 _ESCAPE = Remedy("If backslashes escape quotation marks, pass {escape}.", escape="\\")
@@ -55,7 +58,8 @@ class DelimitedTable(FilesTable):
     """The rows of CSV files whose columns have the same names and types. A block is a file.
 
     pyarrow infers the types that are not declared: `int64`, `float64`, `bool`, `utf8`, and text for dates. An empty
-    cell of a column that is not text is missing.
+    cell of a column that is not text is missing. Integers beyond int64, which pyarrow takes for floats, are `uint64` or
+    text, and numbers with leading zeros, such as postal codes, are text.
 
     Args:
         declared: The types of columns, or of some.
@@ -67,16 +71,47 @@ class DelimitedTable(FilesTable):
     def __init__(self, files: Sequence[StoredFile], declared: Spec | None, dialect: Dialect) -> None:
         self._dialect = dialect
         self._types = _arrow_types(declared or {})
-        counts, lacking, n_bytes = list[int](), set[str](), 0
-        schemas: list[Any] = []
+        schemas, counts, lacking, n_bytes = self._scanned(files)
+        super().__init__(files, [common_spec(files, schemas, lacking, None)], [[n] for n in counts], n_bytes)
+
+    def _scanned(self, files: Sequence[StoredFile]) -> tuple[list[Any], list[int], set[str], int]:
+        """Return the schema of each file, its rows, the columns with missing values, and the bytes of all values."""
+        schemas, counts, lacking, n_bytes = list[Any](), list[int](), set[str](), 0
         for file in files:
             rows, uneven = self._rows(file)
+            exact = self._exact_types(file, rows)
+            if exact:  # in all files
+                self._types |= exact
+                return self._scanned(files)
             schemas.append(rows.schema)
             counts.append(rows.num_rows + len(uneven))
             columns = zip(rows.schema.names, rows.columns, strict=True)
             lacking |= {name for name, column in columns if column.null_count}
             n_bytes += rows.nbytes
-        super().__init__(files, [common_spec(files, schemas, lacking, None)], [[n] for n in counts], n_bytes)
+        return schemas, counts, lacking, n_bytes
+
+    def _exact_types(self, file: StoredFile, rows: Any) -> dict[str, Any]:
+        """Return types that keep the text of columns, if the numbers that pyarrow infers do not."""
+        arrow, compute = pyarrow(), importlib.import_module("pyarrow.compute")
+        is_padded = _PADDED.search(_stream(file).read(_SAMPLED_BYTES)) is not None
+        suspects = {}
+        for column in rows.schema if len({*rows.schema.names}) == len(rows.schema) else ():
+            if column.name not in self._types and column.type in (arrow.int64(), arrow.float64()):
+                is_large = column.type == arrow.float64() and (compute.max(compute.abs(rows[column.name])).as_py() or 0)
+                if is_large >= _LARGE or (is_padded and column.type == arrow.int64()):
+                    suspects[column.name] = arrow.string()
+        if not suspects:
+            return {}
+        known, self._types = self._types, self._types | suspects
+        texts, self._types = self._rows(file)[0], known
+        found = {}
+        for name in suspects:
+            text = texts[name].filter(rows[name].is_valid())
+            is_integer = rows.schema.field(name).type == arrow.int64()
+            matching = compute.match_substring_regex(text, r"^[+-]?0[0-9]" if is_integer else r"^[+-]?[0-9]+$")
+            if compute.any(matching).as_py() if is_integer else compute.all(matching).as_py():
+                found[name] = arrow.string() if is_integer else _integer_type(text)
+        return found
 
     def read_rows(self, block: FileBlock, fields: Sequence[str]) -> Mapping[str, Column]:
         rows, failed = self._rows(self.files[block.file])
@@ -155,6 +190,16 @@ class DelimitedTable(FilesTable):
         numbered = [*map(str, range(len(self.spec)))]  # as pandas names columns without names
         if self._dialect.names is None and [*self.spec] != numbered and all(map(_NUMBER.fullmatch, self.spec)):
             yield Remedy("the names of all fields are numbers: if they are a record, pass {names}", names=...)
+
+
+def _integer_type(text: Any) -> Any:
+    """Return uint64 if these integers fit it; text if not."""
+    arrow = pyarrow()
+    try:
+        text.cast(arrow.uint64())
+    except arrow.ArrowInvalid:
+        return arrow.string()
+    return arrow.uint64()
 
 
 def _uneven_row(text: str, expected: int, found: int) -> CorruptRecordError:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.backends.tables.arrays_of_rows import check_block, names_of, rows_of_block
+from dataformats.backends.tables.arrays_of_rows import check_block, names_of, packing, rows_of_block
 from dataformats.backends.tables.hdf5_fields import Hdf5Field, fields_of
 from dataformats.backends.tables.hdf5_rows import Hdf5Rows, stored_rows
 from dataformats.batch import Column
@@ -70,6 +70,9 @@ class Hdf5Table(FilesTable):
                 self._opened[number] = _opened(self._given[number], self._names)
             return self._opened[number][0]
 
+    def metadata(self) -> dict[str, str]:
+        return packing({name: field.dataset.attrs for name, field in self._fields(0).items()})
+
     def in_place(self) -> Hdf5Rows | None:
         """Return a reader of the same rows, if no field needs h5py."""
         try:
@@ -82,7 +85,7 @@ class Hdf5Table(FilesTable):
         if any(len(of_file) < len(self.spec) for of_file in rows):
             return None
         reader = Hdf5Rows(self.files, rows)
-        reader.left_out = self.left_out
+        reader.left_out, reader.packing = self.left_out, self.metadata()
         return reader
 
     def read_blocks(self, blocks: Sequence[int], fields: Sequence[str]) -> Sequence[Mapping[str, Column]]:

@@ -22,12 +22,16 @@ class Hdf5Rows(RowsReader):
 
     def __init__(self, files: Sequence[StoredFile], fields: Sequence[Mapping[str, StoredRows]]) -> None:
         super().__init__(files, [{name: field[0] for name, field in of_file.items()} for of_file in fields])
+        self.packing: dict[str, str] = {}
         self._chunks: dict[str, tuple[NDArray[np.int64], ...]] = {}
         for name in fields[0]:
             _, chunk_rows, shifts = zip(*(of_file[name] for of_file in fields), strict=True)
             starts, moved = np.cumsum([0, *map(len, shifts)]), np.concatenate(shifts)
             if moved.any():
                 self._chunks[name] = np.array(chunk_rows), starts, moved
+
+    def metadata(self) -> dict[str, str]:
+        return self.packing
 
     def range_of(self, field: str, first: int, n: int) -> tuple[int, int, int] | None:
         return None if field in self._chunks else super().range_of(field, first, n)

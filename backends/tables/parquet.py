@@ -55,7 +55,30 @@ class ParquetTable(FilesTable):
             )
             rows = file.read_row_group(block.number, list(fields))  # without those that the file lacks
             rows.validate(full=True)  # damaged offsets must not be followed
+            rows = self._with_far_times(rows, block)
             return columns_of_arrow(rows, self.spec, fields)
+
+    def _with_far_times(self, rows: Any, block: FileBlock) -> Any:
+        """Return the rows with timestamps of INT96 as text if some do not fit the nanoseconds as which pyarrow reads.
+
+        Such a date, before 1677 or after 2262, is another date then, without an error.
+        """
+        footer, names = self._footers[block.file], rows.schema.names
+        leaves = [footer.schema.column(at) for at in range(len(footer.schema) if rows.num_rows else 0)]
+        stamps = [leaf.path for leaf in leaves if leaf.physical_type == "INT96" and leaf.path in names]
+        if not stamps:
+            return rows
+        compute, stored = importlib.import_module("pyarrow.compute"), self.files[block.file]
+        file = _library().ParquetFile(FileObject(stored), metadata=footer, coerce_int96_timestamp_unit="us")
+        coarse = file.read_row_group(block.number, stamps)
+        for name in stamps:
+            exact, text = coarse[name], pyarrow().string()
+            fits = compute.equal(compute.floor_temporal(rows[name], unit="microsecond").cast(exact.type), exact)
+            if compute.any(compute.invert(fits)).as_py():
+                far = compute.binary_join_element_wise(exact.cast(text), "000", "")
+                times = compute.if_else(fits, rows[name].cast(text), far)
+                rows = rows.set_column(names.index(name), name, times)
+        return rows
 
     def metadata(self) -> dict[str, str]:
         return {"created by": str(self._footers[0].created_by), "version": str(self._footers[0].format_version)}

@@ -18,6 +18,7 @@ from dataformats.backends.tables.arrays_of_rows import (
     is_in,
     left_out,
     names_of,
+    packing,
     rows_of_block,
     same_length,
 )
@@ -80,6 +81,15 @@ class ZarrTable(FilesTable):
         self.files, self.counts = every, np.array(counts, np.int64)
         if all(kind.dtype is not None for kind in self.spec.values()):  # text has an unknown number of bytes
             self.blocks_together: int = 1 + _TOGETHER_BYTES * len(self.block_starts) // max(1, n_bytes)
+
+    def metadata(self) -> dict[str, str]:
+        arrays, found = self._arrays[0], dict[str, str]()
+        for name, array in arrays.items():
+            lacking = 0 if array.shards is not None else array.nchunks - array.nchunks_initialized
+            if lacking:
+                text = f"{lacking} of {array.nchunks} chunks are not there, and are read as {array.fill_value}"
+                found[f"field {name} is sparse"] = text
+        return found | packing({name: dict(array.attrs) for name, array in arrays.items()})
 
     @property
     def nbytes(self) -> int:

@@ -18,6 +18,7 @@ from dataformats.interfaces import ReaderOptions, StoredFile
 from dataformats.spec import Spec, Type
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 
+_END_BYTES = 2 * BLOCK
 GZIP = b"\x1f\x8b\x08"
 _MANY = 8  # fields with dots and one ending
 
@@ -45,6 +46,12 @@ class WebDatasetReader(FieldsReader):
         if index is not None and isinstance(file, DecompressedFile):
             file.known_size(int(index.metadata["size"]), file.damage)
         return index
+
+    def metadata(self) -> dict[str, str]:
+        ends = [(file, file.pread(max(0, file.size - _END_BYTES), _END_BYTES)) for file in self.files if file.local]
+        cut = [file.name for file, end in ends if any(end)]
+        why = "no blocks of zeros end it, so it was not closed, or copied in part"
+        return {"files are cut": f"{len(cut)} of {len(self.files)}, such as {cut[0]!r}: {why}"} if cut else {}
 
     def derived_file(self, file: StoredFile, file_index: FileIndex) -> StoredFile | None:
         keys = file_index.arrays.get(KEY)

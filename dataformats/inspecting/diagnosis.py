@@ -36,6 +36,7 @@ def doctor(
     - `Imbalance`: a class has a hundred times as many records as another one.
     - `Timestamp`: few records do not come after the one before.
     - `ShortFile`, `MissingFile`: a file has less than a tenth of the records of the others; few numbers of files lack.
+    - `Fact`: numbers are packed (`scale_factor`), chunks of Zarr are missing, a tar file has no end.
 
     Shares count from 100 records on; few are at most 5 %.
 
@@ -46,7 +47,7 @@ def doctor(
         **options: Arguments of `open`, if `path` is a path.
 
     Returns:
-        The report, as `verify` returns it. `remedy` is a line for the shell that shows the records.
+        The report, as `verify` returns it. `remedy` is a line for the shell that shows the records of a path.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -79,9 +80,9 @@ def doctor(
 def _command(
     path: Any, options: Mapping[str, Any], name: str, *arguments: object, after: Sequence[str] = ()
 ) -> str | None:
-    """Return a line for the shell about these data; `None` if they lie in no files."""
-    paths = path.paths if isinstance(path, RecordSource) else path if isinstance(path, list | tuple) else [path]
-    if not paths or any(isinstance(one, (bytes, bytearray, memoryview)) for one in paths):
+    """Return a line for the shell about these data; `None` if they have no path, as a source."""
+    paths = path if isinstance(path, list | tuple) else [path]
+    if any(isinstance(one, (RecordSource, bytes, bytearray, memoryview)) for one in paths):
         return None
     words = ["dataformats", name, *map(str, paths), *after, *map(str, arguments)]
     for option, value in options.items():

@@ -106,8 +106,8 @@ class RecordProfile:
             held = column.lengths > 0
             empty = ~held if present is None else ~held & present
             self._tally(name, "Empty", "hold no byte", indices[empty])
-        if isinstance(column, Ragged) and column.item_kind == "bytes":
-            self._add_blobs(name, [*itertools.compress(column, held.tolist())], indices[held])
+            if column.item_kind == "bytes":
+                self._add_blobs(name, [*itertools.compress(column, held.tolist())], indices[held])
         self._tally(name, "NotFinite", "hold NaN or infinite numbers", indices[_not_finite(column)])
         if name in self._times and isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in "iuf":
             (last, first), times = self._times[name], column.astype(np.float64)
@@ -133,14 +133,15 @@ class RecordProfile:
     def findings(self) -> Iterator[Finding]:
         """Yield what stands out in all records so far, with the line that shows it."""
         for finding, indices in self._found():
-            if indices:
+            index, name = next(iter(indices), None), finding.field
+            if indices and "record" not in self.source.spec:
                 where = f"record in ({', '.join(map(str, indices))})"
-                yield replace(
-                    finding, index=indices[0], remedy=self._command("head", "-n", len(indices), "--where", where)
-                )
+                line = self._command("head", "-n", len(indices), "--where", where)
+            elif name is None and not indices:
+                line = self._command("info")
             else:
-                command = ("info",) if finding.field is None else ("stats", "--fields", finding.field)
-                yield replace(finding, remedy=self._command(*command))
+                line = self._command("stats", *(("--fields", name) if name is not None and "," not in name else ()))
+            yield replace(finding, index=index, remedy=line)
 
     def _found(self) -> Iterator[_Found]:
         n = self._stats.records
@@ -165,6 +166,10 @@ class RecordProfile:
         counts = [(n, name) for name, n, _ in files]
         counts = counts[:-1] or counts  # the last one has the rest
         median = float(np.median([n for n, _ in counts])) if counts else 0
+        facts = self.source.reader.metadata() if isinstance(self.source, FileSource) else {}
+        for name, text in facts.items():
+            if name.startswith(("field ", "files ")):  # and not versions of programs
+                yield Finding("Fact", f"{name}: {text}"), ()
         yield from _gaps([name for name, _, _ in files]) if median > 1 else ()
         for n, name in counts:
             if n * _FAR < median >= _ENOUGH:

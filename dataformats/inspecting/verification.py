@@ -27,6 +27,7 @@ from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.conditions import Where
 from dataformats.reading.file_source import FileSource
 from dataformats.reading.opening import arguments_of
+from dataformats.reading.partitions import with_partitions
 from dataformats.reading.scan import as_numbers
 from dataformats.registry import backends
 from dataformats.sidecars.file_comparison import compare_entry
@@ -227,7 +228,8 @@ class Verification:
                 raise  # the arguments are wrong, not the data
             return self._report_of_each([*before, Finding.of(error)])
         findings.add(finding for finding in before if finding not in self.known)
-        comparison = None if self.compare is None else self.compare(source)
+        whole = with_partitions(source, Spec({})) if isinstance(source, FileSource) else source
+        comparison = None if self.compare is None else self.compare(whole)
         if comparison is not None:
             findings.add_all(comparison.findings)
         opaque = source.spec_facts.opaque_fields

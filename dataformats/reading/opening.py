@@ -133,7 +133,7 @@ def open(  # the name that the contract gives it
     ).open_with_partitions()
 
 
-def open_for_copying(path: Any, options: Mapping[str, Any]) -> DecodingSource:
+def open_for_copying(path: Any, options: Mapping[str, Any]) -> FileSource | PartitionedSource:
     """Open the source of a call that takes the arguments of `open` as `source_options`."""
     with remedies_of_source():
         return arguments_of(path, **options).open_with_partitions()
@@ -242,8 +242,6 @@ class OpenArguments(ReaderOptions):
     ) -> FileSource | PartitionedSource:
         """Open the files, with the fields that the names of their folders tell: see `open`."""
         source = self.open(report)
-        if not source.partitions:
-            return source
         named = Spec({name: kind for name, kind in (self.spec or {}).items() if name in source.partitions})
         return with_partitions(source, named)
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dataformats.batch import Column, RecordBatch
+from dataformats.batch import Column, RecordBatch, take_column
 from dataformats.columns.masks import insert_missing
 from dataformats.errors import SpecError
+from dataformats.fork_hooks import cached_property
 from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
 from dataformats.interfaces.source_facts import SourceFacts, SpecFacts
 from dataformats.interfaces.stored_file import Folder, StoredFile
@@ -69,6 +69,7 @@ class PartitionFields(RecordSource):
         self._files = files
         self._values = values
         self._spec = spec
+        self._of_files = {name: _column(values[name], kind, name) for name, kind in spec.items()}
 
     @property
     def spec(self) -> Spec:
@@ -94,16 +95,16 @@ class PartitionFields(RecordSource):
         return 0.0
 
     def with_spec(self, spec: SpecLike) -> PartitionFields:
-        new = Spec({**self._spec, **Spec(spec)})
-        for name, kind in new.items():
-            _column(self._values[name], kind, name)
-        return PartitionFields(self._files, self._values, new)
+        return PartitionFields(self._files, self._values, Spec({**self._spec, **Spec(spec)}))
 
     def read(self, indices: ArrayLike, fields: Fields = None, on_corrupt: OnCorrupt = "raise") -> RecordBatch:
         records = as_indices(indices, len(self))
-        file = np.searchsorted(np.cumsum(self._files.reader.counts), records, side="right")
-        columns = {name: _column(self._values[name], self._spec[name], name, file) for name in self.mask(fields)}
-        return RecordBatch(columns, records)
+        file = np.searchsorted(self._ends, records, side="right")
+        return RecordBatch({name: take_column(self._of_files[name], file) for name in self.mask(fields)}, records)
+
+    @cached_property
+    def _ends(self) -> NDArray[np.int64]:
+        return np.cumsum(self._files.reader.counts)
 
 
 class PartitionedSource(JoinedSource):
@@ -122,6 +123,8 @@ def with_partitions(source: FileSource, spec: Spec) -> FileSource | PartitionedS
         source: The records of the files.
         spec: The types that the call declares for these fields.
     """
+    if not source.partitions:
+        return source
     values, stored = source.partitions, source.spec
     names = [name for name in values if name not in stored]
     if len(spec.keys() - names):
@@ -157,19 +160,18 @@ def _type_of(texts: Sequence[str | None]) -> Type:
     return Type("int32" if known and is_number else "utf8", optional=None in texts)
 
 
-def _column(texts: Sequence[str | None], kind: Type, name: str, file: NDArray[np.int64] | None = None) -> Column:
-    """Return the values of records by the file of each; of one record of each file if `file` is `None`."""
-    rows = np.arange(len(texts)) if file is None else file
+def _column(texts: Sequence[str | None], kind: Type, name: str) -> Column:
+    """Return the value of each file."""
+    known = [text for text in texts if text is not None]
     present = np.array([text is not None for text in texts], np.bool_)
-    if not present.all() and not kind.optional:
+    if len(known) < len(texts) and not kind.optional:
         raise SpecError(f"expected {kind}, found a folder without it", field=name)
-    rows, has_value = rows[present[rows]], present[rows]
-    if kind.dtype is None:
-        if replace(kind, optional=False) != Type("utf8"):
-            raise SpecError(f"expected utf8 or a number type for the name of a folder, found {kind}", field=name)
-        return insert_missing([texts[row] for row in rows.tolist()], has_value, optional=kind.optional)
+    if kind.required == Type("utf8"):
+        return insert_missing(known, present, optional=kind.optional)
+    if kind.dtype is None or kind.dims:
+        raise SpecError(f"expected utf8 or a number type for the name of a folder, found {kind}", field=name)
     try:
-        numbers = np.array([0 if text is None else kind.dtype.type(text) for text in texts], kind.dtype)
+        numbers = np.array([kind.dtype.type(text) for text in known], kind.dtype)
     except (ValueError, OverflowError) as error:
         raise SpecError(f"expected {kind}, found the name of a folder: {error}", field=name) from error
-    return insert_missing(numbers[rows], has_value, optional=kind.optional)
+    return insert_missing(numbers, present, optional=kind.optional)

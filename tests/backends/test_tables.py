@@ -149,10 +149,46 @@ def test_declared_types_of_csv(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
     (tmp_path / "0.csv").write_text("zip,x,tags\n00123,1,[1]\n", "utf-8")
     (tmp_path / "1.csv").write_text("zip,x,tags\n04567,0.5,[]\n", "utf-8")
-    assert dataformats.open(tmp_path).spec == {"zip": "int64", "x": "float64", "tags": "utf8"}
+    assert dataformats.open(tmp_path).spec == {"zip": "utf8", "x": "float64", "tags": "utf8"}
     source = dataformats.open(tmp_path, spec={"zip": "utf8", "x": "float32", "tags": "json"})
     expected = [{"zip": "00123", "x": 1.0, "tags": [1]}, {"zip": "04567", "x": 0.5, "tags": []}]
     assert list(source) == list(pickle.loads(pickle.dumps(source))) == expected
+
+
+def test_inferred_numbers_of_csv_keep_their_text(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "0.csv").write_text("zip,id,n,x\n10713,5,1,1e300\n", "utf-8")
+    (tmp_path / "1.csv").write_text("zip,id,n,x\n02116,18446744073709551615,99999999999999999999,00.5\n", "utf-8")
+    src = dataformats.open([tmp_path / "0.csv", tmp_path / "1.csv"])
+    assert src.spec.to_json() == {"zip": "utf8", "id": "uint64", "n": "utf8", "x": "float64"}
+    assert src[0] == {"zip": "10713", "id": 5, "n": "1", "x": 1e300}
+    assert src[1] == {"zip": "02116", "id": 2**64 - 1, "n": "99999999999999999999", "x": 0.5}
+    assert src.with_spec({"zip": "int64"})[1]["zip"] == 2116
+
+
+def test_far_times_of_parquet_are_right(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    times = ["1500-01-02 03:04:05.000006", None, "2024-01-02 03:04:05.000006", "9999-12-23 23:59:59.000000"]
+    table = arrow.table({"t": arrow.array(times).cast(arrow.timestamp("us")), "n": [0, 1, 2, 3]})
+    parquet.write_table(table, tmp_path / "x.parquet", use_deprecated_int96_timestamps=True)  # as Spark does
+    found = [record.get("t") for record in dataformats.open(tmp_path / "x.parquet")]
+    assert found == [time and f"{time}000" for time in times]
+
+
+def test_packed_and_sparse_arrays_are_facts_of_info(tmp_path: Path) -> None:
+    h5py, zarr = pytest.importorskip("h5py"), pytest.importorskip("zarr")
+    how = {"scale_factor": 0.01, "add_offset": 273.15, "_FillValue": -1}
+    for chunks in (None, (1,)):
+        with h5py.File(tmp_path / "x.h5", "w") as file:
+            file.create_dataset("t2m", data=np.array([0, 100, -1], np.int16), chunks=chunks, shuffle=chunks is not None)
+            file["t2m"].attrs.update(how)
+        packed = dataformats.info(tmp_path / "x.h5").metadata
+        assert packed == {"field t2m is packed": "scale_factor 0.01, add_offset 273.15, _FillValue -1: read as stored"}
+    array = zarr.open_group(tmp_path / "x.zarr", mode="w").create_array("t2m", shape=(6,), chunks=(2,), dtype="i2")
+    array[:4], array.attrs["scale_factor"] = [1, 2, 3, 4], 0.5
+    found = dataformats.info(tmp_path / "x.zarr").metadata
+    assert found["field t2m is packed"] == "scale_factor 0.5: read as stored"
+    assert found["field t2m is sparse"] == "1 of 3 chunks are not there, and are read as 0"
 
 
 def test_csv_is_read_again_as_other_types(tmp_path: Path) -> None:
@@ -160,7 +196,7 @@ def test_csv_is_read_again_as_other_types(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("zip,x\n00123,0.5\n04567,\n", "utf-8")
     source = dataformats.open(path)
-    assert source.spec == {"zip": "int64", "x": "float64?"}
+    assert source.spec == {"zip": "utf8", "x": "float64?"}
     assert source.spec_facts.provenance == "inferred"
     text = pickle.loads(pickle.dumps(source[1:].with_spec({"zip": "utf8"})))
     assert (list(text), text.spec_facts.provenance) == ([{"zip": "04567"}], "declared")

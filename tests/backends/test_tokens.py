@@ -85,7 +85,8 @@ def test_wrong_options(name: str, options: dict[str, Any], message: str) -> None
 def test_other_files_of_llm_c(magic: int, kind: str, tmp_path: Path) -> None:
     path = tmp_path / "hellaswag_val.bin"
     path.write_bytes(struct.pack("<3i", magic, 1, 2).ljust(1024, b"\0") + bytes(64))
-    for options in ({}, {"dtype": "uint16", "window": 4}):
+    given: list[dict[str, Any]] = [{}, {"dtype": "uint16", "window": 4}]
+    for options in given:
         with pytest.raises(FormatError, match=f"{kind} of llm.c, not tokens"):
             dataformats.open(path, format="tokens" if options else None, **options)
 

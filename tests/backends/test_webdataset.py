@@ -393,6 +393,16 @@ def test_a_file_without_its_end_is_noticed(tmp_path: Path) -> None:
         dataformats.open(path)
 
 
+def test_a_tar_file_of_another_program_without_its_end_is_a_fact(tmp_path: Path) -> None:
+    write_tar(tmp_path / "x.tar", {"0.jpg": b"1", "0.txt": b"2", "1.jpg": b"3", "1.txt": b"4"})
+    assert dataformats.info(tmp_path / "x.tar").metadata == {}
+    (tmp_path / "x.tar").write_bytes((tmp_path / "x.tar").read_bytes()[: 3 * 2 * members.BLOCK])  # behind 1.jpg
+    facts = dataformats.info(tmp_path / "x.tar").metadata
+    assert facts["files are cut"].startswith(f"1 of 1, such as '{tmp_path / 'x.tar'}': no blocks of zeros end it")
+    (finding,) = [one for one in dataformats.doctor(tmp_path / "x.tar").findings if one.kind == "Fact"]
+    assert finding.message == f"files are cut: {facts['files are cut']}"
+
+
 def test_compressed_files_and_pickles(tmp_path: Path) -> None:
     import gzip
     import pickle

@@ -58,6 +58,9 @@ def test_names_of_folders_are_fields(format: str, tmp_path: Path) -> None:
     assert list(dataformats.open(tmp_path / "new.ffr")) == rows
     assert len(dataformats.info(tmp_path / "x").files) == 3
     assert dataformats.verify(tmp_path / "x").ok
+    assert dataformats.verify(tmp_path / "x", against=tmp_path / "new.ffr", fields=["x", "year", "split"]).ok
+    with pytest.raises(SpecError, match=r"names of folders are fields of these records.*convert"):
+        dataformats.merge(tmp_path / "x", tmp_path / "merged")
 
 
 def test_partitions_equal_pyarrow(tmp_path: Path) -> None:
