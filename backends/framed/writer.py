@@ -44,6 +44,7 @@ class FramedWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportIncomp
     def __init__(self, path: Path, *, resume: bool = False, place: FilePlace | None = None) -> None:
         # Rows of the index; `None` for a file that gets none.
         self._index: list[NDArray[Any]] | None = [] if place is not None and place.name is None else None
+        self._n_indexed = 0
         super().__init__(path, resume=resume)
 
     def frame(self, record: bytes) -> bytes:
@@ -96,7 +97,8 @@ class FramedWriter(AppendingWriter, BlobWriter):  # pyright: ignore[reportIncomp
             self._add_to_index(blobs.lengths, gather_integers(blobs.buffer, ends, "<u4") if self.framing.tail else None)
 
     def _add_to_index(self, lengths: NDArray[np.int64], checksums: NDArray[np.uint32] | None) -> None:
-        if self._index is None or self.n_records > _MAX_ROWS:
+        self._n_indexed += len(lengths)
+        if self._index is None or self._n_indexed > _MAX_ROWS:
             self._index = None
             return
         rows = np.empty(len(lengths), self._index_row)

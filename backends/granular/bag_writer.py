@@ -47,7 +47,7 @@ class BagWriter(BagsWriter, BlobWriter, HasSidecars):
         else:
             atomic.remove(path, self._idx)
         self._bag = BagAppender(path, self._idx, point)
-        self._all.append(self._bag)
+        self._appenders.append(self._bag)
         self.n_records: int = point.n_records
         self.n_bytes: int = point.end + ENTRY_BYTES * point.n_records
 
@@ -63,7 +63,7 @@ class BagWriter(BagsWriter, BlobWriter, HasSidecars):
             raise TypeError(f"cannot append a record to a bag: expected bytes, found {type(blob).__name__}")
         if not blob and self._generation == 2:
             raise SpecError("generation 2 cannot hold empty records; generation 3 can", index=self.n_records)
-        self._hold(1, self._bag.append(blob))
+        self._count(1, self._bag.append(blob))
 
     def sidecars(self) -> Mapping[str, Path | None]:
         return {self._final_idx: self._idx if self._generation == 3 else None}

@@ -9,7 +9,7 @@ from dataformats.backends.granular.bag_appender import BagAppender
 from dataformats.backends.granular.resume import AHEAD_ROWS, is_partial
 from dataformats.interfaces import FileWriter
 from dataformats.storage import atomic
-from dataformats.storage.record_journal import Entries, RecordJournal
+from dataformats.storage.record_journal import Entries, RecordJournal, interrupted_append
 
 _PENDING_BYTES = 2**20  # written while they are in the processor's cache
 
@@ -33,22 +33,22 @@ class BagsWriter(FileWriter):
         self.n_records: int = 0
         self.n_bytes: int = 0
         self._path, self._generation, self._journal = path, generation, journal
-        self._all: list[BagAppender] = []  # in the order of writing
+        self._appenders: list[BagAppender] = []  # in the order of writing
         self._pending_bytes = self._pending_records = 0
         self._open = True
 
     @property
-    def _counted(self) -> Sequence[BagAppender]:
-        """Bags with as many records as the writer."""
-        return self._all
+    def _row_appenders(self) -> Sequence[BagAppender]:
+        """The appenders of bags with one record for each of the writer."""
+        return self._appenders
 
     @property
     def _sizes(self) -> list[int]:
         """Bytes that are written to each file of the journal."""
-        return [size for bag in self._all for size in bag.sizes]
+        return [size for bag in self._appenders for size in bag.sizes]
 
-    def _hold(self, n_records: int, n_bytes: int) -> None:
-        """Count records that the bags hold now, and write them if they are many."""
+    def _count(self, n_records: int, n_bytes: int) -> None:
+        """Count records that the appenders hold now, and write them if they are many."""
         self.n_records += n_records
         self.n_bytes += n_bytes
         self._pending_records += n_records
@@ -63,28 +63,28 @@ class BagsWriter(FileWriter):
     def _flush(self, *, sync: bool, to_disk: bool) -> None:
         self._require_open()
         if not self._is_whole:
-            raise RuntimeError(f"an append to {str(self._path)!r} was interrupted; continue with resume=True")
+            raise interrupted_append(self._path)
         if self._pending_records:
             # What finds the records comes before them: after a loss of power, there are no records without it.
             self._sync_names()
             self._journal.begin(self._sizes)
         # Records before ends, on the disk too: an end is useless without its record.
-        entries = Entries.of_files(*[parts for bag in self._all for parts in bag.write_records()])
+        entries = Entries.of_files(*[parts for bag in self._appenders for parts in bag.write_records()])
         if sync:
-            for bag in self._all:
+            for bag in self._appenders:
                 bag.sync_records()
         # The journal has the ends before the index: so it proves all rows that a reader of growing data finds.
         self._journal.unlisted = [entries] if entries.sizes.any() else []
         self._journal.append()
-        for bag in self._all:
+        for bag in self._appenders:
             bag.finish_records()
         if to_disk:
             self._journal.sync(self._sizes)
-        for bag in self._all:
+        for bag in self._appenders:
             bag.write_ends()
         self._pending_bytes = self._pending_records = 0
         if sync:
-            for bag in self._all:
+            for bag in self._appenders:
                 bag.sync_ends()
 
     def close(self) -> None:
@@ -98,9 +98,9 @@ class BagsWriter(FileWriter):
         if in_place:
             atomic.sync(self._journal.path.parent)
         if self._generation == 2:
-            for bag in self._all:
+            for bag in self._appenders:
                 bag.append_index()
-            for bag in self._all:
+            for bag in self._appenders:
                 bag.drop_index()
             atomic.sync(self._path if self._path.is_dir() else self._path.parent)
         self._close_files()
@@ -118,7 +118,7 @@ class BagsWriter(FileWriter):
     def discard(self) -> None:
         """Delete the data."""
         self._close_files()
-        atomic.remove(self._path, *(bag.index for bag in self._all))
+        atomic.remove(self._path, *(bag.index for bag in self._appenders))
         self._journal.remove()
 
     def _sync_names(self) -> None:
@@ -127,12 +127,11 @@ class BagsWriter(FileWriter):
     @property
     def _is_whole(self) -> bool:
         """False if an interrupt (Ctrl-C) left an append or a flush half done."""
-        is_listed = not self._journal.is_begun or self._journal.sizes == self._sizes
-        return is_listed and all(bag.n_records == self.n_records for bag in self._counted)
+        return self._journal.covers(self._sizes) and all(bag.n_records == self.n_records for bag in self._row_appenders)
 
     def _close_files(self) -> None:
         self._open = False
-        for bag in self._all:
+        for bag in self._appenders:
             bag.close()
         self._journal.close()
 

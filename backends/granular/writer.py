@@ -75,7 +75,7 @@ class GranularWriter(BagsWriter, FieldsWriter):
             self._close_files()
             raise
         self._appends = {name: bag.append for name, bag in self._bags.items()}
-        self.n_bytes: int = sum(bag.end + ENTRY_BYTES * bag.n_records for bag in self._all)
+        self.n_bytes: int = sum(bag.end + ENTRY_BYTES * bag.n_records for bag in self._appenders)
 
     def append(self, blobs: Mapping[str, Sequence[bytes]]) -> None:
         """Append one row.
@@ -91,7 +91,7 @@ class GranularWriter(BagsWriter, FieldsWriter):
         for name, append in self._appends.items():
             for blob in blobs[name]:
                 n_bytes += append(blob)
-        self._hold(1, n_bytes)
+        self._count(1, n_bytes)
 
     def append_stored(self, records: StoredRecords) -> None:
         """Append rows, all values of a field at once; in generation 2 one by one."""
@@ -103,10 +103,10 @@ class GranularWriter(BagsWriter, FieldsWriter):
             self.flush()
         self._require_open()
         n_bytes = sum(bag.append_all(records.fields[name][0]) for name, bag in self._bags.items())
-        self._hold(len(records), n_bytes)
+        self._count(len(records), n_bytes)
 
     @property
-    def _counted(self) -> Sequence[BagAppender]:
+    def _row_appenders(self) -> Sequence[BagAppender]:
         return list(self._bags.values()) if self._refs is None else [self._refs]
 
     def _resume_points(self) -> tuple[int, dict[str, ResumePoint]]:
@@ -121,12 +121,14 @@ class GranularWriter(BagsWriter, FieldsWriter):
     def _open_bags(self, points: Mapping[str, ResumePoint], resumes: bool) -> None:
         if self._generation == 2:
             self._refs = self._open_bag(REFS, points)
-            self._all.append(self._refs)
+            self._appenders.append(self._refs)
         if not resumes:
             (self._path / SPEC).write_bytes(json.dumps(self._types).encode())
         for number, name in enumerate(self._types):
             self._bags[name] = self._open_bag(name, points)
-            self._all.insert(number, self._bags[name])  # before refs.bag, which refers to the records of the others
+            self._appenders.insert(
+                number, self._bags[name]
+            )  # before refs.bag, which refers to the records of the others
 
     def _open_bag(self, name: str, points: Mapping[str, ResumePoint]) -> BagAppender:
         return BagAppender(self._path / (name + BAG), self._path / (name + IDX), points.get(name, ResumePoint()))
@@ -159,5 +161,5 @@ class GranularWriter(BagsWriter, FieldsWriter):
     def _sync_names(self) -> None:
         if not self._is_named:
             atomic.sync(self._path / SPEC)
-            atomic.sync(self._path if is_partial(self._path) else self._path.parent)  # the journal syncs the other
+            atomic.sync(self._path)
             self._is_named = True

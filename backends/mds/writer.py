@@ -55,7 +55,6 @@ class MdsWriter(FieldsWriter):
         self._samples: list[bytes] = []
         self._n_bytes = self._empty_bytes = 8 + len(self._text)
         self._is_written = True
-        self._is_named = False  # True once the folder's own entry is on disk
         self.n_records: int = 0
         self.n_bytes: int = 0
         if not resume:
@@ -120,9 +119,7 @@ class MdsWriter(FieldsWriter):
         plain = b"".join([head, self._text, *self._samples])
         stored = encode_zstd(plain) if self._ending else plain
         atomic.write_chunks(self._folder / (name + self._ending), [stored])
-        if not self._is_named:
-            atomic.sync(self._folder.parent)
-        self._is_written = self._is_named = True
+        self._is_written = True
         return self._entry(name, len(self._samples), len(plain), len(stored))
 
     def _entry(self, name: str, samples: int, plain: int, stored: int) -> dict[str, Any]:

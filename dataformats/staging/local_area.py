@@ -50,6 +50,7 @@ class LocalArea(StagingArea):
         self._name_lock = NameLock(self._beside(SIDECAR_SUFFIX), path)
         self._folder_lock: FileLock | None = None
         self._overwrite = self._is_adopted = self._is_left = self._is_shared = self._is_sharded = False
+        self._is_named = False  # True once the name of a single file or folder is on the disk
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._path,)
@@ -140,9 +141,10 @@ class LocalArea(StagingArea):
         saved = self._saved() if resume else None
         if saved is not None:
             check_encoding(saved, metadata, str(self._name_lock.path))
-        elif not (resume and self._is_adopted):
-            if os.path.lexists(self.partial) and not self.exists():
-                self.write_sidecar(None)  # a writer was killed before the data had their name
+        is_ours = saved is not None or not (resume and self._is_adopted)
+        if is_ours and os.path.lexists(self.partial) and not self.exists():
+            self.write_sidecar(None)  # a writer was killed before the data had their name
+        if is_ours and saved is None:
             self._remove_data()
         if sharded:
             self.partial.mkdir(exist_ok=True)
@@ -184,8 +186,13 @@ class LocalArea(StagingArea):
         """The shard is there already."""
 
     def settle(self, n_pending: int = 0) -> None:
-        if self._is_sharded and not n_pending:
+        if n_pending:
+            return
+        if self._is_sharded:
             atomic.sync(self.partial)
+        elif not self._is_named:
+            atomic.sync(self._path.parent)
+            self._is_named = True
 
     def write_entry(self, number: int, entry: ShardEntry) -> None:
         atomic.write_bytes(self._entry_path(number), entry.pack())

@@ -179,10 +179,9 @@ class RecordJournal:
         self._start = 0  # the byte at which the first entry begins
         self._checksum = 0  # checksum of all entries, in the order of writing
 
-    @property
-    def is_begun(self) -> bool:
-        """True from `begin` to `close`."""
-        return self._file is not None
+    def covers(self, sizes: Sequence[int]) -> bool:
+        """Return True if the entries end where files of these sizes do, as between two appends."""
+        return self._file is None or self.sizes == [*sizes]
 
     # ---- resuming
 
@@ -309,6 +308,11 @@ class RecordJournal:
 def journal_path(path: Path) -> Path:
     """Return the path of the journal of an unfinished file."""
     return path.with_name(f"{path.name}.journal")
+
+
+def interrupted_append(path: Path) -> RuntimeError:
+    """Return the error of an append that an interrupt (Ctrl-C) left half done."""
+    return RuntimeError(f"an append to {str(path)!r} was interrupted; continue with resume=True")
 
 
 def journal_of(file: StoredFile) -> StoredJournal | None:

@@ -19,7 +19,13 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import VALUE
 from dataformats.storage import atomic
 from dataformats.storage.files import LocalFile
-from dataformats.storage.record_journal import Entries, RecordJournal, StoredJournal, journal_path
+from dataformats.storage.record_journal import (
+    Entries,
+    RecordJournal,
+    StoredJournal,
+    interrupted_append,
+    journal_path,
+)
 
 _LOG = logging.getLogger("dataformats")
 _BUFFER_BYTES = 2**20
@@ -411,11 +417,11 @@ class AppendingWriter(FileWriter):
     def _check_whole(self) -> None:
         """Refuse a state that an interrupt (Ctrl-C) in an append or a flush left half changed."""
         journal = self._journal
-        is_listed = journal is None or not journal.is_begun or journal.sizes == [self._end]
+        is_whole = journal is None or journal.covers([self._end])
         if self.journaled == "record" and journal is not None:
-            is_listed &= journal.n_entries == self.n_records
-        if not is_listed:
-            raise RuntimeError(f"an append to {str(self._path)!r} was interrupted; continue with resume=True")
+            is_whole &= journal.n_entries == self.n_records
+        if not is_whole:
+            raise interrupted_append(self._path)
 
 
 def _n_bytes(record: Mapping[str, Sequence[bytes]]) -> int:

@@ -112,6 +112,11 @@ def test_shards_of_many_records_and_repeated_calls_get_none(
     with monkeypatch.context() as patch:
         patch.setattr("dataformats.backends.framed.writer._MAX_ROWS", 20)
         write(str(tmp_path / "many"), format, shard_records=50)
+        for _ in range(2):
+            writer: Any = dataformats.create(tmp_path / "long", format, payload="bytes", shard_records=200, resume=True)
+            assert (writer.shard_writer.file._index is None) == (len(writer) > 0)  # a resume holds no more rows
+            writer.extend(RECORDS)
+            writer.abort()
     add = AppendingWriter._add
 
     def interrupt(*_: Any) -> None:
