@@ -83,10 +83,9 @@ class JsonBackend(Backend):
         """
         if options.counts is None:
             files = concurrent_map(decompressed, files, local=all(file.local is not None for file in files))
-        reader = ElementsReader(files, options, ElementIndexStore(key, is_alone=len(files) == 1))
-        if len(files) == 1 and key is None and options.counts is None:
-            reader.left_out = reader.members_left_out()
-        return reader
+        return ElementsReader(
+            files, options, ElementIndexStore(key, is_alone=len(files) == 1), is_chosen=key is not None
+        )
 
 
 def _decoded(text: bytes, is_whole: bool) -> str:
@@ -104,7 +103,20 @@ def _decoded(text: bytes, is_whole: bool) -> str:
 
 
 class ElementsReader(LinesReader):
-    """The records of JSON documents."""
+    """The records of JSON documents.
+
+    Args:
+        files: See `LinesReader`.
+        options: See `LinesReader`.
+        store: See `LinesReader`.
+        is_chosen: True if the call names the list that has the records.
+    """
+
+    def __init__(
+        self, files: Sequence[StoredFile], options: ReaderOptions, store: ElementIndexStore, *, is_chosen: bool
+    ) -> None:
+        super().__init__(files, options, store)
+        self._is_chosen = is_chosen
 
     def first(self, n: int, open_files: Callable[[Sequence[StoredFile]], Reader]) -> Reader | None:
         return FilesReader.first(self, n, open_files)  # the front of a list has no end
@@ -113,8 +125,11 @@ class ElementsReader(LinesReader):
         key = self._facts.get("key")
         return {} if key is None else {"key": key}
 
-    def members_left_out(self) -> dict[str, DataFormatsError]:
-        """Return the members beside the list that has the records of a document, if no call chose the list."""
+    @property
+    def left_out(self) -> Mapping[str, DataFormatsError]:  # type: ignore[override]  # read from the index
+        """The members beside the list that has the records of one document, if no call chose the list."""
+        if len(self.files) != 1 or self._is_chosen:
+            return {}
         key, remedy = self._facts.get("key"), Remedy("To read the object as one record, pass {key}.", key="")
         what = f"it is beside the list {key!r}, which has the records"
         return {name: FormatError(what, remedy=remedy) for name in self._facts.get("left out", ())}

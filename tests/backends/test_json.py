@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import pickle
 import random
 import tracemalloc
 from pathlib import Path
@@ -92,7 +93,11 @@ def test_folder_of_records(tmp_path: Path) -> None:
     for _ in range(2):  # alone, it is its list
         with pytest.warns(UserWarning, match="the field 'id' is left out: it is beside the list 'turns'.*pass key=''"):
             alone = dataformats.open(tmp_path / "3.json")
+        again = pickle.loads(pickle.dumps(alone))
         assert (alone[0], list(alone.spec_facts.left_out)) == ({"n": 3}, ["id"])
+        assert again.spec_facts.left_out == alone.spec_facts.left_out
+        chosen = dataformats.open(alone.paths[0], key="turns")
+        assert pickle.loads(pickle.dumps(chosen)).spec_facts.left_out == chosen.spec_facts.left_out == {}
     assert [record["n"] for record in dataformats.open(tmp_path, key="turns")] == list(range(11))
     assert dataformats.open([tmp_path / "3.json", tmp_path / "4.json"]).read([0, 1])["id"].tolist() == [3, 4]
 
