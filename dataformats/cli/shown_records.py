@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from dataformats.interfaces.record_source import RecordSource
     from dataformats.reading.conditions import Condition
 
+_TURNS, _CHARACTERS = 8, 300  # messages of a chat, and characters of each
+
 Failed = Callable[[int, Exception], object] | None
 
 
@@ -182,23 +184,42 @@ def print_records(records: ShownRecords, numbered: Iterable[tuple[object, Any]],
         images: Show images as pictures, in a terminal.
     """
     from dataformats.display.terminal_pictures import BLOCK, terminal_pictures
-    from dataformats.display.value_text import as_text
 
     in_terminal = can_print(BLOCK) and sys.stdout.isatty()
     picture = terminal_pictures(os.environ if images and in_terminal else {})
     for index, record in numbered:
         if not records.fields:
-            print_fact(f"record {index}", as_text(record))
+            print_fact(f"record {index}", _summary(record))
+            _print_turns(record, "  ")
             _print_lines(picture(record))
             continue
         print(f"record {index}")
         for name in records.fields:
-            text = as_text(record[name]) if name in record else "missing"
+            text = _summary(record[name]) if name in record else "missing"
             text = with_class_name(text, record.get(name), records.shown.spec[name].class_names)
             if name in records.opaque:
                 text = f"{why_opaque(records.opaque[name])}; {text}"
             print(f"  {escape_text(name)}: {escape_text(text)}")
+            _print_turns(record.get(name), "    ")
             _print_lines(picture(record.get(name)))
+
+
+def _summary(value: Any) -> str:
+    from dataformats.display.conversation import conversation
+    from dataformats.display.value_text import as_text
+
+    return as_text(value) if conversation(value, _TURNS, 0) is None else f"{len(value)} messages"
+
+
+def _print_turns(value: Any, indent: str) -> None:
+    """Print the first messages of a chat; nothing for other values."""
+    from dataformats.display.conversation import conversation
+
+    turns = conversation(value, _TURNS, _CHARACTERS) or ()
+    for turn in turns:
+        print(f"{indent}{escape_text(turn.role)}: {escape_text(turn.line)}")
+    if turns and len(value) > len(turns):
+        print(f"{indent}...")
 
 
 def _print_lines(lines: str | None) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.display.conversation import conversation
 from dataformats.display.json_values import as_json
 from dataformats.display.media import as_image, image_facts, media_of
 from dataformats.display.text import array_type, text_of, with_class_name
@@ -32,6 +33,7 @@ class CellLimits:
         points: Numbers of a sparkline.
         side: Rows and columns of a heat map.
         items: Items of a list.
+        turns: Messages of a chat.
     """
 
     characters: int
@@ -39,10 +41,12 @@ class CellLimits:
     points: int
     side: int
     items: int
+    turns: int
 
 
-TABLE = CellLimits(characters=160, values=6, points=48, side=24, items=3)
-DETAIL = CellLimits(characters=100_000, values=1000, points=512, side=128, items=50)
+TABLE = CellLimits(characters=160, values=6, points=48, side=24, items=3, turns=6)
+DETAIL = CellLimits(characters=100_000, values=1000, points=512, side=128, items=50, turns=100)
+_TURN = 10_000  # characters of a message
 
 
 def cell(value: Any, limits: CellLimits, class_names: Sequence[str] = ()) -> Cell:
@@ -61,6 +65,9 @@ def cell(value: Any, limits: CellLimits, class_names: Sequence[str] = ()) -> Cel
         and all(isinstance(item, (bytes, np.ndarray)) for item in value[:100])
     ):
         return _of_list(value, limits)
+    turns = conversation(value, limits.turns, min(limits.characters, _TURN))
+    if turns is not None:
+        return {"kind": "chat", "length": len(value), "turns": [turn._asdict() for turn in turns]}
     return {"kind": "null"} if value is None else _of_tree(value, limits)
 
 

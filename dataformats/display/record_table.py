@@ -13,6 +13,7 @@ import numpy as np
 
 from dataformats.display.cells import TABLE, Cell, cell
 from dataformats.display.charts import line
+from dataformats.display.conversation import Turn
 from dataformats.display.media import thumbnail
 from dataformats.display.text import escape_text
 from dataformats.spec import VALUE
@@ -183,6 +184,10 @@ def _parts(value: Any, shown: Cell, pictures: _Pictures) -> Iterator[str]:
         yield as_html(shown["text"], TABLE.characters)
         if shown.get("cut"):
             yield _note(f"... {length:,} {'bytes' if 'bytes' in shown else 'characters'}" if length else "...")
+    elif kind == "chat":
+        for turn in (Turn(**one) for one in shown["turns"]):
+            yield f"<div class='turn'><em>{as_html(turn.role)}</em> {as_html(turn.line, len(turn.line))}</div>"
+        yield _note(f"{length:,} messages") if length > len(shown["turns"]) else ""
     elif kind == "bytes":
         yield f"<span class='code'>{shown['hex'][:24]}</span>{_note(bytes_text(length))}"
     elif kind == "array":

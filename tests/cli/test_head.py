@@ -22,6 +22,19 @@ def test_head(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("head", PHOTOS, "-n", 1, "--images", "--fields", "image").out.endswith("bytes\n[2]\n")
 
 
+def test_chat_messages_are_a_conversation(run: Run, tmp_path: Path) -> None:
+    chat = [{"role": "user", "content": "a\nb\x1b"}, {"role": "assistant", "content": None, "calls": [1]}]
+    shared = [{"from": "human", "value": "hi"}] * 9
+    (tmp_path / "x.jsonl").write_text(json.dumps({"messages": chat, "conversations": shared}) + "\n")
+    messages = ["  messages: 2 messages", r"    user: a b\x1b", '    assistant: {"calls": [1]}']
+    conversations = ["  conversations: 9 messages", *["    human: hi"] * 8, "    ..."]
+    assert run("head", tmp_path / "x.jsonl").out.splitlines() == ["record 0", *messages, *conversations]
+    (tmp_path / "x.json").write_text(json.dumps([chat, [{"from": "a", "to": "b"}]]))
+    shown = run("head", tmp_path / "x.json").out
+    assert shown.startswith("record 0: 2 messages\n  user: a b")
+    assert shown.endswith("record 1: [{'from': 'a', 'to': 'b'}]\n")
+
+
 def test_records_of_keys(run: Run, tmp_path: Path) -> None:
     samples = f"{GOLDEN}/webdataset/train-*.tar"
     keys = ("--key", "train/0003", "--key", "train/0001")

@@ -11,6 +11,7 @@ import numpy as np
 
 import dataformats
 from dataformats.batch import RecordBatch
+from dataformats.display.cells import DETAIL, TABLE, cell
 
 REAL = Path(__file__).parents[1] / "golden" / "real"
 HOSTILE = "</td><script>alert(1)</script>'\"\x1b[31m\u202e\udc80"
@@ -125,3 +126,15 @@ def test_view_shows_the_first_records_within_limits() -> None:
     text = long.view(20_000).html
     assert len(text.encode()) < 1_100_000
     assert "more records" in text
+
+
+def test_chat_messages_are_a_conversation() -> None:
+    parts = [{"type": "text", "text": HOSTILE}, {"type": "image_url", "image_url": "x.png"}]
+    chat = [{"role": HOSTILE, "content": parts}, *[{"role": "user", "content": f"no. {n}"} for n in range(9)]]
+    html = RecordBatch({"chat": [chat]}, np.zeros(1, np.int64))._repr_html_()
+    assert Tags(html).names <= TAGS
+    assert "<em>user</em> no. 4</div> <span class='note'>10 messages</span>" in html
+    assert "alert(1)" in html
+    assert "x.png" in html
+    assert cell(chat, DETAIL)["turns"][9] == {"role": "user", "text": "no. 8"}
+    assert cell([{"a": 1}], TABLE)["kind"] == "json"

@@ -27,6 +27,10 @@ const SMALL = {
     element("span", { class: "code", text: cell.text, title: cell.text }),
     cell.entries === undefined ? null : note(` ${grouped(cell.entries)}`, "entries"),
   ],
+  chat: (cell) => [
+    ...cell.turns.map((turn) => element("div", { class: "turn" }, element("b", { text: turn.role }), " ", element("span", { class: "text", text: oneLine(turn.text), title: turn.text }))),
+    cell.turns.length < cell.length ? note(counted(cell.length, "message")) : null,
+  ],
   bytes: (cell) => [element("span", { class: "code", text: spaced(cell.hex.slice(0, 24)) }), note(` ${bytes(cell.length)}`)],
   image: (cell, place) => picture(cell, place, 96, "thumb"),
   audio: (cell) => note(`♪ ${cell.name}, ${bytes(cell.length)}`),
@@ -76,6 +80,11 @@ const LARGE = {
     return [tree(cell.text) || folded(cell.text), cut(cell, unit, place)];
   },
   json: (cell, place) => [tree(cell.text) || folded(cell.text), cut(cell, "character", place)],
+  chat(cell, place) {
+    const turns = cell.turns.map((turn) => element("li", {}, element("b", { text: turn.role }), element("div", { class: "said", text: turn.text })));
+    const shown = turns.length < cell.length ? `, the first ${turns.length} shown` : "";
+    return [element("ul", { class: "items" }, turns), facts(`${counted(cell.length, "message")}${shown}`, place)];
+  },
   bytes: (cell, place) => [dump(cell.hex), facts(bytes(cell.length), place)],
   image(cell, place) {
     if (cell.error) return [element("p", { class: "bad", text: cell.error }), facts(bytes(cell.length), place)];
