@@ -76,7 +76,7 @@ def _lacking(rows: Any, file: StoredFile) -> set[str]:
         if rows.num_rows > 8 * file.size:
             raise
         return set(names)
-    return {name for name in names if rows.column(name).null_count}
+    return {name for name, column in zip(names, rows.columns, strict=True) if column.null_count}
 
 
 def _scanned(file: StoredFile) -> tuple[Any, Iterator[tuple[int, Any]]]:

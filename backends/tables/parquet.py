@@ -21,6 +21,8 @@ from dataformats.storage.file_object import FileObject
 from dataformats.storage.threads import concurrent_map
 from dataformats.writing.table_writer import TableWriter
 
+_PARTS = 64  # of a row group that pyarrow does not read at once
+
 
 class ParquetTable(FilesTable):
     """The rows of Parquet files whose columns have the same names and types. A field is optional if a row may lack it.
@@ -53,7 +55,12 @@ class ParquetTable(FilesTable):
                 pre_buffer=stored.local is None,  # joins requests; costs a fifth of the time of a local file
                 page_checksum_verification=self._verify,
             )
-            rows = file.read_row_group(block.number, list(fields))  # without those that the file lacks
+            try:
+                rows = file.read_row_group(block.number, list(fields))  # without those that the file lacks
+            except NotImplementedError:  # a nested column has more than 2 GiB of text
+                size = max(1, file.metadata.row_group(block.number).num_rows // _PARTS)
+                parts = file.iter_batches(size, row_groups=[block.number], columns=list(fields))
+                rows = pyarrow().Table.from_batches(list(parts))
             rows.validate(full=True)  # damaged offsets must not be followed
             rows = self._with_far_times(rows, block)
             return columns_of_arrow(rows, self.spec, fields)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dataformats.batch import Column, Ragged, RecordBatch
 from dataformats.batch.arrow_types import arrow_type
+from dataformats.batch.column_types import concat_columns
 from dataformats.batch.to_arrow import pyarrow
 from dataformats.columns.column_cast import can_cast, cast_column
 from dataformats.columns.masks import insert_missing
@@ -22,6 +23,7 @@ from dataformats.spec import VALUE, Spec, Type
 
 _ARRAY = {"dtype", "shape", "data"}
 _MEDIA = {"bytes", "path"}
+_MAX_JOINED = 2**31 - 1  # bytes: offsets of text and lists in one array are int32
 
 
 def spec_of_arrow(schema: Any, optional: Collection[str] | None = None) -> Spec:
@@ -170,6 +172,9 @@ def column_of_arrow(array: Any, type_: Type, field: str) -> Column:
     """
     arrow = pyarrow()
     if isinstance(array, arrow.ChunkedArray):
+        if array.num_chunks > 1 and array.nbytes > _MAX_JOINED:
+            joined: Column = concat_columns([column_of_arrow(chunk, type_, field) for chunk in array.chunks])
+            return joined
         array = array.chunk(0) if array.num_chunks == 1 else arrow.concat_arrays(array.chunks or [_empty(array.type)])
     if arrow.types.is_null(array.type):  # no row has a value; another file gives the type
         array = array.cast(arrow_type(type_))

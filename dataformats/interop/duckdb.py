@@ -234,7 +234,8 @@ class _BoundCondition:
             whole, steps = path_of(node)
             lists = [name for name in names if spec[name].dims and name.lower() == _column_of(whole)]
             if steps and lists:
-                raise self._error(f"takes a part of {lists[0]!r}, whose type is {spec[lists[0]]}")
+                what = f"takes a part of {lists[0]!r}, whose type is {spec[lists[0]]}"
+                raise self._error(f"{what}: a function of Python can compute it")
         found = JsonFields(tree, [name for name in names if not spec[name].dims], self._error)
         self._copies.update(dict.fromkeys(map(str.lower, found.names), _JSON_COPIES))
         if found.has_types:
@@ -349,6 +350,8 @@ class _BoundCondition:
             remedy = (
                 "try_cast(name as double) converts; of binary, decode(name) is the text, octet_length(name) the size"
             )
+            if "Cannot extract field" in str(error):
+                remedy = "If text is JSON, write name->>'key', or open it with the type json"
             raise self._error(f"fails: {_first_line(error)}{types}. {remedy}") from error
 
 

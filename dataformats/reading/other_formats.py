@@ -171,7 +171,7 @@ def _refuse_table(folder: Folder | None) -> None:
             what = f"the folder is {kind.name}, and {name!r} says which rows count"
             remedy = kind.remedy.replace("{folder}", repr(folder.name))
             raise FormatError(what, path=folder.name, remedy=f"{remedy}, and open that")
-    if folder.basename == _DATA or "=" in folder.basename:  # of Iceberg, or a partition
+    if folder.basename == _DATA or "=" in folder.basename:  # Iceberg and Hive have such folders
         with suppress(OSError):  # there may be no right to list it
             _refuse_table(folder.parent())
 

@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 import dataformats
+from dataformats.columns import arrow_columns
 from dataformats.errors import CodecError, FormatError, SpecError
 from dataformats.testing.loop_over import loop_over
 
@@ -218,6 +219,17 @@ def test_delimiters_of_csv(tmp_path: Path) -> None:
         dataformats.open(path)
 
 
+def test_chunks_too_large_for_one_array(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    chunks = [arrow.array(["a", None, "c"]), arrow.array(["d"])], [arrow.array([[1], [2, 3], []]), arrow.array([[4]])]
+    table = arrow.table(dict(zip("xy", map(arrow.chunked_array, chunks), strict=True)))
+    parquet.write_table(table, str(tmp_path / "x.parquet"))
+    monkeypatch.setattr(arrow_columns, "_MAX_JOINED", 1)
+    batch = arrow_columns.batch_of_arrow(table, dataformats.open(tmp_path / "x.parquet").spec)
+    assert [record.get("x") for record in batch] == ["a", None, "c", "d"]
+    assert [record["y"].tolist() for record in batch] == [[1], [2, 3], [], [4]]
+
+
 def test_csv_without_a_line_of_names(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     (tmp_path / "x.csv").write_text("0,5.1\n1,4.9\n1\n", "utf-8")
@@ -256,11 +268,16 @@ def test_csv_with_escaped_quotes(tmp_path: Path) -> None:
     assert dataformats.open(tmp_path / "x.csv", escape="\\")[0] == {"a": 'says "hi, you"', "b": 1}
 
 
-def test_csv_columns_of_one_name(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
-    (tmp_path / "x.csv").write_text("a,a\n1,2\n", "utf-8")
-    with pytest.raises(SpecError, match="expected one column of this name"):
-        dataformats.open(tmp_path / "x.csv")
+def test_columns_of_one_name(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = arrow.Table.from_arrays([arrow.array([1, None]), arrow.array([3, 4])], names=["v", "v"])
+    parquet.write_table(table, tmp_path / "x.parquet")
+    with arrow.ipc.new_file(tmp_path / "x.arrow", table.schema) as writer:
+        writer.write_table(table)
+    (tmp_path / "x.csv").write_text("v,v\n1,2\n", "utf-8")
+    for name in ("x.parquet", "x.arrow", "x.csv"):
+        with pytest.raises(SpecError, match="field 'v': expected one column of this name, found several"):
+            dataformats.open(tmp_path / name)
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])

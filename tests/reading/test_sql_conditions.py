@@ -68,6 +68,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordSource]:
         ("s ~ s", "has a regular expression"),
         ("regexp_matches(s, '.{0,500}.{0,500}z')", "has a regular expression"),
         ("getenv('HOME') = ''", "calls getenv"),
+        ("s.key = 'a'", "If text is JSON"),
     ],
 )
 def test_refused_conditions(source: RecordSource, condition: str, message: str) -> None:
@@ -102,7 +103,7 @@ def nested(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordSource]:
     [
         ("len(chat) >= 1", [0, 2002]),
         ("chat[1].role = 'bot' or chat[-1].text = 'a'", [0, 2002]),
-        ("meta.source = 'web' and meta->>'n' is null", None),
+        ("meta.source = 'web' and (meta->>'n') is null", None),
         ("not (meta.source = 'web')", [2002]),
         ("meta.n > 1 and meta.n < 3", [1, 2002]),  # a later batch has the first float
         ("meta->>'source' = 'book'", [2002]),

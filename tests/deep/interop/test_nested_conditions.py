@@ -72,7 +72,7 @@ def record(rng: random.Random) -> dict[str, Any]:
         "source": value(rng, "web", "a'b", "Book", ""),
         "n": value(rng, -3, 0, 4, 5),
         "score": value(rng, 1, 0.5, -2.25, 1e30),
-        "big": value(rng, 2**53 + 1, 2**63 + 9, -(2**62)),
+        "big": value(rng, 2**53 + 1, 2**62 + 9, -(2**62)),
         "ok": value(rng, True, False),
         "tags": value(rng, [], ["x"], ["y", None, "x"]),
         "ids": value(rng, [1, 2, 3], [-5], []),
