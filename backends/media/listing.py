@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,6 +23,7 @@ _PROBED_DEPTH, _PROBED_FOLDERS = 4, 3
 _TABLES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 _COCO = ".coco.json"
 _ANNOTATIONS, _LABELS = ABOUT_MEDIA
+_IMAGES = "images"  # the folder in which YOLO's programs look for them
 _DATA = frozenset(("csv", "json", "jsonl", "parquet", "tsv", "xml"))
 
 
@@ -178,6 +180,14 @@ def find_media(kind: MediaKind, folder: Folder) -> list[StoredFile]:
     elif len(labels) > 1 and (about or SPLITS.issuperset(labels)):
         remedy_of_split = Remedy("Pass {split}, or another one.", split=labels[-1])
         problem = FormatError("the folder holds several splits", path=folder.name, found=labels, remedy=remedy_of_split)
+    elif (
+        about
+        and labels
+        and len(splits := {path.split("/")[1] for path, _, _ in walked[0]}) > 1
+        and SPLITS.issuperset(splits)
+    ):
+        remedy = f"Open one of them, such as {folder.name.rstrip('/') + f'/{labels[0]}/' + max(splits)!r}"
+        problem = FormatError("the folder holds several splits", path=folder.name, found=sorted(splits), remedy=remedy)
     files: list[StoredFile] = folder.files(media)
     paths, beside = [*media], Beside()
     beside.add(kind, "", folder, media, 0)
@@ -191,12 +201,25 @@ def find_media(kind: MediaKind, folder: Folder) -> list[StoredFile]:
     if _ANNOTATIONS in about:
         names = [name for name in about[_ANNOTATIONS].names() if name.endswith(".json")]
         beside.tables += [("", file) for file in about[_ANNOTATIONS].files(names)]
-    if _LABELS in about:
-        beside.add_labels(about[_LABELS], paths, len(labels))
+    boxes = about.get(_LABELS) or (_boxes_beside(folder) if media else None)
+    if boxes is not None:
+        beside.add_labels(boxes, paths, min(len(labels), 1))
     if about or not labels:
         return [MediaNames(folder.name, paths, beside, problem=problem), *files]
     numbers = np.repeat(np.arange(len(labels)), counts)
     return [MediaNames(folder.name, paths, beside, labels=numbers, label_names=labels, problem=problem), *files]
+
+
+def _boxes_beside(folder: Folder) -> Folder | None:
+    """Return YOLO's `labels` or `labels/train` beside a folder `images` or `images/train`; `None` without one."""
+    inner = [] if folder.basename == _IMAGES else [folder.basename]
+    images = folder.parent() if inner else folder
+    found = None if images is None or images.basename != _IMAGES else images.parent()
+    with suppress(OSError):  # there may be no right to list it
+        for name in (_LABELS, *inner):
+            found = found.folder(name) if found is not None and name in found.folders() else None
+        return found
+    return None
 
 
 def names_of(kind: MediaKind, files: Sequence[StoredFile]) -> MediaNames:

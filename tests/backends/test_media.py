@@ -391,6 +391,23 @@ def test_boxes_of_yolo(tmp_path: Path) -> None:
     assert len(dataformats.verify(folder).findings) == 1
 
 
+def test_boxes_of_yolo_beside_images_in_one_folder(tmp_path: Path) -> None:
+    write_texts(write_flat(tmp_path / "x"), {"labels/1.txt": "7 0.5 0.5 1 1"})
+    assert [record["class"].tolist() for record in dataformats.open(tmp_path / "x")] == [[], [7], []]
+
+
+def test_boxes_of_yolo_by_split(tmp_path: Path) -> None:
+    for split in ("train", "val"):
+        write_flat(tmp_path / "images" / split)
+        write_texts(tmp_path, {f"labels/{split}/2.txt": "7 0.5 0.5 1 1"})
+    with pytest.raises(
+        FormatError, match=r"several splits: found \['train', 'val'\]. Open one of them, such as '.*/val'"
+    ):
+        dataformats.open(tmp_path)
+    for source in (dataformats.open(tmp_path / "images" / "val"), dataformats.open(tmp_path / "images", split="val")):
+        assert [record["class"].tolist() for record in source] == [[], [], [7]]
+
+
 def test_boxes_of_coco(tmp_path: Path) -> None:
     folder = write_flat(tmp_path / "data" / "val2017").parent
     box = {"image_id": 7, "bbox": [1, 2, 3.5, 4], "category_id": 90}
