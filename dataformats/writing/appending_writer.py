@@ -224,8 +224,8 @@ class AppendingWriter(FileWriter):
 
     def extend(self, records: Sequence[Any], /) -> None:
         """Append several records, in order; up to the first that raises."""
-        is_short = set(map(type, records)) == {bytes} and (n_bytes := sum(map(len, records))) <= LARGE_BYTES
-        if is_short and self.accepts_all(records):
+        is_accepted = set(map(type, records)) == {bytes} and self.accepts_all(records)
+        if is_accepted and (n_bytes := sum(map(len, records))) <= LARGE_BYTES:
             self._hold(records, n_bytes)
             return
         for record in records:

@@ -217,6 +217,7 @@ class FsspecFolder(Folder):
         self._path = path.rstrip("/")
         self._listing: dict[str, Mapping[str, Any]] | None = None
         self._read_ahead: dict[str, tuple[str, bytes] | None] = {}
+        self._folders: dict[str, FsspecFolder] = {}  # each is listed once, however many formats look into it
         self.name: str = str(fs.unstrip_protocol(path)).rstrip("/")
 
     @property
@@ -272,7 +273,9 @@ class FsspecFolder(Folder):
         return [name for name, entry in self.listing.items() if entry["type"] == kind and is_data(name)]
 
     def folder(self, name: str) -> Folder:
-        return FsspecFolder(self._system.current, self._inside(name))
+        if name not in self._folders:
+            self._folders[name] = FsspecFolder(self._system.current, self._inside(name))
+        return self._folders[name]
 
     def parent(self) -> Folder:
         fs = self._system.current
