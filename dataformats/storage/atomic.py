@@ -6,7 +6,7 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import FileIO
 from pathlib import Path
 
@@ -56,7 +56,16 @@ def publish_together(now: Mapping[Path, Path | None], *, replace: bool = True) -
     *_, last = now
     old = [final for final in reversed([*now]) if os.path.lexists(final) and (replace or final != last)]
     aside = [(final, replaced_path(final)) for final in old]
-    rename_all([*aside, *((path, final) for final, path in now.items() if path is not None)], new=last)
+
+    def moves() -> Iterator[tuple[Path, Path]]:
+        yield from aside
+        for final, path in now.items():
+            if final == last:
+                sync(last.parent)  # file systems that do not order names must not keep this one alone
+            if path is not None:
+                yield path, final
+
+    rename_all(moves(), new=last)
     try:
         sync(last.parent)
     finally:

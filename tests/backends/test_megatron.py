@@ -297,7 +297,8 @@ def test_killed_replacement_keeps_the_old_pair(tmp_path: Path, monkeypatch: pyte
     arguments: dict[str, Any] = {"spec": {"tokens": "int32[]"}, "overwrite": True, "resume": True}
 
     def kill(moves: Any, new: Path) -> None:
-        moves[0][0].rename(moves[0][1])
+        old, aside = next(iter(moves))
+        old.rename(aside)
         raise KeyboardInterrupt
 
     for n in (1, 2):

@@ -207,12 +207,17 @@ def test_replaced_files_do_not_stay_if_the_folder_cannot_be_synced(
         assert partial is not None
         partial.write_bytes(b"new")
 
+    present: list[list[str]] = []
+
     def refuse(path: Path) -> None:
-        raise OSError(errno.EIO, "not synced")
+        present.append(sorted(found.name for found in path.iterdir() if found.suffix != ".partial"))
+        if "x.bag" in present[-1]:
+            raise OSError(errno.EIO, "not synced")
 
     monkeypatch.setattr(atomic, "sync", refuse)
     with pytest.raises(OSError, match="not synced"):
         atomic.publish_together(now)
+    assert present == [["x.idx"], ["x.bag", "x.idx"]]  # on the disk, the last name comes last
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"x.idx": b"new", "x.bag": b"new"}
 
 
