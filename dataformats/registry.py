@@ -77,6 +77,10 @@ class Registry(Generic[T]):
                 self._objects[name] = self._load(name)
             return self._objects[name]
 
+    def values(self) -> list[T]:
+        """Return all objects, in the order of their names."""
+        return [self._objects[name] if name in self._objects else self.get(name) for name in self]
+
     def shipped(self, name: str) -> bool:
         """Return True if `name` is an object of this package that has not been replaced."""
         return name in self._shipped and (

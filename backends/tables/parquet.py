@@ -21,7 +21,7 @@ from dataformats.storage.file_object import FileObject
 from dataformats.storage.threads import concurrent_map
 from dataformats.writing.table_writer import TableWriter
 
-_PARTS = 64  # of a row group that pyarrow does not read at once
+_PARTS = 64  # large row groups are read in so many
 
 
 class ParquetTable(FilesTable):

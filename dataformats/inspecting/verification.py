@@ -298,7 +298,7 @@ def _file_names(path: Any, storage_options: dict[str, Any] | None) -> list[str]:
     found = resolve(path, storage_options)
     files = [entry for entry in found if not isinstance(entry, Folder)]
     for folder in (entry for entry in found if isinstance(entry, Folder)):
-        in_files = [backend for backend in map(backends.get, backends) if not backend.in_folders]
+        in_files = [backend for backend in backends.values() if not backend.in_folders]
         files += next((mine for backend in in_files if (mine := backend.find(folder))), [])
     return [file.name for file in files]
 

@@ -42,7 +42,7 @@ def unrelated_entry(folder: Path) -> Path | None:
                 found |= {path, *path.parents, *(path.with_name(path.name + suffix) for suffix in _SIDECARS)}
         return found
 
-    return _first_unknown(entries, map(known, map(backends.get, backends)))
+    return _first_unknown(entries, map(known, backends.values()))
 
 
 def unrelated_object(folder: Folder, names: Iterable[str]) -> str | None:
@@ -59,7 +59,7 @@ def unrelated_object(folder: Folder, names: Iterable[str]) -> str | None:
         data = listed | {file.name.removeprefix(f"{folder.name}/") for file in files}
         return {name for name in objects if data & _places(name, folder)}
 
-    return _first_unknown(objects, map(known, map(backends.get, backends)))
+    return _first_unknown(objects, map(known, backends.values()))
 
 
 def _first_unknown(entries: Sequence[Entry], known: Iterable[set[Entry]]) -> Entry | None:

@@ -29,6 +29,7 @@ from dataformats.storage.files import LocalFile, LocalFolder
 _LOG = logging.getLogger("dataformats")
 _ENTRY = ".entry.journal"
 _JOURNALS = (".journal", _ENTRY)
+_ENDINGS = [f"{name}{more}" for name in ("", *_JOURNALS, INDEX_SUFFIX) for more in ("", ".partial")]  # the data first
 _SHARD = re.compile(r"\d{5,}(-[0-9a-f]{16})?\.(partial|json)(\..*)?")  # or a journal or temporary file of it
 
 
@@ -149,7 +150,7 @@ class LocalArea(StagingArea):
         if sharded:
             self.partial.mkdir(exist_ok=True)
         if saved is None:
-            announced = self.announced() if self._name_lock.text() else {}
+            announced = self.announced()
             kept = {"announced": announced} if announced else {}
             self._name_lock.write({**metadata, **kept}, sync=resume or bool(kept))
         if self._is_shared:
@@ -235,11 +236,9 @@ class LocalArea(StagingArea):
         return self.partial / entry_name(number) if self._is_sharded else self._beside(_ENTRY)
 
     def _remove_data(self) -> None:
-        beside = [self._beside(f"{suffix}{more}") for suffix in _JOURNALS for more in ("", ".partial")]
         # A writer that is killed while it writes the final sidecar leaves the last one.
         temporary = self._path.with_name(f"{self._path.name}{SIDECAR_SUFFIX}.partial")
-        index = [self._beside(f"{INDEX_SUFFIX}{more}") for more in ("", ".partial")]
-        atomic.remove(self.partial, self._complete, *beside, *index, self._beside(".partial"), temporary)
+        atomic.remove(*[Path(f"{self.partial}{ending}") for ending in _ENDINGS], self._complete, temporary)
 
     # ---- publishing
 

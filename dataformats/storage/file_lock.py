@@ -87,8 +87,10 @@ class FileLock:
 
     def release(self) -> None:
         """Unlock and close the file; a second call is a no-op."""
+        if self.descriptor < 0:
+            return
         try:
-            if self.descriptor >= 0 and self.is_exclusive and fcntl is not None:
+            if self.is_exclusive and fcntl is not None:
                 # A child that is forked at this moment has the descriptor, too: to close it alone would not unlock it.
                 fcntl.flock(self.descriptor, fcntl.LOCK_UN)
         finally:

@@ -145,7 +145,7 @@ def _from_text(
 
 def _from_prefix(text: str, storage_options: dict[str, Any] | None) -> StoredFile | None:
     """Return a file of the dataset that a path without an ending names; `None` if no file has it."""
-    for backend in map(backends.get, backends):
+    for backend in backends.values():
         if backend.prefix_ending is not None:
             with suppress(OSError):
                 (file,) = _from_text(text + backend.prefix_ending, storage_options, lambda name: False)

@@ -145,7 +145,7 @@ class LocationConformance:
         """
         noise = data.folder / "noise.bin"
         noise.write_bytes(bytes(range(1, 200)))
-        with pytest.raises(FormatError, match=data.case.format):
+        with pytest.raises(FormatError, match="no known format: it begins with b"):
             data.open(noise)
         empty = data.folder / "empty"
         empty.mkdir()
@@ -164,7 +164,7 @@ class LocationConformance:
         assert (n, culprit) == (0, str(named))
         with pytest.raises(DataFormatsError, match="no-such-format"):
             data.open(noise, format="no-such-format")
-        with pytest.raises(FormatError, match=data.case.format):
+        with pytest.raises(FormatError, match="no known format: it begins with b"):
             data.open(noise.read_bytes())
         for wrong in (3, None, object()):
             with pytest.raises(TypeError):

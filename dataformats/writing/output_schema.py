@@ -215,7 +215,7 @@ def _writable(formats: Iterable[str]) -> list[str]:
 
 def _formats_of(path: object) -> list[str]:
     name = _last_name(path)
-    return [format for format in backends if backends.get(format).matches_name(name)]
+    return [backend.name for backend in backends.values() if backend.matches_name(name)]
 
 
 def _last_name(path: object) -> str:
