@@ -207,6 +207,7 @@ codecs: Registry[Codec] = Registry(
         "u64": "dataformats.codecs.granular_integers:U64",
         "array": "dataformats.codecs.arrays:ARRAY",
         "npy": "dataformats.codecs.arrays:NPY",
+        "tensor": "dataformats.codecs.tensors:TENSOR",
         "decimal": "dataformats.codecs.decimal_numbers:DECIMAL",
         "tree": "dataformats.codecs.trees:TREE",
         "mds": "dataformats.codecs.mds:MDS",

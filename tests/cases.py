@@ -384,6 +384,26 @@ CODECS = [
         cuts=True,
         flip_every=3,
     ),
+    CodecCase(
+        "tensor",
+        [
+            GRID,
+            np.array(2.5),
+            np.zeros((0, 4), "u1"),
+            np.array([True, False]),
+            np.array([1 + 2j]),
+            [[b"a", b""]],
+            b"text",
+        ],
+        frozen=[
+            (np.array([[1, 2]], "<f4"), "0801120812020801120208022208" + "0000803f00000040"),
+            (np.array(7, "<i8"), "08091200" + "22080700000000000000"),
+            ([b"ab", b""], "08071204120208024202616242" + "00"),
+        ],
+        refuses=["text", [1, 2], None, np.array(["a"])],
+        damaged=[b"", b"\x08", b"\x08\x63\x12\x00", b"\x08\x01\x12\x00\x22\x01a", b"\x08\x0a\x12\x00\x22\x01\x02"],
+        flip_every=3,
+    ),
     *(
         CodecCase(f"mds({encoding})", held, damaged=damaged, refuses=refused)
         for encoding, held, damaged, refused in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -29,6 +30,7 @@ _TITLES = {"example": "a tf.train.Example", "sequence_example": "a SequenceExamp
 MEDIA_CODECS = {"JPEG": "jpg", "PNG": "png", "WebP": "webp", "MP4": "mp4", "WebM": "webm"}
 MEDIA_CODECS |= dict.fromkeys(("WAV", "FLAC", "MP3"), "audio")
 """Name of `Media` to the codec that decodes it."""
+_TENSOR = re.compile(rb"\x08[\x01-\x19]\x12")  # a dtype and a shape, as tf.io.serialize_tensor begins
 _MAX_RECORDS, _MAX_BYTES = 4, 2**24  # records whose bytes are looked at, and bytes that this may read
 _NO_LIMIT = 2**62  # to know the size of a file behind a URL may take a request
 
@@ -194,12 +196,13 @@ def _notes_on_bytes(source: RecordSource, few: range) -> Iterator[str]:
         return
     for name, column in source.read(few, names).columns.items():
         blobs = list(filter(None, column))  # a record may lack it
-        kinds = {None if media is None else MEDIA_CODECS.get(media.name) for media in map(media_of, blobs)}
+        kinds = set(map(_codec_of, blobs))
         kind = kinds.pop() if len(kinds) == 1 else None
         if kind is not None and source.payload != "bytes":
             field = f"{name!r:.80}".replace("{", "{{").replace("}", "}}")
+            held = "values" if kind == "tensor" else "files"
             yield Remedy(
-                f"field {field} holds files that {kind!r} decodes: pass {{spec}}",
+                f"field {field} holds {held} that {kind!r} decodes: pass {{spec}}",
                 spec={name: kind + "?" * source.spec[name].optional},
             )
         elif kind is not None:
@@ -208,6 +211,18 @@ def _notes_on_bytes(source: RecordSource, few: range) -> Iterator[str]:
             if all(cast(RecordCodec, codecs.get(payload)).matches(blob) for blob in blobs):
                 yield Remedy(f"each of the first records looks like {title}: pass {{payload}}", payload=payload)
                 break
+
+
+def _codec_of(blob: bytes) -> str | None:
+    """Return the codec that decodes a file or a tensor of TensorFlow; `None` for other bytes."""
+    media = media_of(blob)
+    if media is not None:
+        return MEDIA_CODECS.get(media.name)
+    with suppress(ValueError, OverflowError):
+        if _TENSOR.match(blob):
+            codecs.get("tensor").decode(blob)
+            return "tensor"
+    return None
 
 
 def _has_index(file: StoredFile) -> bool:
