@@ -33,7 +33,7 @@ class Media:
     """A kind of image, sound or video file.
 
     Attributes:
-        name: `JPEG`, `PNG`, `WebP`, `GIF`, `MP4`, `WebM`, `WAV`, `FLAC`, `OGG`, `MP3` or `M4A`.
+        name: `JPEG`, `PNG`, `WebP`, `GIF`, `BMP`, `TIFF`, `MP4`, `WebM`, `WAV`, `FLAC`, `OGG`, `MP3` or `M4A`.
         mime: Its MIME type, such as `image/jpeg`.
     """
 
@@ -51,7 +51,7 @@ class ImageFacts:
     """The header of an image.
 
     Attributes:
-        name: `JPEG`, `PNG`, `WebP` or `GIF`.
+        name: `JPEG`, `PNG`, `WebP`, `GIF`, `BMP` or `TIFF`.
         width: Pixels in a row.
         height: Rows.
         mode: Pillow's mode, such as `RGB` or `L`.
@@ -73,6 +73,8 @@ _STARTS = [
         ("PNG", "image/png", rb"\x89PNG\r\n\x1a\n"),
         ("WebP", "image/webp", rb"RIFF....WEBP"),
         ("GIF", "image/gif", rb"GIF8[79]a(?![ -~]{10})"),  # and not a text about it
+        ("BMP", "image/bmp", rb"BM.{12}[\x0c\x28\x34\x38\x40\x6c\x7c]\0\0\0"),
+        ("TIFF", "image/tiff", rb"II\*\0.{3}\0|MM\0\*\0"),
         ("M4A", "audio/mp4", rb"\0\0..ftypM4[AB] "),
         ("MP4", "video/mp4", rb"\0\0..ftyp(?!avi|hei|hev|mif1|msf1)[ -~]{4}"),  # and no AVIF or HEIF
         ("WebM", "video/webm", rb"\x1a\x45\xdf\xa3"),
@@ -151,7 +153,7 @@ def image_facts(blob: bytes | bytearray | memoryview) -> ImageFacts:
     """Return format, size and mode of an image, from its header; no pixel is decoded.
 
     Raises:
-        ValueError: The bytes are no JPEG, PNG, WebP or GIF, or the header is damaged.
+        ValueError: The bytes are no JPEG, PNG, WebP, GIF, BMP or TIFF, or the header is damaged.
 
     Example:
         >>> import dataformats
@@ -182,7 +184,7 @@ def thumbnail(value: Any, size: int = 128) -> bytes:
     array of small numbers, such as a mask of classes, is brightened.
 
     Args:
-        value: The bytes of a JPEG, PNG, WebP or GIF, or an array that `as_image` accepts.
+        value: The bytes of a JPEG, PNG, WebP, GIF, BMP or TIFF, or an array that `as_image` accepts.
         size: The longer side has at most as many pixels. A smaller image keeps its size.
 
     Raises:
@@ -218,7 +220,7 @@ def _opened(blob: bytes | bytearray | memoryview) -> tuple[str, ImageFile]:
     """Return the name of an image's format, and the image with only its header read."""
     media = media_of(blob)
     if media is None or media.kind != "image":
-        raise ValueError(f"expected a JPEG, PNG, WebP or GIF, found {bytes(blob[:12])!r}")
+        raise ValueError(f"expected a JPEG, PNG, WebP, GIF, BMP or TIFF, found {bytes(blob[:12])!r}")
     from PIL import Image
 
     plugin = media.name if media.name == "WebP" else media.name.capitalize()

@@ -20,6 +20,9 @@ STARTS = {
     b"\x89PNG\r\n\x1a\n" + REST: ("PNG", "image/png"),
     b"RIFF\0\0\0\0WEBPVP8 " + REST: ("WebP", "image/webp"),
     b"GIF87a" + REST: ("GIF", "image/gif"),
+    b"BM" + bytes(12) + b"\x28\0\0\0" + REST: ("BMP", "image/bmp"),
+    b"II*\0\x08\0\0\0" + REST: ("TIFF", "image/tiff"),
+    b"MM\0*\0\0\0\x08" + REST: ("TIFF", "image/tiff"),
     b"\0\0\0\x20ftypisom" + REST: ("MP4", "video/mp4"),
     b"\0\0\0\x20ftypM4A " + REST: ("M4A", "audio/mp4"),
     b"\x1a\x45\xdf\xa3" + REST: ("WebM", "video/webm"),
@@ -60,7 +63,7 @@ def test_random_bytes_are_no_media() -> None:
     assert not any(media_of(b"\xff\xfb" + rng.randbytes(2000)) for _ in range(300))  # the first bytes of an MP3
 
 
-@loop_over("kind", ["JPEG", "PNG", "WEBP", "GIF"])
+@loop_over("kind", ["JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF"])
 def test_thumbnail(kind: str) -> None:
     facts = image_facts(thumbnail(encoded(kind, (400, 200)), 100))
     assert (facts.name, facts.width, facts.height) == ("JPEG", 100, 50)
@@ -130,7 +133,7 @@ def test_thumbnail_refuses_oversized_images() -> None:
         thumbnail(scan[:first] + scan[first:-2] * 40 + scan[-2:])
 
 
-@loop_over("kind", ["JPEG", "PNG", "WEBP", "GIF"])
+@loop_over("kind", ["JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF"])
 def test_damaged_images(kind: str) -> None:
     rng, whole = random.Random(6), encoded(kind, (64, 64))
     for _ in range(100):
