@@ -1,4 +1,7 @@
-"""Merge datasets into one, and split one into several: records are copied as they are stored, and not decoded."""
+"""Merge datasets into one, and split one into several: records are copied as they are stored, and not decoded.
+
+Tables are divided by two conversions, because their records are no ranges of bytes.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import StoredRecords
+from dataformats.converting import convert
 from dataformats.errors import DataFormatsError, FormatError, Remedy, SpecError
 from dataformats.interfaces.declared_spec import is_single
 from dataformats.interfaces.record_source import RecordSource
@@ -25,7 +29,7 @@ from dataformats.reading.partitions import PartitionedSource
 from dataformats.reading.views import evaluate, random_parts
 from dataformats.registry import backends
 from dataformats.staging.paths import area_at
-from dataformats.writing.creating import writer
+from dataformats.writing.creating import check_free, writer
 from dataformats.writing.encoding import refuse_record
 from dataformats.writing.output_schema import OutputSchema, check_copy_name
 from dataformats.writing.write_options import WriteOptions
@@ -110,7 +114,7 @@ def split(
 
     Records keep their order, and are verified and copied as `merge` does. Shards are the files (or folders) of one new
     dataset, and each of them is a dataset by itself. Pass `shards`, `shard_records`, or `rest_path` with `where` or
-    `fraction`.
+    `fraction`. A table, such as Parquet or CSV, is divided by `convert`.
 
     Args:
         source: A path as in `open`, or a dataset that `open` returned.
@@ -155,10 +159,14 @@ def split(
     if given != 1 or (where is None and fraction is None) != (rest_path is None):
         raise TypeError("expected one of shards=, shard_records=, or where= or fraction= with rest_path=")
     options = WriteOptions(overwrite=overwrite, storage_options=storage_options)
+    if rest_path is not None:
+        chosen = partial(_chosen, where=where, fraction=fraction, seed=seed)
+        with _opened_files(source, source_options) as files:
+            if len(files) == 1 and not _is_copied(files[0]):
+                return _convert_parts(files[0], chosen(files[0]), (path, rest_path), progress, options)
+            blobs = [_copied(one, _SPLIT) for one in files]
+            return _divide(blobs, chosen, path, rest_path, progress=progress, options=options)
     with _opened(source, source_options, _SPLIT) as opened:
-        if rest_path is not None:
-            chosen = partial(_chosen, where=where, fraction=fraction, seed=seed)
-            return _divide(opened, chosen, path, rest_path, progress=progress, options=options)
         return _copy(opened, path, shards, shard_records, progress=progress, options=options)
 
 
@@ -227,7 +235,19 @@ def _divide(
     return {str(path): len(out), str(rest_path): len(others)}
 
 
-def _chosen(source: BlobSource, where: Where | None, fraction: float | None, seed: int) -> NDArray[np.bool_]:
+def _convert_parts(
+    source: RecordSource, mask: NDArray[np.bool_], paths: tuple[Any, Any], progress: _Progress, options: WriteOptions
+) -> dict[str, int]:
+    """Convert the chosen records of a table to one dataset, and all others to another."""
+    parts = [(path, source.take(np.flatnonzero(rows))) for path, rows in zip(paths, (mask, ~mask), strict=True)]
+    given: dict[str, Any] = {"overwrite": options.overwrite, "storage_options": options.storage_options}
+    for path, records in parts:  # before one of both is written
+        check_free(area_at(path, options.storage_options), options.overwrite, None)
+        convert(records, path, dry_run=True, **given)
+    return {str(path): convert(records, path, progress=progress, **given).records for path, records in parts}
+
+
+def _chosen(source: RecordSource, where: Where | None, fraction: float | None, seed: int) -> NDArray[np.bool_]:
     """Return bool[n]: the records for which the condition is true, or a random share."""
     if where is not None:
         return evaluate(source, where)
@@ -249,7 +269,7 @@ def _stored(sources: Sequence[BlobSource], progress: _Progress) -> Iterator[Stor
 
 @contextmanager
 def _opened(given: Any, options: Mapping[str, Any] | None, remedy: Remedy) -> Iterator[list[BlobSource]]:
-    """Yield opened sources: the given ones, or one of all paths.
+    """Yield opened sources whose records are copied: see `_opened_files`.
 
     Args:
         given: The sources, or their paths.
@@ -257,8 +277,18 @@ def _opened(given: Any, options: Mapping[str, Any] | None, remedy: Remedy) -> It
         remedy: What to do if the records cannot be copied.
 
     Raises:
-        SpecError: Records of the format cannot be copied as they are stored, or the paths hold several formats, which
-            an error about damage hides.
+        SpecError: Records of the format cannot be copied as they are stored.
+    """
+    with _opened_files(given, options) as sources:
+        yield [_copied(source, remedy) for source in sources]
+
+
+@contextmanager
+def _opened_files(given: Any, options: Mapping[str, Any] | None) -> Iterator[list[RecordSource]]:
+    """Yield opened sources: the given ones, or one of all paths.
+
+    Raises:
+        SpecError: The paths hold several formats, which an error about damage hides.
         TypeError: A source has no files.
     """
     sources = list(given) if isinstance(given, (list, tuple)) else [given]
@@ -267,11 +297,11 @@ def _opened(given: Any, options: Mapping[str, Any] | None, remedy: Remedy) -> It
             if not isinstance(source, FileSource):
                 kind = type(source).__name__.strip("_")
                 raise TypeError(f"expected paths, or datasets that open() returned, found {kind}: use convert()")
-        yield [_copied(source, remedy) for source in sources]
+        yield sources
         return
     try:
         with open_for_copying(sources[0] if len(sources) == 1 else sources, options or {}) as source:
-            yield [_copied(source, remedy)]
+            yield [source]
     except FormatError as error:
         formats = [_format_of(path, options or {}) for path in (sources[0], error.path)]
         if None in formats or formats[0] == formats[1]:
@@ -284,9 +314,13 @@ def _copied(source: RecordSource, remedy: Remedy) -> BlobSource:
     """Return the source if its records can be copied as they are stored."""
     if isinstance(source, PartitionedSource):
         raise SpecError("names of folders are fields of these records, so files alone do not hold them", remedy=remedy)
-    if not isinstance(source, BlobSource) or not backends.get(source.format).copies_records:
+    if not isinstance(source, BlobSource) or not _is_copied(source):
         raise refused_copy(source.format, remedy)
     return source
+
+
+def _is_copied(source: RecordSource) -> bool:
+    return isinstance(source, BlobSource) and backends.get(source.format).copies_records
 
 
 def _format_of(path: Any, options: Mapping[str, Any]) -> str | None:

@@ -23,9 +23,9 @@ from dataformats.cli.progress import bar
 def split(sources: tuple[str, ...], destination: str, as_json: bool, **given: Any) -> None:
     """Copy a dataset into shards, or into two datasets.
 
-    Records are not decoded, and keep their order. Every checksum is verified, and copied with its record. A damaged
-    record stops the split: nothing is left behind, and the exit code is 1. The folder of the shards is one dataset, and
-    so is each shard.
+    Records are not decoded, except records of tables, and keep their order. Every checksum is verified, and copied
+    with its record. A damaged record stops the split: nothing is left behind, and the exit code is 1. The folder of the
+    shards is one dataset, and so is each shard.
     """
     from dataformats.merging import split as divided
 

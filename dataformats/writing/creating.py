@@ -165,7 +165,7 @@ def begin_dataset(
         extends = options.append and area.exists()
         if options.append and not options.limits_shards and not extends:
             _ = area.final
-        _check_free(area, options.overwrite or extends, metadata if options.resume else None)
+        check_free(area, options.overwrite or extends, metadata if options.resume else None)
         if extends:
             area.extend()
             finished = FinishedData.at(area, schema, options)
@@ -184,7 +184,7 @@ def begin_dataset(
     return finished
 
 
-def _check_free(area: StagingArea, overwrite: bool, resumed: Mapping[str, Any] | None) -> None:
+def check_free(area: StagingArea, overwrite: bool, resumed: Mapping[str, Any] | None) -> None:
     """Raise `TargetExistsError` if publishing would delete something that the call did not ask to replace.
 
     Args:

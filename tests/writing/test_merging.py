@@ -274,3 +274,27 @@ def test_a_name_of_another_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(dataformats.SpecError, match="convert the data"):
         dataformats.repair(DIGITS[0], other)
     assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.csv"])
+def test_tables_are_divided_by_conversions(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    if name.endswith(".csv"):
+        (tmp_path / name).write_text("i\n" + "".join(f"{i}\n" for i in range(20)), "utf-8")
+    else:
+        with dataformats.create(tmp_path / name, spec={"i": "int64"}) as writer:
+            writer.extend({"i": i} for i in range(20))
+    source = dataformats.open(tmp_path / name)
+    train, rest = tmp_path / "train.parquet", tmp_path / "rest.jsonl"
+    rest.touch()
+    with pytest.raises(dataformats.TargetExistsError):
+        dataformats.split(source, train, fraction=0.8, rest_path=rest)
+    assert not train.exists()
+    rest.unlink()
+    for given in (tmp_path / name, source):
+        counts = dataformats.split(given, train, fraction=0.8, seed=3, rest_path=rest, overwrite=True)
+        assert counts == {str(train): 16, str(rest): 4}
+        assert list(dataformats.open(train)) == list(source.split(0.8, seed=3)[0])
+    dataformats.split(source, train, where="i < 5", rest_path=rest, overwrite=True)
+    assert [record["i"] for record in dataformats.open(train)] == list(range(5))
+    assert [record["i"] for record in dataformats.open(rest)] == list(range(5, 20))
