@@ -143,7 +143,7 @@ class MediaBackend(FieldsBackend):
         if kind.dims or kind.optional:
             return None
         if name == "label_name" and kind.codec in NUMBER_TYPES:
-            return kind
+            return Type("decimal", (kind.codec,))
         if name in ("path", "label_name"):
             return kind if kind.codec in ("utf8", "bytes") else None
         return replace(kind, codec="int64") if name == "label" and kind.codec in _LABELS else None

@@ -97,7 +97,7 @@ class MediaReader(Reader):
         stored = self._stored[field]
         if field == self._kind.field and declared.codec == "uint8":  # arrays, as they were before they were encoded
             return stored
-        if field in self._companions:
+        if field in self._companions or field == "label_name":  # whose numbers are digits
             return stored_type_for(field, stored, declared)
         if declared == stored:
             return stored

@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from dataformats.backends.media.kinds import MediaKind
 from dataformats.display.media import media_of
 from dataformats.errors import FormatError, SpecError
@@ -35,7 +33,7 @@ class MediaWriter(FieldsWriter):
     def __init__(self, kind: MediaKind, path: Path, stored: Spec, *, resume: bool = False) -> None:
         self._kind = kind
         self._head = pack_checked({"format": kind.name}) + b"\n"
-        self._dtype = stored["label_name"].dtype if "label_name" in stored else None  # `None` for text
+        self._has_digits = "label_name" in stored and stored["label_name"].codec == "decimal"
         self._class_names = class_folders(stored["label"]) if "label" in stored else ()
         self._folder = path
         self._has_numbers = False  # True if folders have the number of their label
@@ -151,13 +149,15 @@ class MediaWriter(FieldsWriter):
         Raises:
             SpecError: It is no text, or no whole number.
         """
-        if self._dtype is not None:
-            number = np.frombuffer(label, self._dtype)[0]
-            if number != np.round(number) or not np.isfinite(number):
-                raise SpecError(f"expected a whole number, found {number}", field="label_name", index=self.n_records)
-            return f"{int(number):06d}"
         try:
-            return label.decode()
+            if not self._has_digits:
+                return label.decode()
+            whole, _, fraction = label.decode().partition(".")
+            if fraction.strip("0") or not whole.removeprefix("-").isdecimal():
+                raise SpecError(
+                    f"expected a whole number, found {label.decode()}", field="label_name", index=self.n_records
+                )
+            return f"{int(whole):06d}"
         except UnicodeDecodeError as error:
             raise SpecError(f"expected text, found {label[:20]!r}", field="label_name", index=self.n_records) from error
 

@@ -176,6 +176,8 @@ def compare_files(
         return found
     inside: dict[str, dict[str, StoredFile]] = {}  # entry of the folder to its files, by their places in it
     for file in files:
+        if file.name == folder:  # the names of its files, in memory
+            continue
         head, _, rest = _place(folder, file).partition("/")
         inside.setdefault(head, {})[rest] = file
     if len(listed) == 1 and "digest" not in listed[0] and listed[0]["name"] not in inside:

@@ -153,6 +153,14 @@ def test_written_folders(fields: list[str], tmp_path: Path) -> None:
         assert sorted(os.listdir(tmp_path / "new" / "dog")) == [f"{number:08d}.png" for number in range(4, 8)]
 
 
+def test_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with dataformats.create("x", "images", spec={"image": "bytes"}) as writer:
+        writer.append({"image": encoded(0)})
+    assert len(dataformats.open("x")) == 1
+    assert dataformats.verify("x").ok
+
+
 def test_arrays_are_encoded(tmp_path: Path) -> None:
     for kind, ending in (("uint8[4,3,3]", ".png"), ("jpg(95)", ".jpg"), ("bytes", ".webp")):
         with dataformats.create(tmp_path / ending[1:], "images", spec={"image": kind, "label": "int64"}) as writer:
@@ -469,6 +477,8 @@ def test_any_label_becomes_folders(labels: Any, tmp_path: Path) -> None:
         dataformats.convert(tmp_path / "x.ffr", tmp_path / "new", "images")
     dataformats.convert(tmp_path / "x.ffr", tmp_path / "new", "images", fields=["img", "cls"])
     assert sorted(os.listdir(tmp_path / "new")) == folders.split()
+    read = dataformats.open(tmp_path / "new")
+    assert [record["label_name" if "label_name" in read.spec else "label"] for record in read] == sorted(found)
     assert (tmp_path / "new" / folders.split()[1] / "00000001.jpg").read_bytes() == encoded(1, "JPEG")
 
 
@@ -488,4 +498,4 @@ def test_fractions_are_no_labels(tmp_path: Path) -> None:
         with pytest.raises(SpecError, match=r"expected a whole number, found 0\.5"):
             writer.append({"image": encoded(0), "label_name": 0.5})
         writer.append({"image": encoded(0), "label_name": 2})
-    assert dataformats.open(tmp_path / "x")[0]["label_name"] == "000002"
+    assert dataformats.open(tmp_path / "x")[0]["label_name"] == 2
