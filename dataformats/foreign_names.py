@@ -32,7 +32,7 @@ TYPES = _table(
         "f64 double": ("float64",),
         "boolean": ("bool",),
         "list sequence": ("int64[]", "float32[]"),
-        "tensor ndarray": ("array", "npy"),
+        "ndarray": ("array", "npy"),
         "image img pil": ("jpg", "png", "webp"),
         "video": ("mp4", "webm"),
         "sound wav flac mp3 ogg": ("audio",),
