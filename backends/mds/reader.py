@@ -131,7 +131,7 @@ class MdsReader(FilesReader):
         found = sorted({file.compression for file in self.files} - {"none"})
         return {"compression": ", ".join(found)} if found else {}
 
-    def hashes(self) -> Iterator[tuple[StoredFile, Mapping[str, str]]]:
+    def checksums(self) -> Iterator[tuple[StoredFile, Mapping[str, str]]]:
         """Yield the files of the shards with the hashes that the index lists."""
         for file, shard in zip(self.files, self.shards, strict=True):
             yield file.stored, shard.zip_hashes if file.is_compressed else shard.hashes

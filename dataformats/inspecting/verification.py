@@ -31,7 +31,7 @@ from dataformats.reading.partitions import with_partitions
 from dataformats.reading.scan import as_numbers
 from dataformats.registry import backends
 from dataformats.sidecars.file_comparison import compare_entry
-from dataformats.sidecars.file_digest import file_hash
+from dataformats.sidecars.file_digest import checksum_of
 from dataformats.sidecars.sidecar import Sidecar, load_sidecar
 from dataformats.spec import Spec
 from dataformats.storage.paths import resolve
@@ -106,7 +106,7 @@ def verify(
 
     If no spec is given, it is first inferred from all records, and cached. A field whose type the first records do not
     show is a finding: elsewhere, without the cache, a loader would stop at it. Damage becomes a finding, not an error.
-    Files without one are read once more, whole, if a sidecar or the dataset itself (MDS) lists their hashes.
+    Files without one are read once more, whole, if a sidecar or the dataset itself (MDS) lists their checksums.
 
     With `against`, record `i` must be equal to record `i` of the source, as `convert` writes it. If the dataset lacks
     as many records as the source has damaged ones, these count as omitted. Records with equal stored bytes are equal.
@@ -245,7 +245,7 @@ class Verification:
         if profile is not None:
             findings.add(profile.findings())
         if isinstance(source, FileSource):
-            findings.add(_hash_findings(source, listed, findings.findings))
+            findings.add(_checksum_findings(source, listed, findings.findings))
         report = self._report_with(findings, source.format, len(source), source.nbytes, Spec(opaque).to_text())
         return replace(report, differences=dict(differences))
 
@@ -340,25 +340,25 @@ def _listed_files(path: Any, storage_options: dict[str, Any] | None) -> tuple[Si
     return None if sidecar is None or sidecar.previous is not None else (sidecar, found[0])
 
 
-def _hash_findings(
+def _checksum_findings(
     source: FileSource, listed: tuple[Sidecar, StoredFile | Folder] | None, known: list[Finding]
 ) -> Iterator[Finding]:
-    """Yield a finding for each file whose hash is not as the dataset or a sidecar lists it; not for known findings."""
-    hashes: list[tuple[StoredFile, Mapping[str, str], int | None, str]]
-    hashes = [(file, expected, None, "the dataset") for file, expected in source.reader.hashes()]
+    """Yield a finding for each file whose checksum is not as the dataset or a sidecar lists it, but not twice."""
+    checksums: list[tuple[StoredFile, Mapping[str, str], int | None, str]]
+    checksums = [(file, expected, None, "the dataset") for file, expected in source.reader.checksums()]
     if listed is not None:
         sidecar, entry = listed
         diff = compare_entry(sidecar.name, entry, sidecar.metadata.get("files") or ())
-        hashes += [(*one, f"the sidecar {sidecar.name!r}") for one in diff.hashes()]
+        checksums += [(*one, f"the sidecar {sidecar.name!r}") for one in diff.checksums()]
     wrong = {finding.path for finding in known}
-    for file, expected, size, lister in hashes:
+    for file, expected, size, lister in checksums:
         for algorithm, digits in expected.items():
-            found = None if file.name in wrong else file_hash(file, algorithm, size)
+            found = None if file.name in wrong else checksum_of(file, algorithm, size)
             if found is not None and found != digits.lower():
                 wrong.add(file.name)
                 what, remedy = f"the content is not as {lister} lists it", "Restore the file."
-                expected_hash, found_hash = f"{algorithm} {digits}", f"{algorithm} {found}"
-                error = FormatError(what, path=file.name, expected=expected_hash, found=found_hash, remedy=remedy)
+                expected_sum, found_sum = f"{algorithm} {digits}", f"{algorithm} {found}"
+                error = FormatError(what, path=file.name, expected=expected_sum, found=found_sum, remedy=remedy)
                 yield Finding.of(error)
         file.release()
 

@@ -158,8 +158,8 @@ class OpenedFiles(ABC):  # a `Reader` or a `Table`
         """Yield what stands out in the files, for `info`; reads no record."""
         yield from ()
 
-    def hashes(self) -> Iterator[tuple[StoredFile, Mapping[str, str]]]:
-        """Yield files whose hashes the dataset lists: `"crc32"`, or the name in `hashlib`, to hexadecimal digits."""
+    def checksums(self) -> Iterator[tuple[StoredFile, Mapping[str, str]]]:
+        """Yield files whose checksums the dataset lists: `"crc32"`, or the name in `hashlib`, to hexadecimal digits."""
         yield from ()
 
 

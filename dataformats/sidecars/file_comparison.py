@@ -61,7 +61,7 @@ class SidecarDiff:
         for entry in metadata.get("files") or ():
             self.extra.pop(entry["name"], None)
 
-    def hashes(self) -> Iterator[tuple[StoredFile, Mapping[str, str], int]]:
+    def checksums(self) -> Iterator[tuple[StoredFile, Mapping[str, str], int]]:
         """Yield files, their listed CRC-32s, and how many bytes from their beginning these cover."""
         for claim in self.claims:
             if "crc32" in claim.listed:

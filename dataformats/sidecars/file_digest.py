@@ -81,8 +81,8 @@ def file_checksum(file: StoredFile, size: int | None = None) -> str:
     return f"{value:08x}"
 
 
-def file_hash(file: StoredFile, algorithm: str, size: int | None = None) -> str | None:
-    """Return a hash of all bytes of a file, or of its first ones, as hexadecimal digits.
+def checksum_of(file: StoredFile, algorithm: str, size: int | None = None) -> str | None:
+    """Return a checksum of all bytes of a file, or of its first ones, as hexadecimal digits.
 
     Args:
         file: The file.
