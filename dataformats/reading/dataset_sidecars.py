@@ -24,6 +24,8 @@ from dataformats.storage.selected_files import ListedFolder
 
 _MAX_SIDECARS = 64
 
+_Types = Mapping[str, str | Mapping[str, Any]]
+
 
 @dataclass(frozen=True, slots=True)
 class _SidecarPart:
@@ -110,7 +112,7 @@ class DatasetSidecars:
             FormatError: A sidecar is damaged, or two disagree about metadata that are used.
         """
         first: tuple[_SidecarPart, dict[str, Any]] | None = None
-        spec: Mapping[str, str] | None = None
+        spec: _Types | None = None
         parts = list(self._parts(files))
         for part in parts:
             metadata: dict[str, Any] = {}
@@ -186,9 +188,7 @@ class DatasetSidecars:
         return sidecar if file.basename in shards else None
 
 
-def _common(
-    one: Mapping[str, str] | None, other: Mapping[str, str] | None, typed: Collection[str] | None
-) -> Mapping[str, str] | None:
+def _common(one: _Types | None, other: _Types | None, typed: Collection[str] | None) -> _Types | None:
     """Return the fields of two specs; `None` if a type differs.
 
     Args:
@@ -198,13 +198,14 @@ def _common(
     """
     if one is None or other is None or one == other:
         return None if other is None else one
-    found: dict[str, str] = {}
+    found: dict[str, str | Mapping[str, Any]] = {}
     for name in dict.fromkeys([*one, *other]):
         first, last = (Type.named({**a, **b}[name]) for a, b in ((other, one), (one, other)))
         is_missing = (name not in one or name not in other) and not first.is_blob_list
         kind = wider_type(first, last) if typed is not None or first.required == last.required else None
         if kind is not None:
-            found[name] = str(replace(kind, optional=is_missing or first.optional or last.optional))
+            is_optional = is_missing or first.optional or last.optional
+            found[name] = replace(kind.known_in([first, last]), optional=is_optional).to_json()
         elif typed is None or name not in typed:
             return None
     return found

@@ -109,6 +109,17 @@ def test_different_names_are_left_out(path: Path, tmp_path: Path) -> None:
         assert classes(both) == {"many": NAMES}
 
 
+@loop_over("format", ["ffrecord", "tfrecord", "mds", "parquet", "webdataset"])
+def test_files_with_other_fields(format: str, tmp_path: Path) -> None:
+    for name, names, more in (("a", NAMES, {}), ("b", NAMES, {"x": 1.5}), ("c", ("a", "b"), {"x": 1.5})):
+        spec = {"label": {"type": "int64", "class_names": names}, **dict.fromkeys(more, "float32")}
+        with dataformats.create(tmp_path / f"{name}.{format}", format, spec=spec) as writer:
+            writer.append({"label": 1, **more})
+    paths = {name: tmp_path / f"{name}.{format}" for name in "abc"}
+    assert classes(dataformats.open([paths["a"], paths["b"]])) == {"label": NAMES}
+    assert classes(dataformats.open([paths["b"], paths["c"]])) == {}
+
+
 def test_names_of_new_files(tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "a.ffr", spec=SPEC) as writer:
         writer.append({"label": 1, "n": 2})
