@@ -117,7 +117,8 @@ class Loader:
             with other ranks, a run continues in the same order, and downloads more if they do not match the groups.
         prefetch_bytes: No batch is begun while waiting batches have this many bytes.
         start_method: How worker processes start: `"spawn"`, `"forkserver"` or `"fork"`; `None` takes a safe one.
-        hang_timeout_s: Seconds without progress after which a worker is given up with a `WorkerError`; `None`: never.
+        hang_timeout_s: Seconds without progress, in which no thread of the worker's process runs either, after which it
+            is given up with a `WorkerError`; `None`: never. A worker that computes, or gets bytes, goes on.
         report: `report(stats)`, called once a minute with the `LoaderStats` of that minute, in the caller's thread
             between two batches. Its exceptions are raised there, and no batch is lost.
 

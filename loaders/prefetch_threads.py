@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import atexit
+import os
+import sys
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
+from dataformats.errors import WorkerError
 from dataformats.loaders.prefetcher import BatchTask, BuildBatch, BuiltBatch
 from dataformats.loaders.watchdog import Watchdog, WorkerProgress
 from dataformats.storage.threads import declare_readers
@@ -45,7 +49,7 @@ class ThreadPrefetcher:
         n_threads: The number of threads, at least 1.
         prefetch: Batches that each thread builds ahead, at least 1.
         prefetch_bytes: No batch is begun while waiting batches have this many bytes.
-        hang_timeout_s: Seconds without progress after which `take` raises.
+        hang_timeout_s: Seconds of rest after which `take` raises: see `Watchdog`.
     """
 
     def __init__(
@@ -112,7 +116,11 @@ class ThreadPrefetcher:
             try:
                 self._caller_wakeups.get(timeout=watchdog.interval_s)
             except Empty:
-                watchdog.check()
+                try:
+                    watchdog.check()
+                except WorkerError as error:
+                    error.add_note(_stacks())
+                    raise
 
     def _describe(self, job: _BatchTask) -> str:
         if job.position is None:
@@ -219,10 +227,17 @@ class _BatchTask:
             self.error = error
 
     def look(self) -> tuple[WorkerProgress]:
-        return (WorkerProgress(self.worker, -1 if self.is_done else self.position, True),)
+        return (WorkerProgress(self.worker, -1 if self.is_done else self.position, True, os.getpid()),)
 
     def _progress(self, position: int) -> None:
         self.position = position
+
+
+def _stacks() -> str:
+    """Return where the threads of this package are, for the error of a hang."""
+    frames, threads = sys._current_frames(), threading.enumerate()
+    found = [(thread.name, frames.get(thread.ident or 0)) for thread in threads if "dataformats" in thread.name]
+    return "\n".join(f"{name}:\n{''.join(traceback.format_stack(frame))}" for name, frame in found if frame is not None)
 
 
 def _ignore(position: int) -> None:

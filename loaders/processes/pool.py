@@ -153,6 +153,11 @@ class WorkerPool:
         """True in the process that started the workers, False in one that was forked from it."""
         return os.getpid() == self._owner
 
+    @property
+    def processes(self) -> list[int]:
+        """The id of each worker's process."""
+        return [process.pid or 0 for process in self._workers]
+
     # ---- tasks and batches
 
     def send_task(self, number: int, task: BatchTask) -> bool:

@@ -36,7 +36,7 @@ class ProcessPrefetcher:
         prefetch: Batches that each worker builds ahead.
         prefetch_bytes: Limit of their bytes, over all workers; one batch is always under way.
         start_method: `"spawn"`, `"forkserver"`, `"fork"` or `None`.
-        hang_timeout_s: Seconds without progress after which a worker is killed; `math.inf`: never.
+        hang_timeout_s: Seconds of rest after which a worker is killed, see `Watchdog`; `math.inf`: never.
     """
 
     def __init__(
@@ -210,7 +210,8 @@ class ProcessPrefetcher:
 
 def _progress(pool: WorkerPool) -> list[WorkerProgress]:
     return [
-        WorkerProgress(number, status.ticks, status.number is not None) for number, status in enumerate(pool.statuses)
+        WorkerProgress(number, status.ticks, status.number is not None, process)
+        for number, (status, process) in enumerate(zip(pool.statuses, pool.processes, strict=True))
     ]
 
 

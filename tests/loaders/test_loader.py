@@ -534,6 +534,38 @@ def test_a_hang_is_named(source: Any, caplog: pytest.LogCaptureFixture, monkeypa
     loader.close()
 
 
+def test_a_busy_worker_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It computes for five times the limit between two records; then it waits, which is a hang."""
+    looks: list[bool] = []
+    computes, waits, release = threading.Event(), threading.Event(), threading.Event()
+
+    def passes() -> bool:
+        looks.append(computes.is_set())
+        return looks[-1] or waits.is_set()
+
+    pass_while(passes, monkeypatch)
+
+    def transform(record: int) -> int:
+        if record == 4:
+            computes.set()
+            while sum(looks) < 10:
+                pass
+            computes.clear()
+        if record == 5:
+            waits.set()
+            release.wait(LIMIT_S)
+        return record
+
+    loader = Loader(list(range(8)), 1, shuffle=False, workers=1, transform=transform, hang_timeout_s=0.2)
+    seen: list[int] = []
+    with pytest.raises(WorkerError, match="record 5") as caught:
+        seen.extend(int(batch["value"][0]) for batch in loader)
+    assert seen == [0, 1, 2, 3, 4]
+    assert any("release.wait(LIMIT_S)" in note for note in caught.value.__notes__)
+    release.set()
+    loader.close()
+
+
 def is_idle(loader: Loader) -> bool:
     """Return True if both workers wait for room or for tasks."""
     prefetcher = cast(Any, loader._session._prefetcher)

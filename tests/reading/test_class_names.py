@@ -112,7 +112,7 @@ def test_different_names_are_left_out(path: Path, tmp_path: Path) -> None:
 @loop_over("format", ["ffrecord", "tfrecord", "mds", "parquet", "webdataset"])
 def test_files_with_other_fields(format: str, tmp_path: Path) -> None:
     for name, names, more in (("a", NAMES, {}), ("b", NAMES, {"x": 1.5}), ("c", ("a", "b"), {"x": 1.5})):
-        spec = {"label": {"type": "int64", "class_names": names}, **dict.fromkeys(more, "float32")}
+        spec: dict[str, Any] = {"label": {"type": "int64", "class_names": names}, **dict.fromkeys(more, "float32")}
         with dataformats.create(tmp_path / f"{name}.{format}", format, spec=spec) as writer:
             writer.append({"label": 1, **more})
     paths = {name: tmp_path / f"{name}.{format}" for name in "abc"}
