@@ -23,6 +23,7 @@ _PIECE = 16 * 2**20
 _MEAN_FRAMES = 64  # the fewest frames of a piece: finding the first costs half of one on average
 _SEARCH = 2**18  # bytes searched at once for a header
 _SEARCHED_FRAMES = 16  # records may differ in size, but not all pieces lie inside one
+_PATIENCE_S = 10.0
 _ATTEMPTS = 8  # data may consist of bytes that look like headers, and each attempt costs a window
 
 
@@ -119,4 +120,6 @@ def _in_order(pieces: list[_Piece]) -> Generator[FrameScanner | None]:
             yield waiting.popleft().result()
     finally:
         stopped.set()
-        wait([future for future in waiting if not future.cancel()])  # those that have begun are reading the file
+        # Those that have begun read the file. The garbage collector may end this generator, in a thread that holds a
+        # lock for which they wait.
+        wait([future for future in waiting if not future.cancel()], _PATIENCE_S)

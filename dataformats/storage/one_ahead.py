@@ -19,9 +19,9 @@ def prefetch(items: Iterator[T]) -> Iterator[T]:
     An exception of the iterator is raised here after the items before it. The thread ends with the iteration, also if
     the caller stops early; if the last item takes longer than 10 s, the thread ends after that item.
     """
-    thread: list[int] = []
+    thread: list[threading.Thread] = []
     executor = ThreadPoolExecutor(
-        1, thread_name_prefix="dataformats-prefetch", initializer=lambda: thread.append(threading.get_ident())
+        1, thread_name_prefix="dataformats-prefetch", initializer=lambda: thread.append(threading.current_thread())
     )
     pending: Future[object] = executor.submit(next, items, _END)
     try:
@@ -29,16 +29,19 @@ def prefetch(items: Iterator[T]) -> Iterator[T]:
             pending = executor.submit(next, items, _END)
             yield item  # type: ignore[misc]  # _END never gets here
     finally:
-        _end(executor, threading.get_ident() in thread, pending, items)
+        _end(executor, thread, pending, items)
 
 
-def _end(executor: ThreadPoolExecutor, from_within: bool, pending: Future[object], items: Iterator[T]) -> None:
+def _end(
+    executor: ThreadPoolExecutor, thread: list[threading.Thread], pending: Future[object], items: Iterator[T]
+) -> None:
     """End the thread, then close the iterator.
 
     The garbage collector ends an iteration that is part of a cycle, in any thread that allocates: in the prefetching
     thread itself, or in a thread that holds a lock for which the last item waits. So no wait here is unbounded.
     """
     executor.shutdown(wait=False, cancel_futures=True)
+    from_within = threading.current_thread() in thread
     if not from_within:
         with suppress(CancelledError, TimeoutError):
             pending.exception(_PATIENCE_S)
@@ -46,7 +49,8 @@ def _end(executor: ThreadPoolExecutor, from_within: bool, pending: Future[object
         pending.add_done_callback(lambda _: _close(items))
         return
     if not from_within:
-        executor.shutdown(wait=True)
+        for one in thread:
+            one.join(_PATIENCE_S)
     _close(items)
 
 

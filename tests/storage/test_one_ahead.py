@@ -14,7 +14,7 @@ from tests.waiting import LIMIT_S, wait_until
 
 
 def threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if "ahead" in thread.name]
+    return [thread.name for thread in threading.enumerate() if "prefetch" in thread.name]
 
 
 def test_everything_comes_in_order() -> None:
