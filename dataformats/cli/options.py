@@ -18,6 +18,8 @@ from dataformats.spec import Spec, Type
 
 PATH = click.Path(readable=False)  # shells complete it; the command says whether it is there and readable
 
+_PYTHON = {"True": True, "False": False, "None": None}
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -91,14 +93,14 @@ def _part(text: str) -> tuple[int, int]:
 
 
 def _options(texts: tuple[str, ...]) -> dict[str, Any]:
-    """Return arguments from texts that are `name=value`, with values of JSON or text."""
+    """Return arguments from texts that are `name=value`, with values of JSON, `True`, `False`, `None` or text."""
     found = {}
     for text in texts:
         name, _, value = text.partition("=")
         if not (name.isidentifier() and value):
             raise ValueError(f"expected NAME=VALUE, such as window=1024, found {text!r}")
         try:
-            found[name] = json.loads(value)
+            found[name] = _PYTHON[value] if value in _PYTHON else json.loads(value)
         except (ValueError, RecursionError):
             found[name] = value
     return found

@@ -15,7 +15,6 @@ from dataformats.interfaces.backend import (
     ReaderOptions,
     SniffResult,
     checked_options,
-    option_names,
 )
 from dataformats.interfaces.capabilities import (
     AppendsInPlace,
@@ -140,7 +139,6 @@ __all__ = [
     "open_indexed_union",
     "open_table_union",
     "open_union",
-    "option_names",
     "split_by_file",
 ]
 

@@ -79,6 +79,9 @@ class ReaderOptions:
     spec: Spec | None = None
     counts: NDArray[np.int64] | None = field(default=None, compare=False)
 
+    def __post_init__(self) -> None:
+        _check_bool("verify_checksums", self.verify_checksums)
+
 
 class Backend(ABC):
     """One file format. A `BlobBackend` or a `FieldsBackend` writes it, too; any other backend only reads it.
@@ -300,7 +303,7 @@ def checked_options(backend: Backend, method: Literal["open", "create"], options
     Raises:
         SpecError: The method is `create`, and the format is only read.
         TypeError: The format has no such option.
-        ValueError: It has no such compression.
+        ValueError: It has no such compression, or an option is neither True nor False.
     """
     if method == "create" and not isinstance(backend, BlobBackend | FieldsBackend):
         named = backend.written_as
@@ -308,20 +311,27 @@ def checked_options(backend: Backend, method: Literal["open", "create"], options
         raise SpecError(f"{backend.name} files are read, not written", remedy=remedy)
     if not options:
         return {}
-    known = option_names(backend, method)
+    known = _options_of(backend, method)
     unknown = ", ".join(repr(name) for name in options if name not in known)
     if unknown:
         expected = f"an argument of {method}() or an option of {backend.name} ({', '.join(known) or 'it has none'})"
         raise TypeError(f"unknown option: expected {expected}, found {unknown}{describe_replacements(options)}")
+    for name in options:
+        if known[name].annotation == "bool":
+            _check_bool(name, options[name])
     if not (backend.compressions and "compression" in options):
         return dict(options)
     return {**options, "compression": _checked_compression(backend, options["compression"])}
 
 
-def option_names(backend: Backend, method: Literal["open", "create"]) -> list[str]:
-    """Return the options of the format: see `checked_options`."""
-    parameters = inspect.signature(getattr(backend, method)).parameters.values()
-    return [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in _CONTRACT]
+def _options_of(backend: Backend, method: Literal["open", "create"]) -> dict[str, inspect.Parameter]:
+    parameters = inspect.signature(getattr(backend, method)).parameters
+    return {name: p for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY and name not in _CONTRACT}
+
+
+def _check_bool(name: str, value: object) -> None:
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name}: expected True or False, found {value!r}")
 
 
 def _checked_compression(backend: Backend, value: object) -> str:

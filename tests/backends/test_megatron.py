@@ -90,6 +90,8 @@ def test_sequences_are_parts_of_documents() -> None:
         for part in np.split(document(index, "int32"), np.cumsum(sentence_lengths(index))[:-1])
     ]
     check_documents(dataformats.open(GOLDEN / "sentences", sequences=True), expected)
+    with pytest.raises(ValueError, match="sequences: expected True or False, found 1"):
+        dataformats.open(GOLDEN / "sentences", sequences=1)
 
 
 def test_windows() -> None:

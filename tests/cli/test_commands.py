@@ -136,8 +136,9 @@ def test_head_reads_up_to_the_damage(run: Run) -> None:
     assert as_json.code == 1
     assert len(as_json.json["records"]) == 3
     assert as_json.json["finding"]["index"] == 3
-    for option in (["--no-checksums"], ["--option", "verify_checksums=false"]):
+    for option in (["--no-checksums"], ["--option", "verify_checksums=false"], ["--option", "verify_checksums=False"]):
         assert run("head", DAMAGED, *option).code == 0
+    assert "expected True or False, found 'no'" in run("head", DAMAGED, "--option", "verify_checksums=no").err
 
 
 # ---- verify

@@ -66,6 +66,7 @@ def test_to_option_is_no_argument_of_convert(run: Run, given: tuple[str, str]) -
             ("--from-option", "nix=1", "--to-option", "records=1"),
             "--from-option: unknown option: expected an argument of",
         ),
+        (("--from-option", "verify_checksums=yes"), "--from-option: verify_checksums: expected True or False"),
         (("--compression", "gzip"), "--compression: unknown option"),
     ],
 )
