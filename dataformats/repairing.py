@@ -23,6 +23,7 @@ from dataformats.writing.output_schema import OutputSchema, check_copy_name
 from dataformats.writing.write_options import WriteOptions
 
 _PARTIAL = ".partial"
+_SOURCE_OPTIONS = ("format", "payload", "storage_options", "follow_links")
 _MAX_LOSSES = 1000
 _EACH_SHARD = 2**62  # records of a shard: only `next_shard` begins another one
 
@@ -102,9 +103,10 @@ def repair(
         dry_run: Report, and write nothing.
         overwrite: Replace an existing file or folder of that name.
         progress: Called with (bytes done, bytes of all files), about.
-        source_options: The arguments `format`, `payload` and `storage_options` of `open` for the source. By default,
-            the sidecar, the content, or the names give the format, and the sidecar gives the payload. OFRecords have no
-            checksums: there, `"bytes"` keeps records that are no OFRecords, and finds none behind damage.
+        source_options: The arguments `format`, `payload`, `storage_options` and `follow_links` of `open` for the
+            source. By default, the sidecar, the content, or the names give the format, and the sidecar gives the
+            payload. OFRecords have no checksums: there, `"bytes"` keeps records that are no OFRecords, and finds none
+            behind damage.
         storage_options: Options of the fsspec file system of a URL at `path`.
 
     Returns:
@@ -165,10 +167,11 @@ def _source_arguments(
     Raises:
         TypeError: `source_options` has another argument.
     """
-    if unknown := options.keys() - {"format", "payload", "storage_options"}:
-        found = ", ".join(sorted(unknown))
-        raise TypeError(f"source_options of repair(): expected format, payload, storage_options, found {found}")
-    return resolve(source, options.get("storage_options")), options.get("format"), options.get("payload")
+    if unknown := options.keys() - {*_SOURCE_OPTIONS}:
+        expected, found = ", ".join(_SOURCE_OPTIONS), ", ".join(sorted(unknown))
+        raise TypeError(f"source_options of repair(): expected {expected}, found {found}")
+    files = resolve(source, options.get("storage_options"), follow_links=options.get("follow_links", False))
+    return files, options.get("format"), options.get("payload")
 
 
 # ---- what was found

@@ -41,7 +41,7 @@ nitpicky = True
 # Types of other projects and type variables lead nowhere: the build asks no network for inventories.
 nitpick_ignore_regex = [
     ("py:.*", r"(?!dataformats(_compat)?\.).*"),
-    ("py:class", r"dataformats\.(registry|indexing\.file_index|indexing\.files_reader|indexing\.files_table|indexing\.lookup|indexing\.union_reader|indexing\.union_table|reading\.conditions|codecs\.video_packets|loaders\.skips)\.\w+"),
+    ("py:class", r"dataformats\.(registry|indexing\.file_index|indexing\.files_reader|indexing\.files_table|indexing\.lookup|indexing\.union_reader|indexing\.union_table|reading\.conditions|codecs\.video_packets|loaders\.skips|storage\.links)\.\w+"),
     ("py:class", r"dataformats_compat\.tfrecord\.iterator_utils\.T"),
 ]
 suppress_warnings = ["ref.python"]  # the names of originals occur in several drop-in modules

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from dataformats.backends.granular.bag_limits import BAG, IDX
-from dataformats.backends.granular.links import check_links
 from dataformats.backends.granular.stored_types import stored_type
 from dataformats.errors import FormatError, SpecError
 from dataformats.interfaces import natural_key
@@ -67,12 +66,11 @@ def find_files(folder: Folder) -> list[StoredFile]:
     """Return the files of the dataset in a folder, or of those in its numbered folders; else an empty list.
 
     Raises:
-        FormatError: The folder, or a numbered one, has only bags and no `spec.json`; or a link leads out of it.
+        FormatError: The folder, or a numbered one, has only bags and no `spec.json`.
     """
     names = folder.names()
     here = _dataset(folder, names)
     if here:
-        check_links(folder.name, here)
         return here
     if names and all(map(_is_bag, names)):
         raise _without_spec(folder, names)
@@ -83,7 +81,6 @@ def find_files(folder: Folder) -> list[StoredFile]:
     for files, (shard, names) in zip(found, shards, strict=True):
         if any(found) and not files:
             raise _without_spec(shard, names)
-        check_links(folder.name, files)
     return [file for files in found for file in files]
 
 

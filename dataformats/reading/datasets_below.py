@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from dataformats.errors import DataFormatsError
 from dataformats.interfaces import Backend
 from dataformats.interfaces.stored_file import Folder, natural_key
+from dataformats.storage.links import LinkError
 
 _DEPTH, _FOLDERS, _DATASETS = 4, 200, 20
 
@@ -66,7 +68,7 @@ def _dataset(folder: Folder, backends: Iterable[Backend]) -> DatasetBelow | None
 
 
 def _folders(folder: Folder) -> Iterator[Folder]:
-    try:
-        yield from map(folder.folder, sorted(folder.folders(), key=natural_key))
-    except OSError:
-        return
+    with suppress(OSError):
+        for name in sorted(folder.folders(), key=natural_key):
+            with suppress(LinkError):  # a link that is not followed
+                yield folder.folder(name)

@@ -59,6 +59,7 @@ def open(  # the name that the contract gives it
     max_record_bytes: int = MAX_RECORD_BYTES,
     progress: Callable[[int, int], None] | None = None,
     split: str | None = None,
+    follow_links: bool = False,
     **backend_options: Any,
 ) -> DecodingSource:
     """Return the records of files as a sequence.
@@ -97,11 +98,13 @@ def open(  # the name that the contract gives it
         progress: Called with (bytes done, total bytes) while an index is built.
         split: The split of a folder, such as `"train"`, by the names of its files or folders, also in a folder `data`
             in it, or as tensorflow_datasets wrote it; `None` takes the only one.
+        follow_links: Follow symbolic links that lead out of the folder. `path`, or a file of a list, may always be one.
         **backend_options: Options of the format, such as `compression="gzip"` for TFRecord.
 
     Raises:
         FileNotFoundError: There is no such file.
-        FormatError: The content is of no known format, or not of the named one, or a header is broken.
+        FormatError: The content is of no known format, or not of the named one, a header is broken, or a link leads out
+            of the folder.
         SpecError: The spec does not parse, a codec does not take its arguments, `payload` is given and the format
             stores each field separately, or the folder has several splits and `split` names none.
         UnknownNameError: No such format, payload, codec, split, or place of indexes.
@@ -129,6 +132,7 @@ def open(  # the name that the contract gives it
         max_record_bytes=max_record_bytes,
         progress=progress,
         split=split,
+        follow_links=follow_links,
         **backend_options,
     ).open_with_partitions()
 
@@ -235,6 +239,7 @@ class OpenArguments(ReaderOptions):
     io: str = "auto"
     storage_options: dict[str, Any] | None = field(default=None, repr=False)  # may hold a password
     split: str | None = None
+    follow_links: bool = False
     backend_options: dict[str, Any] = field(default_factory=dict)
 
     def open_with_partitions(
@@ -253,7 +258,9 @@ class OpenArguments(ReaderOptions):
                 and of missing shards and fields, instead of a warning.
         """
         check_place(self.index)
-        entries: Sequence[StoredFile | Folder] = resolve(self.path, self.storage_options, self._is_folder)
+        entries: Sequence[StoredFile | Folder] = resolve(
+            self.path, self.storage_options, self._is_folder, follow_links=self.follow_links
+        )
         refuse_tables(entries)
         tfds = tfds_split(entries, self.split)
         if tfds is None:

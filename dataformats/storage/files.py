@@ -11,16 +11,32 @@ from typing import TypeVar
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.descriptors import DESCRIPTORS, open_patiently
+from dataformats.storage.links import LinkBounds
 from dataformats.storage.selected_files import is_data
 
 _T = TypeVar("_T")
 
 
 class LocalFile(StoredFile):
-    """A file on the local disk, read by position through a descriptor that all threads share."""
+    """A file on the local disk, read by position through a descriptor that all threads share.
 
-    def __init__(self, path: str | Path) -> None:
-        name, info = str(path), os.stat(path)
+    Args:
+        path: The path.
+        links: Where the file may lead if it is a link; `None`: anywhere.
+
+    Attributes:
+        links: Where files beside it may lead if they are links; `None`: anywhere.
+    """
+
+    links: LinkBounds | None = None
+
+    def __init__(self, path: str | Path, links: LinkBounds | None = None) -> None:
+        name, info = str(path), os.stat(path) if links is None else os.lstat(path)
+        if links is not None:
+            self.links = links
+            if stat.S_ISLNK(info.st_mode):
+                links.check(path)
+                info = os.stat(path)
         if stat.S_ISDIR(info.st_mode):
             raise IsADirectoryError(f"{name!r} is a folder, expected a file")
         if not stat.S_ISREG(info.st_mode):
@@ -81,7 +97,11 @@ class LocalFile(StoredFile):
 
     def file_beside(self, name: str) -> StoredFile | None:
         path = Path(self.name).with_name(name)
-        return LocalFile(path) if os.path.isfile(path) else None
+        return LocalFile(path, self.links) if os.path.isfile(path) else None
+
+    def check_links_below(self, folder: str) -> None:
+        if self.links is not None:
+            self.links.check_below(folder)
 
     def release(self) -> None:
         DESCRIPTORS.release(self)
@@ -91,7 +111,7 @@ class LocalFile(StoredFile):
 
     def folder(self) -> Folder:
         """Return the folder that the file lies in."""
-        return LocalFolder(Path(self.name).parent)
+        return LocalFolder(Path(self.name).parent, self.links)
 
     def open_descriptor(self) -> int:
         """Return a new descriptor of the file that was opened first.
@@ -144,10 +164,18 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 class LocalFolder(Folder):
-    """A folder on the local disk, which is listed once."""
+    """A folder on the local disk, which is listed once.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: The path.
+        links: Where links in it may lead; `None`: anywhere.
+        n_links: How many links to folders its path has, behind the folder that the caller named.
+    """
+
+    def __init__(self, path: Path, links: LinkBounds | None = None, n_links: int = 0) -> None:
         self._path = path
+        self.links: LinkBounds | None = links
+        self._n_links = n_links
         self.name: str = str(path)
         self._prefix = "" if self.name == "." else os.path.join(path, "")
         self._names: list[str] | None = None
@@ -159,17 +187,22 @@ class LocalFolder(Folder):
         return [*self._names]
 
     def file(self, name: str) -> StoredFile:
-        return LocalFile(self._prefix + name)
+        return LocalFile(self._prefix + name, self.links)
 
     def folders(self) -> list[str]:
         with open_patiently(lambda: os.scandir(self._path)) as entries:
             return sorted(entry.name for entry in entries if is_data(entry.name) and _is_folder(entry))
 
     def folder(self, name: str) -> Folder:
-        return LocalFolder(self._path / name)
+        path, n_links = self._path / name, self._n_links
+        if self.links is not None and path.is_symlink():
+            self.links.check(path, n_links)
+            n_links += 1
+        return LocalFolder(path, self.links, n_links)
 
     def parent(self) -> Folder:
-        return LocalFolder(self._path.resolve().parent)
+        path = self._path.resolve().parent
+        return LocalFolder(path, None if self.links is None else LinkBounds(path))
 
     def has(self, name: str) -> bool:
         return os.path.lexists(self._prefix + name)
@@ -180,4 +213,5 @@ class LocalFolder(Folder):
 
     def file_beside(self, name: str) -> StoredFile | None:
         path = self._path.resolve().with_name(name)
-        return LocalFile(path) if os.path.isfile(path) else None
+        links = None if self.links is None else LinkBounds(path.parent)
+        return LocalFile(path, links) if os.path.isfile(path) else None

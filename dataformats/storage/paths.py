@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dataformats.errors import FormatError
 from dataformats.interfaces import natural_key
@@ -16,6 +16,7 @@ from dataformats.registry import backends
 from dataformats.storage.brace_patterns import expand_braces
 from dataformats.storage.files import LocalFile, LocalFolder
 from dataformats.storage.given_files import BytesFile, OpenedFile, is_file_object, to_reopenable
+from dataformats.storage.links import LinkBounds, LinkError
 from dataformats.storage.path_objects import ObjectFile, ObjectFolder
 from dataformats.storage.remote.errors import raise_as_os_error
 from dataformats.storage.remote.files import FsspecFile, FsspecFolder, match_files
@@ -30,7 +31,11 @@ _MAGIC = frozenset("*?[")
 
 
 def resolve(
-    path: Any, storage_options: dict[str, Any] | None = None, is_folder: Callable[[str], bool] = lambda name: False
+    path: Any,
+    storage_options: dict[str, Any] | None = None,
+    is_folder: Callable[[str], bool] = lambda name: False,
+    *,
+    follow_links: bool = False,
 ) -> list[StoredFile | Folder]:
     """Return the files and folders that `path` names, in its order; the files of a glob are one entry.
 
@@ -42,27 +47,42 @@ def resolve(
             file, or a sequence of them.
         storage_options: Options of the fsspec file system.
         is_folder: Called with a path; True if it more likely names a folder than a file. A URL is then listed at once.
+        follow_links: False refuses symbolic links that lead out of the folder, if they lie in it, lie beside a file, or
+            match a glob. `path` itself may be a link.
 
     Raises:
         FileNotFoundError: A file does not exist, or a glob matches nothing.
+        FormatError: A glob matches a link that is not followed.
         TypeError: `path` has another type.
         ValueError: A file object cannot be read, or decompresses.
     """
+    return _resolve(path, _Arguments(storage_options, is_folder, follow_links))
+
+
+class _Arguments(NamedTuple):
+    """The arguments of `resolve`, but the path."""
+
+    storage_options: dict[str, Any] | None
+    is_folder: Callable[[str], bool]
+    follow_links: bool
+
+
+def _resolve(path: Any, arguments: _Arguments) -> list[StoredFile | Folder]:
     if isinstance(path, (bytes, bytearray, memoryview)):
         return [BytesFile(path)]
     path = to_reopenable(path)
     if hasattr(path, "fs") and hasattr(path, "path"):
-        return _from_fsspec(path, is_folder)
+        return _from_fsspec(path, arguments)
     if isinstance(path, (str, os.PathLike)):
         text = os.fspath(path)
         if not isinstance(text, str):
             text = os.fsdecode(text)
         names = _listed(text)
-        return _from_names(text, names, storage_options, is_folder)
+        return _from_names(text, names, arguments)
     if isinstance(path, Sequence):
         if not path:
             raise FileNotFoundError("the list of paths is empty")
-        return _from_each(path, lambda part: resolve(part, storage_options, is_folder))
+        return _from_each(path, lambda part: _resolve(part, arguments))
     if hasattr(path, "open") and hasattr(path, "exists") and hasattr(path, "__truediv__"):
         return [_from_object(path)]
     if is_file_object(path):
@@ -88,29 +108,25 @@ def _from_each(paths: Sequence[Any], find: Callable[[Any], list[StoredFile | Fol
     return [entry for entries in parts for entry in entries]
 
 
-def _from_names(
-    text: str, names: Sequence[str], storage_options: dict[str, Any] | None, is_folder: Callable[[str], bool]
-) -> list[StoredFile | Folder]:
+def _from_names(text: str, names: Sequence[str], arguments: _Arguments) -> list[StoredFile | Folder]:
     """Return what the names that a text stands for mean; if one is missing, what the text itself names."""
     if not names:
-        return _from_name(text, storage_options, is_folder)
+        return _from_name(text, arguments)
     try:
-        return _from_each(names, lambda name: _from_name(name, storage_options, is_folder))
+        return _from_each(names, lambda name: _from_name(name, arguments))
     except FileNotFoundError:
         with suppress(OSError):  # a name with braces in a bucket, or a folder with braces in its name
-            return _from_name(text, storage_options, is_folder)
+            return _from_name(text, arguments)
         raise
 
 
-def _from_name(
-    text: str, storage_options: dict[str, Any] | None, is_folder: Callable[[str], bool]
-) -> list[StoredFile | Folder]:
+def _from_name(text: str, arguments: _Arguments) -> list[StoredFile | Folder]:
     if not text:
         raise FileNotFoundError("the path is empty")
     try:
-        return _from_text(text, storage_options, is_folder)
+        return _from_text(text, arguments)
     except FileNotFoundError:
-        found = _from_prefix(text, storage_options)
+        found = _from_prefix(text, arguments)
         if found is None:
             raise
         return [found]
@@ -133,64 +149,71 @@ def local_path(path: str | os.PathLike[str]) -> Path:
         raise FileNotFoundError(f"{os.fspath(path)!r}: no user has this home folder") from error
 
 
-def _from_text(
-    text: str, storage_options: dict[str, Any] | None, is_folder: Callable[[str], bool]
-) -> list[StoredFile | Folder]:
+def _from_text(text: str, arguments: _Arguments) -> list[StoredFile | Folder]:
     if not is_url(text):
-        return _from_local(text)
-    options = storage_options or {}
+        return _from_local(text, arguments)
+    options = arguments.storage_options or {}
     fs, name = reader_of(text, options) or file_system(text, options)
-    return _from_system(fs, name, text, is_folder)
+    return _from_system(fs, name, text, arguments)
 
 
-def _from_prefix(text: str, storage_options: dict[str, Any] | None) -> StoredFile | None:
+def _from_prefix(text: str, arguments: _Arguments) -> StoredFile | None:
     """Return a file of the dataset that a path without an ending names; `None` if no file has it."""
     for backend in backends.values():
         if backend.prefix_ending is not None:
             with suppress(OSError):
-                (file,) = _from_text(text + backend.prefix_ending, storage_options, lambda name: False)
+                (file,) = _from_text(text + backend.prefix_ending, arguments._replace(is_folder=lambda name: False))
                 if isinstance(file, StoredFile) and backend.sniff(file).match != "no":
                     return file
     return None
 
 
-def _from_local(text: str) -> list[StoredFile | Folder]:
+def _from_local(text: str, arguments: _Arguments) -> list[StoredFile | Folder]:
     path = local_path(text)
     if path.is_dir():
-        return [LocalFolder(path)]
+        return [LocalFolder(path, None if arguments.follow_links else LinkBounds(path))]
     if _MAGIC & set(text) and not path.exists():
         import glob
 
+        before_stars = next(folder for folder in path.parents if not _MAGIC & set(str(folder)))
+        links = None if arguments.follow_links else LinkBounds(before_stars)
         names = [name for name in glob.glob(str(path), recursive=True) if is_data(os.path.basename(name))]
-        files = {name: file for name in names if (file := _regular_file(name)) is not None}
-        folders = [] if files else [LocalFolder(Path(name)) for name in names if os.path.isdir(name)]
-        return _glob_entries(text, files, folders)
+        files = {name: file for name in names if (file := _regular_file(name, links)) is not None}
+        folders = [] if files else [name for name in names if os.path.isdir(name)]
+        if links is not None:
+            for folder in {*folders, *map(os.path.dirname, files)}:
+                links.check(folder)
+        return _glob_entries(text, files, [LocalFolder(Path(name), links) for name in folders])
     partial = path.with_name(f"{path.name}.partial") if path.name else path
     if not path.exists() and partial.exists():
         what = "not complete: a writer is open, or was interrupted and can continue with create(..., resume=True)"
         raise FileNotFoundError(errno.ENOENT, f"No such file, only {partial.name!r}, which is {what}", str(path))
-    return [LocalFile(path)]
+    file = LocalFile(path)  # which may itself be a link
+    file.links = None if arguments.follow_links else LinkBounds(path.parent, path)
+    return [file]
 
 
-def _regular_file(name: str) -> LocalFile | None:
+def _regular_file(name: str, links: LinkBounds | None) -> LocalFile | None:
     """Return a file that a glob found; `None` for anything else."""
     try:
-        return LocalFile(Path(name))
+        return LocalFile(Path(name), links)
+    except LinkError:
+        raise
     except (OSError, FormatError):
         return None
 
 
-def _from_fsspec(file: Any, is_folder: Callable[[str], bool]) -> list[StoredFile | Folder]:
+def _from_fsspec(file: Any, arguments: _Arguments) -> list[StoredFile | Folder]:
     """Return the file that an `OpenFile` or an opened file of fsspec reads, or the files of a `UPath`."""
     if getattr(file, "compression", None):
         what = f"{file.path!r} is opened with compression={file.compression!r}"
         raise ValueError(f"{what}: open it without, because compressed TFRecords are recognized")
-    return _from_system(file.fs, file.path, str(file.fs.unstrip_protocol(file.path)), is_folder)
+    return _from_system(file.fs, file.path, str(file.fs.unstrip_protocol(file.path)), arguments)
 
 
-def _from_system(fs: Any, path: str, text: str, is_folder: Callable[[str], bool]) -> list[StoredFile | Folder]:
+def _from_system(fs: Any, path: str, text: str, arguments: _Arguments) -> list[StoredFile | Folder]:
     if is_local_system(fs):
-        return _from_local(path)
+        return _from_local(path, arguments)
     with raise_as_os_error(text):
         fs.invalidate_cache()  # another process may have written since it, or a folder in it, was listed
         if _MAGIC & set(path) and not fs.exists(path):
@@ -201,7 +224,7 @@ def _from_system(fs: Any, path: str, text: str, is_folder: Callable[[str], bool]
                 with suppress(OSError):  # raised when the folder is read
                     folder.list_with(OWN_SUFFIXES[0])
             return [folder]
-        if is_folder(path) or "." not in path.rpartition("/")[2]:
+        if arguments.is_folder(path) or "." not in path.rpartition("/")[2]:
             with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
                 if (folder := FsspecFolder(fs, path)).list_with(OWN_SUFFIXES[0]):
                     return [folder]

@@ -138,6 +138,19 @@ class LocationConformance:
             if path:
                 data.check(data.open(path), range(12))
 
+    def test_links_out_of_the_folder_are_refused(self, data: DatasetFixture) -> None:
+        """Links to files and folders elsewhere are refused, unless the call follows links."""
+        folder, elsewhere = data.folder / "train", data.folder / "elsewhere"
+        with data.create(folder, shard_records=5) as writer:
+            writer.extend(data.records(range(12)))
+        folder.rename(elsewhere)
+        folder.mkdir()
+        for path in elsewhere.iterdir():
+            (folder / path.name).symlink_to(path)
+        with pytest.raises(FormatError, match="a link that leads out of its folder"):
+            data.open(folder)
+        data.check(data.open(folder, follow_links=True, **data.declared()), range(12))
+
     def test_other_data_raise_errors(self, data: DatasetFixture) -> None:
         """Other data raise an error with the reasons; so does an empty file, unless its name is of the format.
 

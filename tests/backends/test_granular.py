@@ -515,7 +515,7 @@ def test_unknown_type_is_opaque(tmp_path: Path) -> None:
 
 def test_folders_are_not_followed_without_end(tmp_path: Path) -> None:
     (tmp_path / "000000").symlink_to(tmp_path)
-    with pytest.raises(FormatError, match="no data files"):
+    with pytest.raises(FormatError, match="lead in a circle"):
         dataformats.open(tmp_path)
 
 
@@ -532,7 +532,7 @@ def test_a_link_out_of_the_folder_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="leads out"):
         dataformats.open(folder, format="granular")
     assert not dataformats.verify(folder).ok
-    assert list(dataformats.open(str(folder / "*"))) == rows  # the caller names each file
+    assert list(dataformats.open(folder, follow_links=True)) == rows
     assert list(dataformats.open([folder / "spec.json", *folder.glob("*.bag"), *folder.glob("*.idx")])) == rows
 
 

@@ -77,6 +77,13 @@ def text(folder: Path) -> Call:
     return "cat", [folder / "words"], {}
 
 
+def link_out(folder: Path) -> Call:
+    text(folder)
+    (folder / "data").mkdir()
+    (folder / "data" / "0.txt").symlink_to("../words")
+    return "convert", [folder / "data", folder / "a.ffr"], {}
+
+
 def several_formats(folder: Path) -> Call:
     written(folder / "a.ffr", None, b"one")
     shutil.copy(DIGITS, folder)
@@ -339,8 +346,8 @@ def path_without_bytes(folder: Path) -> Call:
 
 
 CASES: list[Callable[[Path], Call]] = [
-    text, several_formats, stale_sidecar, unknown_field, no_examples, tokens, plain_tokens, nanogpt, empty_index,
-    latin1_names, escaped_quotes,
+    link_out, text, several_formats, stale_sidecar, unknown_field, no_examples, tokens, plain_tokens, nanogpt,
+    empty_index, latin1_names, escaped_quotes,
     other_name, matlab,
     no_checksums, no_window, no_split, wrong_type,
     missing_value, late_field, late_field_in_steps, list_in_context, json_type, json_missing, json_late, json_value,

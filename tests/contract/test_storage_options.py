@@ -69,7 +69,7 @@ def test_split_takes_options_of_both_sides() -> None:
 
 
 def test_repair_refuses_other_source_options() -> None:
-    with pytest.raises(TypeError, match="expected format, payload, storage_options, found spec"):
+    with pytest.raises(TypeError, match="expected format, payload, storage_options, follow_links, found spec"):
         dataformats.repair(SOURCE, NEW, source_options={"spec": {}})
 
 
