@@ -36,7 +36,7 @@ class WebDatasetReader(FieldsReader):
     """
 
     def __init__(self, files: Sequence[StoredFile], options: ReaderOptions) -> None:
-        super().__init__([decompressed(file) for file in files], options, "webdataset-3")
+        super().__init__([decompressed(file) for file in files], options, "webdataset-4")
 
     def index_of(self, file: StoredFile) -> FileIndex:
         return Samples(file).index()

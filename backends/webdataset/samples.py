@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.webdataset.extensions import KEY, extensions
-from dataformats.backends.webdataset.members import BLOCK, SPEC, Member, TarMembers
+from dataformats.backends.webdataset.members import BLOCK, SPEC, Member, TarMembers, joined_name
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.indexing.damaged_scan import scan_past_damage
 from dataformats.indexing.fields_reader import DERIVED
@@ -80,11 +81,15 @@ class Samples:
         self._key: bytes | None = None
         self._file = file
         self._keys = _Column()
-        self._hashes = _Column()  # a hash of each key, as its offset
+        # A hash of each key, as its offset. Two of a million keys share one with a probability of 3e-8; a writer who
+        # looks for such keys joins but samples of his own.
+        self._hashes = _Column()
         self._columns: dict[str, _Column] = {}
         self._by_extension: dict[bytes, _Column | None] = {}
         self._problems: dict[int, FormatError] = {}
         self._gaps: dict[int, FormatError] = {}
+        self._hides_extension = False  # True if a damaged header has one that no member before it has
+        self._hidden: set[int] = set()  # hashes of the keys in damaged headers: samples that lack a member
         self._end = 0
         self._n_members = 0
         self._scan()
@@ -110,10 +115,14 @@ class Samples:
             error = TruncatedError(what, path=self._file.name, offset_bytes=tar.end, expected=expected)
             self._add_gap(replace(error, lost_bytes=range(tar.end, self._file.size)))
         self.starts.append(self._file.size if tar.end is None else tar.end)
-        if self._gaps:
-            self._join_gaps()
+        every = [column for column in self._columns.values() if column.rows]
+        is_scattered = bool(self._gaps) and self._join_gaps(every)
         if self.spec is None:
             self._join_scattered()
+        if is_scattered:  # the damage may hide a member of each sample that lacks one
+            gap = next(iter(self._gaps.values()))
+            lacks = self._lacks([*every, *[_Column()] * self._hides_extension])
+            self._problems = dict.fromkeys(np.flatnonzero(lacks).tolist(), gap) | self._problems
 
     def index(self) -> FileIndex:
         """Return the extents of all fields."""
@@ -166,19 +175,47 @@ class Samples:
             raise error
         if self._end == 0:
             self._set_spec_behind_header()
+        name = b""
+        with suppress(FormatError):
+            name = joined_name(self._file.pread(self._end, BLOCK).ljust(BLOCK, b"\0"))
+        parts = split_name(name)
+        if parts is not None:
+            self._hidden.add(hash(parts[0]))
+            self._hides_extension |= parts[1] not in self._by_extension
+        elif name and self._key is not None and self._key.startswith(name):  # the file ends in the name
+            self._hidden.add(hash(self._key))
         self._key = None
         self._gaps[len(self.starts)] = error
         self.starts.append(self._end)
 
-    def _join_gaps(self) -> None:
-        """Join each damaged range with the samples beside it that lack a member of others: they may be cut."""
+    def _join_gaps(self, every: Sequence[_Column]) -> bool:
+        """Join each damaged range with the samples beside it that may be cut.
+
+        They are, if the header at the damage has their name; and may be, if they lack a member of others, or if no
+        sample is far from damage, which shows all members. Returns True if members of a sample lie elsewhere, too.
+        """
         is_gap = np.zeros(len(self.starts) - 1, np.bool_)
         is_gap[list(self._gaps)] = True
-        lacks = self._lacks([column for column in self._columns.values() if column.rows])
+        lacks = self._lacks(every)
         if self.spec is not None and is_gap[-1]:  # a writer that was interrupted leaves whole samples before its end
             lacks = self._lacks([self._columns[name] for name in self._columns if not self.spec[name].optional])
-        lost = is_gap | ((_behind(is_gap) | _behind(is_gap[::-1])[::-1]) & lacks)
+        beside = is_gap | _behind(is_gap) | _behind(is_gap[::-1])[::-1]
+        if beside.all() and self.spec is None:
+            lacks |= not all(isinstance(error, TruncatedError) for error in self._gaps.values())
+        rows, hashes = _numbers(self._hashes.rows), _numbers(self._hashes.offsets)
+        cut = rows[np.isin(hashes, list(self._hidden))]
+        cut = cut[beside[cut] | lacks[cut] | self._hides_extension]
+        if self.spec is not None:  # a sample with all fields is whole
+            cut = cut[self._lacks([*self._columns.values()])[cut]]
+        lacks[cut] = True
+        lost = is_gap | (beside & lacks)
+        error = next(iter(self._gaps.values()))
+        self._problems |= dict.fromkeys(cut.tolist(), error)
+        elsewhere = hashes[~lost[rows]]
+        n_elsewhere = len(elsewhere) - len(np.unique(elsewhere)) + np.isin(hashes[lost[rows]], elsewhere).sum()
+        is_scattered = n_elsewhere > 0 or not lost[cut].all()
         self._drop(lost)
+        return self.spec is None and is_scattered
 
     def _lacks(self, columns: Sequence[_Column]) -> NDArray[np.bool_]:
         """Return bool[n], the samples without a member in one of the columns."""

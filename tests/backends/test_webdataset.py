@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import shutil
 import tarfile
@@ -142,6 +143,23 @@ def test_samples_behind_damage_are_read(name: str) -> None:
     assert found == EXPECTED["train-000000.tar"][1:]
 
 
+@pytest.mark.parametrize(
+    "names", [["0.a", "0.b"], ["0.a", "0.b", "1.a", "1.b", "1.c", "2.a", "2.b", "2.c"], ["0.a", "1.a", "0.b", "1.b"]]
+)
+def test_damage_never_leaves_a_part_of_a_sample(names: list[str], tmp_path: Path) -> None:
+    write_tar(tmp_path / "whole.tar", dict.fromkeys(names, b"x"))
+    whole = (tmp_path / "whole.tar").read_bytes()
+    fields = [{name[2:] for name in names if name[0] == key} for key in "012"]
+    for header, byte in itertools.product(range(len(names)), (2, 100, 155)):
+        data = bytearray(whole)
+        data[2 * members.BLOCK * header + byte] ^= 1
+        path = tmp_path / f"{header}-{byte}.tar"
+        path.write_bytes(data)
+        source = as_stored(dataformats.open(path, format="webdataset"))
+        for record in source.read(range(len(source)), on_corrupt="omit"):
+            assert record.keys() - {"__key__"} == fields[int(record["__key__"])]
+
+
 def test_mutated_files_raise_only_errors_of_this_package(tmp_path: Path) -> None:
     random, path = Random(0), tmp_path / "x.tar"
     for name in ("gnu.tar", "pax.tar", "ustar.tar", "train-000002.tar"):
@@ -186,11 +204,11 @@ def test_scattered_members_are_a_sample(tmp_path: Path) -> None:
         assert source.spec == {"__key__": "utf8", "txt": "utf8", "bin": "bytes"}
         assert list(source) == [{"__key__": str(i), "txt": f"{i}.txt", "bin": f"{i}.bin".encode()} for i in range(5)]
     data = bytearray((tmp_path / "x.tar").read_bytes())
-    data[7 * 1024] ^= 1  # the header of 2.bin: the samples beside it may be cut, the others are whole
+    data[7 * 1024] ^= 1  # the header of 2.bin: whole samples have both members
     (tmp_path / "x.tar").write_bytes(data)
     found = dataformats.open(tmp_path / "x.tar").read(range(6), on_corrupt="omit")
     assert [one["__key__"] for one in found if "bin" in one] == ["0", "4"]
-    assert [*found.failed] == [5]
+    assert [*found.failed] == [1, 2, 3, 5]
 
 
 def test_scattered_members_of_one_extension_stay_apart(tmp_path: Path) -> None:
