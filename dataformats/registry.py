@@ -44,6 +44,7 @@ class Registry(Generic[T]):
         self._shipped = shipped
         self._objects: dict[str, T] = {}
         self._registered: set[str] = set()  # names that a call registered
+        self._broken: set[str] = set()  # names of entry points that cannot be imported, each logged once
         self._advertised: dict[str, Any] | None = None
         self._unlock()
         after_fork(self, "_unlock")
@@ -68,6 +69,7 @@ class Registry(Generic[T]):
 
         Raises:
             UnknownNameError: No object has that name.
+            ImportError: The entry point of another package cannot be imported.
         """
         if name in self._objects:
             return self._objects[name]
@@ -78,8 +80,19 @@ class Registry(Generic[T]):
             return self._objects[name]
 
     def values(self) -> list[T]:
-        """Return all objects, in the order of their names."""
-        return [self._objects[name] if name in self._objects else self.get(name) for name in self]
+        """Return all objects, in the order of their names; logs one of another package that cannot be imported."""
+        return [thing for name in self if (thing := self._importable(name)) is not None]
+
+    def _importable(self, name: str) -> T | None:
+        if name in self._objects or name in self._shipped:
+            return self.get(name)
+        if name not in self._broken:
+            try:
+                return self.get(name)
+            except Exception as error:  # another package's import may raise anything
+                self._broken.add(name)
+                _LOG.warning("ignored: %s", error)
+        return None
 
     def shipped(self, name: str) -> bool:
         """Return True if `name` is an object of this package that has not been replaced."""
@@ -115,7 +128,8 @@ class Registry(Generic[T]):
             return advertised.load()  # type: ignore[no-any-return]  # an entry point is untyped by nature
         except Exception as error:
             error.add_note(f"while loading {self._kind} {name!r} from the entry point {advertised.value!r}")
-            raise
+            what = f"the {self._kind} {name!r} of the package {self.package_of(name)!r} cannot be imported"
+            raise ImportError(f"{what}: {type(error).__name__}: {error}") from error
 
     def _entry_points(self) -> dict[str, Any]:
         if self._advertised is None:
@@ -141,7 +155,7 @@ class Formats(Registry["Backend"]):
         if name in self:
             return name
         plain = str(name).lower().lstrip(".")
-        meant = [one for one in self if plain in (one, *(end[1:] for end in self.get(one).suffixes))]
+        meant = [one.name for one in self.values() if plain in (one.name, *(end[1:] for end in one.suffixes))]
         return meant[0] if len(meant) == 1 else name
 
 

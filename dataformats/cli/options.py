@@ -165,8 +165,8 @@ sources = path_argument("sources", "SOURCE...", "Files, a folder, a URL or a quo
 def _compressions(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete the compressions of the format that is given, or of all formats."""
     given: Any = context.params.get("format")
-    formats = [given] if given in backends else backends
-    found = {"none"}.union(*(backends.get(name).compressions for name in formats))
+    formats = [backends.get(given)] if given in backends else backends.values()
+    found = {"none"}.union(*(one.compressions for one in formats))
     return sorted(name for name in found if name.startswith(incomplete) and ":" not in name)
 
 

@@ -115,7 +115,7 @@ def _choose(entries: Sequence[StoredFile | Folder], format: str | None) -> tuple
         entry = entries[0]
         names = [entry.basename] if isinstance(entry, StoredFile) else entry.names()
         plain = [name.removesuffix(_PARTIAL) for name in names]
-        matching = [name for name in backends if any(map(backends.get(name).matches_name, plain))]
+        matching = [one.name for one in backends.values() if any(map(one.matches_name, plain))]
         if format is not None or len(matching) != 1:
             raise
         return choose_files(entries, matching[0])

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from dataformats.errors import DataFormatsError, FormatError, Remedy
+from dataformats.errors import FormatError, Remedy
 from dataformats.interfaces import Backend, SniffResult, SupportsRepair
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.datasets_below import DatasetBelow, datasets_below
@@ -17,7 +16,6 @@ from dataformats.registry import backends
 ONLY_BELOW = "the folder holds no dataset, but folders in it do"
 """The error about a folder, for which `datasets_in` returns datasets."""
 
-_LOG = logging.getLogger("dataformats")
 _MAX_SNIFFED = 64
 _SHOWN, _SHOWN_REASON = 8, 90  # bytes of an unknown file, and characters of why it is not of a format
 _SHARED_SUFFIX = ".bin"  # many formats use it: only the content of the file decides
@@ -60,7 +58,7 @@ def check_one_format(backend: Backend, files: Sequence[StoredFile]) -> None:
     for file in files[1:]:
         if backend.matches_name(file.basename):
             continue
-        named = [one for one in _importable() if one is not backend and one.matches_name(file.basename)]
+        named = [one for one in backends.values() if one is not backend and one.matches_name(file.basename)]
         found = [one.name for one in named if one.sniff(file).match == "yes"]
         if found and backend.sniff(file).match != "yes":
             raise FormatError(
@@ -130,7 +128,7 @@ def _choose_in_folder(folder: Folder) -> tuple[Backend, list[StoredFile]]:
     backend = _suggested(folder.file(names[0])) if is_clear else None
     if backend is not None and all(map(backend.matches_name, names)):
         return backend, backend.find(folder)
-    found = {backend.name: backend.find(folder) for backend in _importable()}
+    found = {backend.name: backend.find(folder) for backend in backends.values()}
     covered = frozenset().union(*(file.covers for files in found.values() for file in files[:1]))
     found = {name: [file for file in files if file.name not in covered] for name, files in found.items()}
     by_format = _settled({name: files for name, files in found.items() if files})
@@ -149,10 +147,10 @@ def _choose_in_folder(folder: Folder) -> tuple[Backend, list[StoredFile]]:
         try:
             return _choose_by_content(folder)
         except FormatError:
-            _name_datasets_below(folder, _importable())
+            _name_datasets_below(folder, backends.values())
             raise
     if rank > 1:  # a README, or a configuration, above the data
-        _name_datasets_below(folder, [backend for backend in _importable() if backend.folder_rank < rank])
+        _name_datasets_below(folder, [backend for backend in backends.values() if backend.folder_rank < rank])
     name, files = _only_format(folder, by_format)
     claimed = backends.get(name)
     backend = _recognize(files, claimed)
@@ -212,7 +210,7 @@ def _name_datasets_below(folder: Folder, formats: Sequence[Backend]) -> None:
 
 def datasets_in(folder: Folder) -> list[DatasetBelow]:
     """Return the datasets below a folder that is no dataset itself: see `datasets_below`."""
-    return datasets_below(folder, _importable())
+    return datasets_below(folder, backends.values())
 
 
 def _only_format(folder: Folder, by_format: Mapping[str, list[StoredFile]]) -> tuple[str, list[StoredFile]]:
@@ -319,7 +317,7 @@ def _only_name(files: Sequence[StoredFile], claimed: Backend | None) -> Backend:
 
 def _by_name(file: StoredFile, claimed: Backend | None) -> tuple[list[Backend], list[Backend]]:
     """Return the formats that the name of a file is of, and all others."""
-    every = _importable()
+    every = backends.values()
     named = [backend for backend in every if backend is claimed or backend.matches_name(file.basename)]
     return named, [backend for backend in every if backend not in named]
 
@@ -342,21 +340,6 @@ def _most_certain(results: Mapping[str, tuple[Backend, SniffResult]], named: Seq
             hinted = [backend for backend in found if backend in named]
             return hinted if len(hinted) == 1 else found
     return []
-
-
-def _importable() -> list[Backend]:
-    """Return every backend that can be imported; logs one of another package that cannot."""
-    found = []
-    for name in backends:
-        try:
-            found.append(backends.get(name))
-        except DataFormatsError:
-            raise
-        except Exception as error:  # another package's import may raise anything
-            if backends.shipped(name):
-                raise
-            _LOG.warning("the backend %r cannot be imported: %s", name, error)
-    return found
 
 
 def _shortened(names: Sequence[str]) -> str:

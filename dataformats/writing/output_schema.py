@@ -196,7 +196,7 @@ def format_of(path: object) -> str:
     matching = _formats_of(path)
     matching = _writable(matching) or matching
     if len(matching) != 1:
-        remedy, writable = Remedy("Pass {format}.", format=...), _writable(backends)
+        remedy, writable = Remedy("Pass {format}.", format=...), _writable(one.name for one in backends.values())
         raise UnknownNameError("format for the name", name=_last_name(path), known=writable, remedy=remedy)
     return matching[0]
 

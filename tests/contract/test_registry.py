@@ -51,6 +51,7 @@ unsafe = brought:UNSAFE
 jpg = brought:UPPER
 [dataformats.backends]
 broken = brought:NOTHING
+nowhere = missing_module:BACKEND
 broughtrec = broughtrec:BACKEND
 """,
 }
@@ -79,6 +80,23 @@ for kind, expected in (("upper", {"t": "ABC"}), ("unsafe", {"t": b"abc"})):  # a
         writer.append({"t": "ABC"})
     found = dataformats.open(path, format="broughtrec")[0]
     assert found == expected, (kind, found)
+
+for call in (  # entry points that cannot be imported are no formats
+    lambda: dataformats.open("missing"),
+    lambda: dataformats.open("missing", format=".other"),
+    lambda: dataformats.convert(path, path.with_name("x.other")),
+):
+    try:
+        call()
+        raise SystemExit("no error")
+    except (FileNotFoundError, dataformats.UnknownNameError):
+        pass
+dataformats.convert(path, path.with_name("new.tfrecord"))
+try:
+    dataformats.open(path, format="nowhere")
+    raise SystemExit("no error")
+except ImportError as error:
+    assert "the format 'nowhere' of the package 'brought' cannot be imported: ModuleNotFoundError" in str(error), error
 """
 
 
