@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import Literal
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from dataformats.errors import FormatError, MissingExtraError
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.compressed.chunked_file import ChunkedFile, ChunkTable
-from dataformats.storage.compressed.decompressor import WBITS
+from dataformats.storage.compressed.decompressor import decompressed_start
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 from dataformats.storage.compressed.zstd_frames import decode_zstd, first_frame, list_frames, zstd_library
 
@@ -38,12 +37,8 @@ def head_of(file: StoredFile) -> tuple[bytes, bool]:
     """Return up to 64 KB of the beginning of a file, decompressed, and True if they are the whole file."""
     head = file.pread(0, _HEAD)
     if head.startswith(GZIP):
-        state = zlib.decompressobj(WBITS["gzip"])
-        try:
-            out = state.decompress(head, _HEAD)
-        except zlib.error:
-            return b"", False
-        return out, state.eof
+        out, is_whole = decompressed_start(head, "gzip", _HEAD)
+        return out, is_whole and len(head) == file.size
     begin = first_frame(file, head)
     if begin is not None:
         return _zstd_head(file.pread(begin, _HEAD_OF_ZSTD)), False

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 from typing import Literal
 
 from dataformats.backends.tfrecord.layout import HEADER, header_is_sound
 from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import StoredFile
-from dataformats.storage.compressed.decompressor import WBITS
+from dataformats.storage.compressed.decompressor import decompressed_start
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 from dataformats.storage.git_lfs import POINTER, is_pointer, pull_command
 
@@ -78,12 +77,7 @@ def compression_of(head: bytes) -> Literal["gzip", "zlib", "none"]:
 
 def decompress_start(data: bytes, compression: str) -> Inflated:
     """Return the decompressed beginning of compressed data; nothing for data that do not decompress."""
-    state = zlib.decompressobj(WBITS[compression])
-    try:
-        out = state.decompress(data, HEADER.size)
-    except zlib.error:
-        return Inflated(b"", False)
-    return Inflated(out, state.eof)
+    return Inflated(*decompressed_start(data, compression, HEADER.size))
 
 
 def _is_zlib_header(head: bytes) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from dataclasses import dataclass, replace
 from dataformats.display.media import media_of
 from dataformats.errors import FormatError, Remedy
 from dataformats.interfaces.stored_file import Folder, StoredFile
+from dataformats.storage.compressed.decompressor import decompressed_start
 from dataformats.storage.git_lfs import POINTER, is_pointer, pull_command
 
 _HEAD = 4096
@@ -230,10 +230,7 @@ def _is_utf8(head: bytes) -> bool:
 
 
 def _decompressed(head: bytes) -> bytes:
-    try:
-        return zlib.decompressobj(wbits=31).decompress(head, _HEAD)
-    except zlib.error:
-        return b""
+    return decompressed_start(head, "gzip", _HEAD)[0]
 
 
 def _zeros(file: StoredFile) -> OtherFormat | None:

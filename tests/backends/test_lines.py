@@ -398,3 +398,13 @@ def test_the_remedy_of_a_misfit_fits_all_records(usual: str, other: str, remedy:
         source[2000]
     wider = source.with_spec({"x": remedy.strip("'")})
     assert len(wider.read([0, 2000])) == 2
+
+
+@pytest.mark.parametrize(
+    "parts", [[b"", b'{"x": 1}\n{"x": 2}\n'], [b'{"x"', b': 1}\n{"x": 2}\n'], [b"", b"", b'{"x": 1}\n{"x":', b" 2}"]]
+)
+def test_gzip_members_begin_anywhere(parts: list[bytes], tmp_path: Path) -> None:
+    for name in ("a.jsonl.gz", "a.gz"):
+        (tmp_path / name).write_bytes(b"".join(map(gzip.compress, parts)))
+        source = dataformats.open(tmp_path / name)
+        assert (source.format, list(source)) == ("jsonl", [{"x": 1}, {"x": 2}])

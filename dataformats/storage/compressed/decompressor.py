@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 import zlib
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -30,6 +31,23 @@ def fast_library(name: str = "zlib_ng.zlib_ng") -> ModuleType:
         return importlib.import_module(name)
     except ImportError:  # a platform for which it has no wheel
         return zlib
+
+
+def decompressed_start(data: bytes, compression: str, max_bytes: int) -> tuple[bytes, bool]:
+    """Return up to `max_bytes` decompressed bytes of the beginning of a file, and True if its last member ends there.
+
+    Damaged data end the bytes.
+    """
+    out, is_whole = b"", False
+    with suppress(zlib.error):
+        while not is_whole and len(out) < max_bytes:
+            state = zlib.decompressobj(WBITS[compression])
+            out += state.decompress(data, max_bytes - len(out))
+            data = state.unused_data
+            is_whole = state.eof and not data.startswith(b"\x1f\x8b")
+            if not state.eof:
+                break
+    return out, is_whole
 
 
 class Decompressor:
