@@ -29,6 +29,7 @@ from dataformats.reading.partitions import PartitionedSource
 from dataformats.reading.views import evaluate, random_parts
 from dataformats.registry import backends
 from dataformats.staging.paths import area_at
+from dataformats.storage.remote.names import shown_url
 from dataformats.writing.creating import check_free, writer
 from dataformats.writing.encoding import refuse_record
 from dataformats.writing.output_schema import OutputSchema, check_copy_name
@@ -200,8 +201,8 @@ def _copy(
             out.append_stored(left)
         files = out.complete()
     if shard_records is None:
-        return {str(path): done}
-    return {f"{path}/{file['name']}": file["records"] for file in files}
+        return {shown_url(str(path)): done}
+    return {f"{shown_url(str(path))}/{file['name']}": file["records"] for file in files}
 
 
 def _divide(
@@ -219,7 +220,8 @@ def _divide(
     for destination in (path, rest_path):
         check_copy_name(destination, schema.backend.name)
     # A split that was killed between its two renames is done again.
-    announced = area_at(path, options.storage_options).announced().get(str(rest_path))
+    rest_name = shown_url(str(rest_path))
+    announced = area_at(path, options.storage_options).announced().get(rest_name)
     is_ours = announced is not None and area_at(rest_path, options.storage_options).holds(announced)
     with (
         writer(path, schema, refuse_record, options) as out,
@@ -231,8 +233,8 @@ def _divide(
             out.append_stored(records[chosen])
             others.append_stored(records[~chosen])
             first += len(records)
-        out.announce({str(rest_path): others.complete()})
-    return {str(path): len(out), str(rest_path): len(others)}
+        out.announce({rest_name: others.complete()})
+    return {shown_url(str(path)): len(out), rest_name: len(others)}
 
 
 def _convert_parts(
@@ -244,7 +246,7 @@ def _convert_parts(
     for path, records in parts:  # before one of both is written
         check_free(area_at(path, options.storage_options), options.overwrite, None)
         convert(records, path, dry_run=True, **given)
-    return {str(path): convert(records, path, progress=progress, **given).records for path, records in parts}
+    return {shown_url(str(path)): convert(records, path, progress=progress, **given).records for path, records in parts}
 
 
 def _chosen(source: RecordSource, where: Where | None, fraction: float | None, seed: int) -> NDArray[np.bool_]:

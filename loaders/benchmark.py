@@ -23,6 +23,7 @@ from dataformats.loaders.advice import IN_MEMORY, IN_WINDOWS, LIMITS, fits_in_me
 from dataformats.loaders.loader import Loader
 from dataformats.reading.blob_source import BlobSource
 from dataformats.reading.opening import open as open_source
+from dataformats.storage.remote.names import shown_url
 from dataformats.storage.remote.systems import is_url
 
 _WORKERS = (0, 1, 2, 4)
@@ -109,7 +110,8 @@ def benchmark(
         n = len(source)
         index_s = time.perf_counter() - begin
         if n == 0:
-            raise FormatError("a dataset without records has no speed", path=str(path), expected=">= 1 record", found=0)
+            what, name = "a dataset without records has no speed", shown_url(str(path))
+            raise FormatError(what, path=name, expected=">= 1 record", found=0)
         timer = _Timer(source, min(batch_size, n), seconds)
         rates = [*timer.storage(), *timer.reading()]
         loaders = {workers: timer.loader(f"Loader, workers={workers}", workers=workers) for workers in _WORKERS}

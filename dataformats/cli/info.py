@@ -14,6 +14,7 @@ from dataformats.cli.progress import bar
 from dataformats.display.text import type_text
 from dataformats.errors import FormatError
 from dataformats.spec import VALUE, Type
+from dataformats.storage.remote.names import shown_url
 
 if TYPE_CHECKING:
     from dataformats.inspecting.description import Info
@@ -72,7 +73,7 @@ def _print_info(about: Info, paths: Sequence[str]) -> None:
     for problem in about.problems[:SHOWN_FILES]:
         print_fact("problem", problem)
     if about.problems:
-        print_fact("all damage", f"run {shlex.join(['dataformats', 'verify', *paths])}")
+        print_fact("all damage", f"run {shlex.join(['dataformats', 'verify', *map(shown_url, paths)])}")
     for note in about.notes:
         print_fact("note", in_options(note, note))
     for name, value in about.metadata.items():

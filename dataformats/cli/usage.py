@@ -15,6 +15,7 @@ import click
 from dataformats.cli.exit_codes import BROKEN_PIPE, INTERRUPTED
 from dataformats.cli.signatures import option_name
 from dataformats.errors import DataFormatsError, UnknownNameError
+from dataformats.storage.remote.names import shown_url
 
 _NUMBERS = {"integer": "a whole number", "float": "a number", "boolean": "1 or 0"}
 
@@ -58,7 +59,7 @@ class Command(click.Command):
             names = [path for path in paths[1:] if not os.path.exists(path)] if isinstance(paths, list) else []
             if "fields" not in ctx.params or error.filename not in names:
                 raise
-            rest = shlex.join(text for text in self._given if text not in names)
+            rest = shlex.join(shown_url(text) for text in self._given if text not in names)
             remedy = f"run {ctx.command_path} {rest} --fields {shlex.quote(','.join(names))}"
             what = f"expected files, found no {error.filename!r}. If it is a field, {remedy}"
             raise click.BadParameter(what, ctx=ctx, param_hint="PATH") from error
@@ -134,7 +135,8 @@ def _in_words(error: Any, command: Any, ctx: Any, given: list[str]) -> click.Bad
     elif param is None:
         _, rest, _ = command.make_parser(ctx).parse_args([*given])
         places = " and ".join(_place(one) for one in command.params if one.param_type_name == "argument")
-        hint, what = "", f"expected {f'{places} alone' if places else 'no argument'}, found {shlex.join(rest)!r}"
+        found = shlex.join(map(shown_url, rest))
+        hint, what = "", f"expected {f'{places} alone' if places else 'no argument'}, found {found!r}"
     elif getattr(param, "is_flag", False) and name is not None:
         found = next(text for text in given if text.startswith(f"{name}="))
         hint, what = name, f"expected no value, found {found.partition('=')[2]!r}"

@@ -23,6 +23,7 @@ from dataformats.staging.area import Publication, StagingArea
 from dataformats.staging.entries import ShardEntry
 from dataformats.staging.paths import add_name, area_at
 from dataformats.storage.one_ahead import prefetch
+from dataformats.storage.remote.names import shown_url
 from dataformats.storage.threads import concurrent_map
 from dataformats.writing.creating import begin_dataset
 from dataformats.writing.shard_writer import ShardWriter, publication_of, stem_of
@@ -252,7 +253,7 @@ class Converter:
 
     def _report(self, metadata: Mapping[str, Any]) -> ConvertReport:
         return ConvertReport(
-            str(self.path),
+            shown_url(str(self.path)),
             self.conversion.format,
             self.conversion.schema.payload,
             sum(file["records"] for file in metadata["files"]),

@@ -23,6 +23,7 @@ from dataformats.reading.opening import arguments_of
 from dataformats.reading.partitions import PartitionedSource
 from dataformats.registry import codecs
 from dataformats.spec import VALUE, Spec, Type
+from dataformats.storage.remote.names import shown_url
 
 __all__ = ["FileInfo", "Info", "info"]
 
@@ -240,6 +241,6 @@ def shown_path(path: Any) -> str:
     if isinstance(path, RecordSource):
         return ", ".join(path.paths)
     return ", ".join(
-        "<bytes>" if isinstance(part, (bytes, bytearray, memoryview)) else str(part)
+        "<bytes>" if isinstance(part, (bytes, bytearray, memoryview)) else shown_url(str(part))
         for part in (path if isinstance(path, (list, tuple)) else [path])
     )

@@ -15,6 +15,7 @@ from dataformats.inspecting.verification import Verification, VerifyReport
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.copied_records import copying_formats
 from dataformats.spec import Spec
+from dataformats.storage.remote.names import shown_url
 
 
 def doctor(
@@ -84,7 +85,7 @@ def _command(
     paths = path if isinstance(path, list | tuple) else [path]
     if any(isinstance(one, (RecordSource, bytes, bytearray, memoryview)) for one in paths):
         return None
-    words = ["dataformats", name, *map(str, paths), *after, *map(str, arguments)]
+    words = ["dataformats", name, *(shown_url(str(one)) for one in paths), *after, *map(str, arguments)]
     for option, value in options.items():
         if option == "spec":
             words += [f"--spec={field}={kind}" for field, kind in Spec(value).to_text().items()]

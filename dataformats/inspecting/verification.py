@@ -37,6 +37,7 @@ from dataformats.sidecars.sidecar import Sidecar, load_sidecar
 from dataformats.spec import Spec
 from dataformats.storage.links import LinkError
 from dataformats.storage.paths import resolve
+from dataformats.storage.remote.files import FsspecFile
 
 _NAMED = ("format", "payload", "spec", "codecs")
 
@@ -258,7 +259,7 @@ class Verification:
             known: The findings until then; the last one is why the files cannot be opened together.
         """
         findings = Findings(self.limit)
-        names: list[str] = []
+        names: list[Any] = []
         with suppress(LinkError):  # a link that is not followed is the finding
             names = _file_names(self.path, self.options)
         if len(names) < 2:
@@ -295,8 +296,8 @@ class Verification:
         )
 
 
-def _file_names(path: Any, options: Mapping[str, Any]) -> list[str]:
-    """Return the files of a list, a glob or a folder that can be opened separately."""
+def _file_names(path: Any, options: Mapping[str, Any]) -> list[Any]:
+    """Return the paths, or the remote files, of a list, a glob or a folder that can be opened separately."""
     if isinstance(path, RecordSource):
         return []
     found = _resolved(path, options)
@@ -304,7 +305,7 @@ def _file_names(path: Any, options: Mapping[str, Any]) -> list[str]:
     for folder in (entry for entry in found if isinstance(entry, Folder)):
         in_files = [backend for backend in backends.values() if not backend.in_folders]
         files += next((mine for backend in in_files if (mine := backend.find(folder))), [])
-    return [file.name for file in files]
+    return [file.reopenable if isinstance(file, FsspecFile) else file.name for file in files]
 
 
 class _Counter:

@@ -9,6 +9,7 @@ from dataformats.errors import TargetExistsError
 from dataformats.staging.area import StagingArea
 from dataformats.staging.local_area import LocalArea
 from dataformats.storage.paths import is_local, local_path
+from dataformats.storage.remote.names import shown_url
 from dataformats.storage.remote.systems import file_system, is_local_system, is_url
 from dataformats.storage.selected_files import OWN_SUFFIXES
 
@@ -29,7 +30,7 @@ def area_at(path: Any, storage_options: dict[str, Any] | None = None) -> Staging
         _check_suffix(name)
         from dataformats.staging.remote_area import RemoteArea
 
-        return RemoteArea(path, fs, name)
+        return RemoteArea(shown_url(path), fs, name)
     if hasattr(path, "open") and hasattr(path, "exists"):
         from dataformats.staging.path_object_area import PathObjectArea
 

@@ -20,7 +20,7 @@ from dataformats.storage.links import LinkBounds, LinkError
 from dataformats.storage.path_objects import ObjectFile, ObjectFolder
 from dataformats.storage.remote.errors import raise_as_os_error
 from dataformats.storage.remote.files import FsspecFile, FsspecFolder, match_files
-from dataformats.storage.remote.names import is_http
+from dataformats.storage.remote.names import is_http, shown_url
 from dataformats.storage.remote.range_requests import retry_transient
 from dataformats.storage.remote.s3_reader import reader_of
 from dataformats.storage.remote.systems import file_system, is_copy, is_local_system, is_url
@@ -206,7 +206,7 @@ def _regular_file(name: str, links: LinkBounds | None) -> LocalFile | None:
 def _from_fsspec(file: Any, arguments: _Arguments) -> list[StoredFile | Folder]:
     """Return the file that an `OpenFile` or an opened file of fsspec reads, or the files of a `UPath`."""
     if getattr(file, "compression", None):
-        what = f"{file.path!r} is opened with compression={file.compression!r}"
+        what = f"{shown_url(file.path)!r} is opened with compression={file.compression!r}"
         raise ValueError(f"{what}: open it without, because compressed TFRecords are recognized")
     return _from_system(file.fs, file.path, str(file.fs.unstrip_protocol(file.path)), arguments)
 
@@ -217,7 +217,7 @@ def _from_system(fs: Any, path: str, text: str, arguments: _Arguments) -> list[S
     with raise_as_os_error(text):
         fs.invalidate_cache()  # another process may have written since it, or a folder in it, was listed
         if _MAGIC & set(path) and not fs.exists(path):
-            return _glob_entries(text, *match_files(fs, path))
+            return _glob_entries(shown_url(text), *match_files(fs, path))
         if text.endswith("/"):  # an HTTP server knows no folders, but has pages that list files
             folder = FsspecFolder(fs, path)
             if not is_http(path):

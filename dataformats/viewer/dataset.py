@@ -127,7 +127,7 @@ class ViewedDataset:
         source = self.source
         facts: dict[str, Any] = {
             "path": shown_path(self.path),
-            "name": PurePosixPath(str(source.paths[0] if isinstance(self.path, list) else self.path)).name,
+            "name": PurePosixPath(source.paths[0] if isinstance(self.path, list) else shown_path(self.path)).name,
             "format": source.format,
             "payload": source.payload,
             "nbytes": source.nbytes,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from dataformats.interfaces import BlobBackend, FieldsBackend
 from dataformats.interfaces.declared_spec import is_single
 from dataformats.registry import backends
+from dataformats.storage.remote.names import shown_url
 from dataformats.storage.remote.systems import is_url
 from dataformats.viewer.dataset import ViewedDataset
 from dataformats.viewer.sql import quoted, record_name
@@ -138,7 +139,7 @@ class Snippets:
 
     def _paths(self) -> list[str]:
         paths = self.dataset.path if isinstance(self.dataset.path, list) else [self.dataset.path]
-        return [path if is_url(path) else os.path.abspath(path) for path in map(str, paths)]
+        return [shown_url(path) if is_url(path) else os.path.abspath(path) for path in map(str, paths)]
 
     def _opened(self) -> str:
         paths = self._paths()

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from dataformats.fork_hooks import after_fork
 from dataformats.storage.read_context import READ_CONTEXT
 from dataformats.storage.remote.disk_blocks import FILE_BYTES, PAGE_BYTES, DiskBlocks, NextUse
+from dataformats.storage.remote.names import shown_url
 from dataformats.storage.remote.node_folder import NodeFolder
 from dataformats.storage.remote.range_requests import get_ranges
 
@@ -436,7 +437,7 @@ class BlockCache:
 
 def _lost(key: _Block) -> OSError:
     (name, *_), number = key
-    return OSError(f"{name!r}: the request for block {number} was interrupted")
+    return OSError(f"{shown_url(name)!r}: the request for block {number} was interrupted")
 
 
 def _sound(block: _Cached | BaseException) -> _Cached:

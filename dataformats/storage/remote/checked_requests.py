@@ -116,6 +116,20 @@ def request_all(fs: Any, requests: Sequence[RangeRequest]) -> list[Any]:
     return list(cast(Any, sync(fs.loop, answers)))  # its annotation says that it returns nothing
 
 
+async def read_at_most(read: Callable[[int], Awaitable[bytes]], limit: int) -> bytes:
+    """Return a body, or one byte more than `limit` if it is longer.
+
+    Args:
+        read: Returns up to so many bytes, none at the end.
+        limit: The most bytes that it should have.
+    """
+    parts, left = [], limit + 1
+    while left > 0 and (part := await read(left)):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
 def _request_of(fs: Any) -> Callable[[Any, RangeRequest], Awaitable[bytes]] | None:
     """Return the function that sends a request of this file system; `None` for those that fsspec sends itself."""
     for module, name, request in (
@@ -140,7 +154,7 @@ async def _request_http(fs: Any, request: RangeRequest) -> bytes:
             raise changed_error(request.url, f"ETag {request.tag}", "status 412, Precondition Failed")
         response.raise_for_status()
         request.check(response.headers)
-        return bytes(await response.read())
+        return await read_at_most(response.content.read, request.length)
 
 
 async def _request_s3(fs: Any, request: RangeRequest) -> bytes:
@@ -156,6 +170,6 @@ async def _request_s3(fs: Any, request: RangeRequest) -> bytes:
         raise
     try:
         request.check({"Content-Range": answer.get("ContentRange"), "ETag": answer.get("ETag")})
-        return bytes(await answer["Body"].read())
+        return await read_at_most(answer["Body"].read, request.length)
     finally:
         answer["Body"].close()

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dataformats.errors import DataFormatsError
+from dataformats.storage.remote.names import shown_text, shown_url
 
 _CREDENTIALS = {
     "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE, or pass storage_options={'key': ..., "
@@ -35,14 +36,17 @@ def is_transient(error: BaseException) -> bool:
         return status in _TRANSIENT_STATUS
     if isinstance(error, (*_FINAL, *_BUGS)) or not isinstance(error, Exception) or _is_refused(error):
         return False
+    if _is_redirect(error):
+        return False
     return not (isinstance(error, OSError) and error.errno in _FINAL_NUMBERS)
 
 
 def as_os_error(error: Exception, url: str) -> Exception:
     """Return the error to raise for one of a file system: the same, or an `OSError` that names URL and remedy."""
-    error = _root(error)
+    error, url = _root(error), shown_url(url)
+    is_shown = str(error) == shown_text(str(error))
     if isinstance(error, FileNotFoundError) or _status(error) == 404:
-        if "://" in str(getattr(error, "filename", None)):
+        if is_shown and "://" in str(getattr(error, "filename", None)):
             return error
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), url)
     if _is_refused(error):
@@ -53,11 +57,15 @@ def as_os_error(error: Exception, url: str) -> Exception:
             errno.EACCES, f"access refused ({_message(error)}). If credentials are missing or expired, {remedy}", url
         )
     if isinstance(error, (ImportError, DataFormatsError, MemoryError)) or (
-        isinstance(error, OSError) and url in str(error)
+        isinstance(error, OSError) and is_shown and url in str(error)
     ):
         return error
+    if _is_redirect(error):
+        to = f"the server redirects to {shown_url(str(error))!r}"
+        return OSError(f"{url!r}: {to}, which is not followed: expected a URL of http:// or https://")
     if isinstance(error, OSError) and error.errno is not None and not _status(error):
-        return OSError(error.errno, error.strerror, url)  # Python chooses the subclass for this number
+        text = shown_text(str(error.strerror))
+        return OSError(error.errno, text, url)  # Python chooses the subclass for this number
     return OSError(f"{url!r}: {_message(error)}")
 
 
@@ -70,7 +78,18 @@ def raise_as_os_error(name: str) -> Iterator[None]:
         better = as_os_error(error, name)
         if better is error:
             raise
-        raise better from error
+        try:
+            raise better
+        finally:
+            chain(better, error)
+
+
+def chain(error: Exception, cause: BaseException) -> None:
+    """Set the cause of an error, unless the text of an error in its chain has a secret of a URL."""
+    at: BaseException | None = cause
+    while at is not None and str(at) == shown_text(str(at)):
+        at = at.__cause__ or at.__context__
+    error.__cause__ = error.__context__ = cause if at is None else None
 
 
 def _root(error: Any) -> Any:
@@ -79,7 +98,7 @@ def _root(error: Any) -> Any:
     if isinstance(error, FileNotFoundError) and isinstance(cause, Exception):
         if _status(cause) not in (0, 404, 410) or isinstance(cause, (ConnectionError, TimeoutError)):
             return cause
-        if "Connect" in type(cause).__name__:  # aiohttp's
+        if "Connect" in type(cause).__name__ or _is_redirect(cause):  # aiohttp's
             return cause
     return error
 
@@ -98,5 +117,10 @@ def _is_refused(error: BaseException) -> bool:
     return isinstance(error, PermissionError) or _status(error) in (401, 403) or "Credential" in name or "Auth" in name
 
 
+def _is_redirect(error: BaseException) -> bool:
+    """Return True if a server redirects to another scheme than HTTP, or to an invalid URL."""
+    return type(error).__name__.endswith("RedirectClientError")
+
+
 def _message(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {shown_text(str(error))}"

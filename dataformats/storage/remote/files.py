@@ -15,10 +15,10 @@ from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.read_context import READ_CONTEXT
 from dataformats.storage.remote.block_cache import BlockCache, FileRange
-from dataformats.storage.remote.checked_requests import RangeRequest, changed_error
+from dataformats.storage.remote.checked_requests import RangeRequest, changed_error, request_all
 from dataformats.storage.remote.disk_blocks import DiskBlocks
 from dataformats.storage.remote.errors import raise_as_os_error
-from dataformats.storage.remote.names import entry_name, is_http, parent_of, path_beside
+from dataformats.storage.remote.names import entry_name, is_http, parent_of, path_beside, shown_url
 from dataformats.storage.remote.range_requests import get_ranges, retry_transient
 from dataformats.storage.remote.systems import CurrentSystem, is_copy
 from dataformats.storage.remote.versions import Versions, has_tag, identity_of
@@ -66,7 +66,8 @@ class FsspecFile(StoredFile):
         self._system = CurrentSystem(fs)
         self._folder = folder
         self.path = path
-        self.name: str = str(fs.unstrip_protocol(path))
+        url = str(fs.unstrip_protocol(path))
+        self.name: str = shown_url(url)
         if info is None or info.get("size") is None:  # the pages of an HTTP server list names without sizes
             info, versions = self._info(), None
         if info.get("type") == "directory":
@@ -83,7 +84,7 @@ class FsspecFile(StoredFile):
         self.has_name: bool = not is_copy(fs)
         tells = (is_http(self.name) and len(self.identity) > 1) or has_tag(info)
         self.is_versioned: bool = self.has_name and tells
-        self.cache_key: tuple[str, ...] = (self.name, *self.identity)
+        self.cache_key: tuple[str, ...] = (url, *self.identity)
         if not self.is_versioned:
             self.cache_key += (str(next(_UNVERSIONED)),)
         self._versions = versions or Versions(self._version)
@@ -92,6 +93,13 @@ class FsspecFile(StoredFile):
     def fs(self) -> Any:
         """The file system; in a forked child another one than in its parent."""
         return self._system.current
+
+    @property
+    def reopenable(self) -> Any:
+        """The file as `open` takes it; the name lacks the secrets of the URL."""
+        from fsspec.core import OpenFile
+
+        return OpenFile(self.fs, self.path)
 
     def request(self, offset: int, length: int) -> RangeRequest:
         """Return the request of a range that lies within the file, of this version of it."""
@@ -195,10 +203,10 @@ def _file_or_none(fs: Any, path: str) -> FsspecFile | None:
 
 def _bytes_or_none(fs: Any, path: str, limit: int) -> tuple[str, bytes] | None:
     """Return name and content of a small file, by one request; `None` as `_file_or_none`."""
-    name = str(fs.unstrip_protocol(path))
+    name = shown_url(str(fs.unstrip_protocol(path)))
     try:
         with raise_as_os_error(name):
-            content = bytes(retry_transient(lambda: fs.cat_file(path, start=0, end=limit + 1)))
+            content = retry_transient(lambda: _first_bytes(fs, RangeRequest(path, name, 0, limit + 1)))
     except (FileNotFoundError, PermissionError, IsADirectoryError):
         return None
     except OSError:  # S3 sends no range of an empty object
@@ -207,6 +215,13 @@ def _bytes_or_none(fs: Any, path: str, limit: int) -> tuple[str, bytes] | None:
         file = _file_or_none(fs, path)  # tells an empty file from an error, and names one that is too long
         return None if file is None else (file.name, file.read_all(limit))
     return name, content
+
+
+def _first_bytes(fs: Any, request: RangeRequest) -> bytes:
+    (answer,) = request_all(fs, [request])
+    if isinstance(answer, BaseException):
+        raise answer
+    return bytes(answer)
 
 
 class FsspecFolder(Folder):
@@ -218,7 +233,7 @@ class FsspecFolder(Folder):
         self._listing: dict[str, Mapping[str, Any]] | None = None
         self._read_ahead: dict[str, tuple[str, bytes] | None] = {}
         self._folders: dict[str, FsspecFolder] = {}  # each is listed once, however many formats look into it
-        self.name: str = str(fs.unstrip_protocol(path)).rstrip("/")
+        self.name: str = shown_url(str(fs.unstrip_protocol(path))).rstrip("/")
 
     @property
     def listing(self) -> dict[str, Mapping[str, Any]]:
@@ -296,7 +311,7 @@ class FsspecFolder(Folder):
 
 
 def match_files(fs: Any, pattern: str) -> tuple[dict[str, StoredFile], list[Folder]]:
-    """Return path to file of the files that match a glob, and the folders that do."""
+    """Return name to file of the files that match a glob, and the folders that do."""
     system = CurrentSystem(fs)
     begin = time.monotonic()
     found = _glob(system, pattern)
@@ -307,7 +322,7 @@ def match_files(fs: Any, pattern: str) -> tuple[dict[str, StoredFile], list[Fold
     def file(path: str) -> StoredFile:
         return FsspecFile(fs, path, found[path], parents[parent_of(fs, path)], versions)
 
-    files = dict(zip(paths, _all_of(file, paths, [found[path] for path in paths]), strict=True))
+    files = {one.name: one for one in _all_of(file, paths, [found[path] for path in paths])}
     return files, [FsspecFolder(fs, path) for path, about in found.items() if about["type"] == "directory"]
 
 

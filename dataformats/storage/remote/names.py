@@ -2,8 +2,39 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
+
+_USER = re.compile(
+    r"(?<=http://)[^/?#\s]*@|(?<=https://)[^/?#\s]*@|(?<=://)(?<!git://)(?<!github://)[^/?#\s]*:[^/?#\s]*@"
+)
+_DIGEST = re.compile(r"\*{3}[0-9a-f]{8}")
+_HTTP = re.compile(r"""https?://[^?\n]*\?\S+?(?=['")>\],;:]*(?:\s|$))""")
+
+
+def shown_url(url: str) -> str:
+    """Return a URL as it is shown, without user and password; the query of HTTP, which may hold a token, is a digest.
+
+    So two files whose queries differ have two names. Text that is no URL, such as a path, is returned as it is.
+
+    Example:
+        >>> shown_url("https://me:secret@host/a.tfrecord?sig=secret")
+        'https://***@host/a.tfrecord?***14371be9'
+    """
+    if "://" not in url:
+        return url
+    has_query = "http://" in url or "https://" in url
+    url, question, query = url.partition("?") if has_query else (url, "", "")
+    if query and not _DIGEST.fullmatch(query):
+        query = f"***{hashlib.blake2b(query.encode(errors='surrogateescape'), digest_size=4).hexdigest()}"
+    return _USER.sub("***@", url) + question + query
+
+
+def shown_text(text: str) -> str:
+    """Return a message of a library with its URLs as they are shown."""
+    return _USER.sub("***@", _HTTP.sub(lambda found: shown_url(found[0]), text))
 
 
 def is_http(path: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from dataformats.errors import TruncatedError
 from dataformats.storage.remote.checked_requests import RangeRequest, no_ranges_error, request_all
-from dataformats.storage.remote.errors import as_os_error, is_transient
+from dataformats.storage.remote.errors import as_os_error, chain, is_transient
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ def _checked(request: RangeRequest, answer: Any) -> bytes | memoryview | Excepti
     if isinstance(answer, Exception):
         error = as_os_error(answer, request.url)
         if error is not answer:
-            error.__cause__ = answer
+            chain(error, answer)
         error.add_note(f"while {request.length} bytes of {request.url!r} were read from byte {request.offset} on")
         return error
     if isinstance(answer, BaseException):
@@ -69,7 +69,7 @@ def _checked(request: RangeRequest, answer: Any) -> bytes | memoryview | Excepti
     if len(answer) == request.length:
         return answer if isinstance(answer, (bytes, memoryview)) else bytes(answer)
     if len(answer) > request.length:
-        return no_ranges_error(request, f"{len(answer)} bytes")
+        return no_ranges_error(request, f"{len(answer)} bytes or more")
     return TruncatedError(
         "the file ends early",
         path=request.url,

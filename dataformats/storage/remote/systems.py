@@ -9,6 +9,7 @@ from typing import Any
 
 from dataformats.errors import MissingExtraError, UnknownNameError
 from dataformats.storage.remote.errors import raise_as_os_error
+from dataformats.storage.remote.names import shown_url
 
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "hdfs": "arrow"}  # scheme to the extra that serves it
 _PACKAGES = {
@@ -87,12 +88,16 @@ def file_system(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         config = {"max_pool_connections": _CONNECTIONS, "connect_timeout": _CONNECT_S, "retries": {"max_attempts": 0}}
         options = {**options, "config_kwargs": config}
     try:
+        for scheme in {*schemes} & {"http", "https"}:
+            from dataformats.storage.remote.http_client import http_client
+
+            options = {**options, scheme: {"get_client": http_client, **(options.get(scheme) or {})}}
         with raise_as_os_error(url):
             fs, path = url_to_fs(url, **options)
     except ImportError as error:
         extra = next((_EXTRAS[scheme] for scheme in schemes if scheme in _EXTRAS), "")
         package = next((_PACKAGES[scheme] for scheme in schemes if scheme in _PACKAGES), "")
-        raise MissingExtraError(f"{url!r} ({error})", extra=extra, package=package) from error
+        raise MissingExtraError(f"{shown_url(url)!r} ({error})", extra=extra, package=package) from error
     return fs, path
 
 

@@ -38,8 +38,9 @@ class RangeServer:
         ranges: The `Range` header of each GET of the file, without `bytes=`.
         head_status: The status of each HEAD.
         fault: Called with the number of a GET and its range; returns `None`, a status such as `"503"`, `"reset"`,
-            `"cut"` for half of the body, `"short"` for half of the range, as its header says, or `"shift"` for a range
-            that begins 8 bytes earlier.
+            `"cut"` for half of the body, `"short"` for half of the range, as its header says, `"shift"` for a range
+            that begins 8 bytes earlier, or `"endless"` for a body of 256 MiB after the headers of the range.
+        n_sent: The bytes of endless bodies that were sent.
         compares: False: `If-Match` is ignored.
     """
 
@@ -48,6 +49,7 @@ class RangeServer:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.version = 1
+        self.n_sent = 0
         self.head_status = 200
         self.ranges: list[str] = []
         self.fault: Fault = lambda number, asked: None
@@ -109,9 +111,19 @@ class _Handler(BaseHTTPRequestHandler):
         begin = int(first or 0) - back
         body = self.store.data[begin : int(last or len(self.store.data)) + 1 - back]
         body = body[: len(body) // 2] if fault == "short" else body
+        if fault == "endless":
+            self._send_endless(f"bytes {begin}-{begin + len(body) - 1}/{len(self.store.data)}")
+            return
         self._start(206 if asked else 200, len(body), f"bytes {begin}-{begin + len(body) - 1}/{len(self.store.data)}")
         self.wfile.write(body[: len(body) // 2] if fault == "cut" else body)
         self.close_connection |= fault == "cut"
+
+    def _send_endless(self, content_range: str) -> None:
+        self.close_connection = True
+        self._start(206, 2**28, content_range)
+        with suppress(OSError):
+            while self.store.n_sent < 2**28:
+                self.store.n_sent += self.wfile.write(bytes(2**16))
 
     def _is_there(self) -> bool:
         return self.path.endswith("/x.tfrecord")  # of a bucket, too

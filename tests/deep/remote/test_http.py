@@ -12,7 +12,7 @@ import pytest
 
 import dataformats
 from dataformats.loaders import read_ahead
-from dataformats.storage.remote import range_requests
+from dataformats.storage.remote import http_client, range_requests
 from dataformats.storage.remote.versions import Versions
 from tests.deep.remote.servers import S3_CLIENTS, RangeServer, counting_server, plain_server
 from tests.waiting import LIMIT_S, in_fork
@@ -86,6 +86,21 @@ def test_permanent_faults_raise_the_url(fault: str, server: RangeServer) -> None
     assert len(server.ranges) >= 4
     server.fault = lambda number, _: None
     assert len(source.read([5])) == 1
+
+
+def test_a_body_without_end_is_read_up_to_the_range(server: RangeServer) -> None:
+    source = opened(server)
+    len(source)
+    server.fault = lambda number, _: "endless"
+    with pytest.raises(dataformats.FormatError, match=r"sent more bytes than requested: .*expected 1016 bytes, found"):
+        source.read([5])
+    assert server.n_sent < 2**26  # what buffers of the kernel and the clients take
+
+
+def test_a_long_page_is_no_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_client, "_MAX_BYTES", 100)
+    with plain_server(tmp_path) as url, pytest.raises(dataformats.FormatError, match="too long: expected at most 100"):
+        dataformats.open(f"{url}/", format="tfrecord")
 
 
 def test_an_epoch_in_few_requests(server: RangeServer) -> None:

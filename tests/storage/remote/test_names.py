@@ -5,9 +5,10 @@ from __future__ import annotations
 import fsspec
 
 from dataformats.storage.remote.files import FsspecFile
-from dataformats.storage.remote.names import entry_name, parent_of, path_beside
+from dataformats.storage.remote.names import entry_name, parent_of, path_beside, shown_text, shown_url
 from dataformats.testing.loop_over import loop_over
 
+DIGEST = shown_url("http://h/a?sig=s3cret").partition("***")[2]
 MEMORY = fsspec.filesystem("memory")
 INFO = {"size": 1, "type": "file"}
 
@@ -23,7 +24,7 @@ INFO = {"size": 1, "type": "file"}
 )
 def test_names_beside_a_file(path: str, basename: str, parent: str, other: str) -> None:
     file = FsspecFile(MEMORY, path, INFO)
-    file.name = path  # the name of a file behind HTTP is its path
+    file.name = path  # the name of a file behind HTTP is its path, here with its query
     assert (file.basename, parent_of(MEMORY, path), path_beside(MEMORY, path, "n #1")) == (basename, parent, other)
 
 
@@ -40,3 +41,42 @@ def test_names_beside_a_file(path: str, basename: str, parent: str, other: str) 
 )
 def test_names_in_a_listing(folder: str, path: str, name: str) -> None:
     assert entry_name(folder, path) == name
+
+
+@loop_over(
+    "url, shown",
+    [
+        ("https://me:s3cret@h/a b.ffr", "https://***@h/a b.ffr"),
+        ("https://s3cret@h:8/a", "https://***@h:8/a"),
+        ("https://me:s3@cret@h/a?x=s3cret y", "https://***@h/a?***"),
+        ("http://h/a?sig=s3cret", f"http://h/a?***{DIGEST}"),
+        (f"http://h/a?***{DIGEST}", f"http://h/a?***{DIGEST}"),
+        (
+            "zip://a::simplecache::https://me:s3cret@h/a?sig=s3cret",
+            f"zip://a::simplecache::https://***@h/a?***{DIGEST}",
+        ),
+        ("sftp://me:s3cret@h/a", "sftp://***@h/a"),
+        ("abfs://container@account.net/a", "abfs://container@account.net/a"),
+        ("github://owner:repository@main/a", "github://owner:repository@main/a"),
+        ("s3://http-b/a-?.ffr", "s3://http-b/a-?.ffr"),
+        ("http://h/a?***s3cret", "http://h/a?***"),
+        ("/a/b@c?d", "/a/b@c?d"),
+    ],
+)
+def test_urls_are_shown_without_secrets(url: str, shown: str) -> None:
+    found = shown_url(url)
+    assert found.startswith(shown)
+    assert "s3cret" not in found
+    assert found == shown_url(found)
+
+
+def test_urls_with_different_queries_have_different_names() -> None:
+    assert shown_url("http://h/get?id=1") != shown_url("http://h/get?id=2")
+
+
+def test_messages_show_urls_without_secrets() -> None:
+    text = "404, message='', url=URL('http://me:s3cret@h/a?sig=s3cret'), for sftp://me:s3cret@h, http://h/b?s3cret"
+    found = shown_text(text)
+    assert "s3cret" not in found
+    assert found.startswith(f"404, message='', url=URL('http://***@h/a?***{DIGEST}'), for sftp://***@h, http://h/b?***")
+    assert shown_text("no URL? none") == "no URL? none"
