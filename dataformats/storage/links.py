@@ -51,18 +51,18 @@ class LinkBounds:
             what = f"links to folders lead in a circle, or are nested more than {_MAX_NESTED} deep"
             raise LinkError(what, path=str(path), found=repr(str(real)), remedy=_REMEDY)
 
-    def check_below(self, folder: str) -> None:
+    def check_below(self, folder: str, n_above: int = 0) -> None:
         """Check all links in a folder and below it, for libraries that open the files by themselves.
 
         Raises:
-            LinkError: A link leads out of the folder of the dataset.
+            LinkError: A link leads out of the folder of the dataset, or links to folders lead in a circle.
         """
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_symlink():
-                    self.check(entry.path)
-                elif entry.is_dir():
-                    self.check_below(entry.path)
+                    self.check(entry.path, n_above * os.path.isdir(entry.path))
+                if os.path.isdir(entry.path) if entry.is_symlink() else entry.is_dir():
+                    self.check_below(entry.path, n_above + entry.is_symlink())
 
     def _allowed(self) -> list[Path]:
         folder = Path(os.path.realpath(self._folder))
