@@ -76,11 +76,14 @@ class RecordIndexStore(ABC):
     def build(self, file: StoredFile, cache: IndexCache, progress: Callable[[int], None]) -> FrameIndex:
         """Return the index of a file after a scan, and save it."""
         found = self.find(file, progress)
+        if file.damage is not None and found.end > file.size:  # bytes that a wrong checksum behind them made doubtful
+            found = self.find(file, progress)
         metadata: dict[str, Any] = {
             "compression": file.compression,
             "size": file.size,
             "rest": error_to_json(found.rest),
             "damage": error_to_json(file.damage),
+            "checksums": file.checksums if isinstance(file, DecompressedFile) else None,
             "head": found.tiling.head,
             "extra": found.tiling.extra,
             "open": found.lacking,
@@ -114,7 +117,7 @@ class RecordIndexStore(ABC):
         if not 0 <= tiling.head <= end <= size or (rest is None and end != size):
             raise ValueError(f"its records do not fill the file: expected {size} bytes, found {end}")
         if isinstance(file, DecompressedFile):
-            file.known_size(size, error_from_json(metadata["damage"], file.name))
+            file.known_size(size, error_from_json(metadata["damage"], file.name), metadata["checksums"])
         return FrameIndex(tiling, index, rest)
 
 

@@ -39,12 +39,16 @@ class WebDatasetReader(FieldsReader):
         super().__init__([decompressed(file) for file in files], options, "webdataset-4")
 
     def index_of(self, file: StoredFile) -> FileIndex:
-        return Samples(file).index()
+        samples = Samples(file)
+        if file.is_compressed and file.size >= 0 and file.damage:  # a wrong checksum made bytes before it doubtful
+            samples = Samples(file)
+        index, checksums = samples.index(), file.checksums if isinstance(file, DecompressedFile) else None
+        return replace(index, metadata={**index.metadata, "checksums": checksums})
 
     def kept_index(self, file: StoredFile) -> FileIndex | None:
         index = super().kept_index(file)
         if index is not None and isinstance(file, DecompressedFile):
-            file.known_size(int(index.metadata["size"]), file.damage)
+            file.known_size(int(index.metadata["size"]), file.damage, index.metadata["checksums"])
         return index
 
     def metadata(self) -> dict[str, str]:

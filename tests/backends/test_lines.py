@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
 import tracemalloc
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 import dataformats
 from dataformats.backends.lines import line_scan
 from dataformats.backends.lines.writer import JsonLinesWriter
-from dataformats.errors import CodecError, CorruptRecordError, DataFormatsError, FormatError, SpecError
+from dataformats.errors import ChecksumError, CodecError, CorruptRecordError, DataFormatsError, FormatError, SpecError
 from dataformats.storage.compressed.seekable_gzip import DecompressedFile
 from dataformats.testing.loop_over import loop_over
 from dataformats.testing.records import is_same_value
@@ -328,6 +329,38 @@ def test_resume_raises_if_lines_cannot_be_read(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(FormatError, match="was replaced"):
         JsonLinesWriter(path, "jsonl", resume=True, compression="gzip")
     assert gzip.decompress(path.read_bytes()) == b"1\n2\n"
+
+
+def test_no_record_of_a_gzip_member_with_a_wrong_checksum_is_read(tmp_path: Path) -> None:
+    """Members of level 0 store letters as they are: one changes, and the checksum at the end of the member does not."""
+    path = tmp_path / "x.txt.gz"
+    members = [gzip.compress(b"one\ntwo\n", 0), gzip.compress(b"three\nfour\n" * 20_000, 0)]
+    sound = b"".join(members)
+    path.write_bytes(sound)
+    os.utime(path, (10**9, 10**9))
+    assert dataformats.open(path)[2] == "three"
+    for at, n in (sound.index(b"three"), 2), (sound.index(b"one"), 0):
+        path.write_bytes(sound[:at] + b"X" + sound[at + 1 :])
+        source = dataformats.open(path)
+        assert list(source[:n]) == ["one", "two"][:n]
+        assert len(source) == n + 1
+        with pytest.raises(FormatError, match=rf"incorrect data check.* from {4 * n} on, where the member begins"):
+            source[n]
+
+
+def test_compressed_bytes_changed_behind_an_index_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt.gz"
+    sound = gzip.compress(b"three\nfour\n" * 20_000, 0)
+    path.write_bytes(sound)
+    os.utime(path, (10**9, 10**9))
+    assert len(dataformats.open(path)) == 40_000
+    path.write_bytes(sound[:150_002] + b"X" + sound[150_003:])
+    os.utime(path, (10**9, 10**9))
+    source = dataformats.open(path)
+    assert source[23_000] == "three"
+    for row in (27_000, 39_999):
+        with pytest.raises(ChecksumError, match="in 131072 to 196608"):
+            source[row]
 
 
 def test_beginnings_of_zstd_files(tmp_path: Path) -> None:

@@ -439,6 +439,9 @@ def test_compressed_files_and_pickles(tmp_path: Path) -> None:
     assert 10 < len(source) < 200
     with pytest.raises(FormatError, match="end early"):
         source[len(source) - 1]
+    (tmp_path / "x.tgz").write_bytes(data[:-5] + bytes([data[-5] ^ 1]) + data[-4:])
+    with pytest.raises(FormatError, match="from 0 on, where the member begins"):
+        dataformats.open(tmp_path / "x.tgz", spec=SPEC)[0]
 
 
 # ---- patterns

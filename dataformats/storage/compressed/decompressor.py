@@ -60,10 +60,11 @@ class Decompressor:
         read_bytes: How many compressed bytes to read at once.
         source: Compressed bytes given to it.
         position: Decompressed bytes returned.
+        member: The position at which the present member begins.
         pending: Bytes that were given to it and not consumed.
     """
 
-    __slots__ = ("_state", "_wbits", "pending", "position", "source")
+    __slots__ = ("_state", "_wbits", "member", "pending", "position", "source")
     read_bytes = 64 * 1024
     library: Any = staticmethod(fast_library)
 
@@ -72,6 +73,7 @@ class Decompressor:
         self._state = self._new_state()
         self.source: int = 0
         self.position: int = 0
+        self.member: int = 0
         self.pending: bytes = b""
 
     def _new_state(self) -> Any:
@@ -96,6 +98,7 @@ class Decompressor:
     def begin_member(self, compressed: bytes, source: int) -> None:
         """Continue with another member, which begins with `compressed`; these bytes end at `source`."""
         self._state, self.pending, self.source = self._new_state(), compressed, source
+        self.member = self.position
 
     def copy(self) -> Decompressor:
         """Return another one at the same position."""
@@ -119,7 +122,7 @@ class Decompressor:
     def _with(self, state: Any, pending: bytes) -> Decompressor:
         new = object.__new__(type(self))
         new._wbits, new._state, new.pending = self._wbits, state, pending
-        new.source, new.position = self.source, self.position
+        new.source, new.position, new.member = self.source, self.position, self.member
         return new
 
     def take(self, max_bytes: int) -> bytes:

@@ -3,24 +3,31 @@
 Consecutive reads decompress each byte once, also if several threads take turns: a read continues where an earlier one
 ended, and waits for one that is about to end there. For other reads, decompressed blocks are kept, as long as each of
 them serves several reads: a shuffled epoch reads each block many times.
+
+The checksum of a member lies behind its bytes, so a pass over the whole file comes first, and drops members whose
+checksum is wrong. The pass takes checksums of the compressed bytes, too, in blocks: a later read that needs some of
+them finds that they are the ones that passed.
 """
 
 from __future__ import annotations
 
+import base64
 import itertools
 import math
 import threading
 import weakref
+from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.errors import FormatError, TruncatedError
+from dataformats.errors import ChecksumError, FormatError, TruncatedError
 from dataformats.fork_hooks import after_fork
 from dataformats.interfaces import OutdatedIndexError
 from dataformats.interfaces.stored_file import BlocksInMemory, StoredFile
+from dataformats.kernels import crc32c
 from dataformats.storage.compressed.decompressor import (
     WBITS,
     DamageError,
@@ -46,6 +53,8 @@ _STREAMS = 4  # files of the process that are read in order
 _MIN_READS = 8  # for each block, or the blocks of other reads are not kept
 _RUN = 16  # blocks that are decompressed at once
 _NEAR = 4096  # bytes: a read that begins as near behind another one follows it
+
+_CHECKED = 64 * 1024  # compressed bytes that have one checksum: what a decompressor reads at once
 
 _STREAMING: list[weakref.ref[DecompressedFile]] = []  # the latest last
 _LIVE: weakref.WeakSet[DecompressedFile] = weakref.WeakSet()
@@ -82,12 +91,15 @@ class DecompressedFile(StoredFile):
         file: The compressed file.
         compression: `"gzip"` or `"zlib"`.
         one_pass: It is read once, in order: faster, without checkpoints.
+        has_checksums: Its records have checksums of their own: so bytes of a damaged member can be read.
 
     Attributes:
         damage: Why the decompressed bytes end early, once `size` is known; `None` if the file is sound.
     """
 
-    def __init__(self, file: StoredFile, compression: str, *, one_pass: bool = False) -> None:
+    def __init__(
+        self, file: StoredFile, compression: str, *, one_pass: bool = False, has_checksums: bool = False
+    ) -> None:
         self._file = file
         self._wbits = WBITS[compression]
         self.compression = compression
@@ -95,6 +107,9 @@ class DecompressedFile(StoredFile):
         self.identity: tuple[str, ...] = (*file.identity, compression)
         self._owner = DECODED_CACHE.owner(self)
         self.damage: FormatError | None = None
+        self._has_checksums = has_checksums or one_pass
+        self._checksums = array("I")  # CRC-32C of each block of compressed bytes that was read
+        self._verified = bytearray()  # 1 for each block that was read in this process: its next reads are free
         self._size: int | None = None
         self._is_measured = False
         self._step = _END if one_pass else _STEP
@@ -124,14 +139,21 @@ class DecompressedFile(StoredFile):
             self._size, self._is_measured = self._measure(), True
         return self._size
 
-    def known_size(self, size: int, damage: FormatError | None) -> None:
-        """Set the size and the damage from an index, instead of a pass over the file."""
+    @property
+    def checksums(self) -> str:
+        """The checksums of the compressed bytes that were read, as text for an index."""
+        return base64.b85encode(np.array(self._checksums, "<u4").tobytes()).decode()
+
+    def known_size(self, size: int, damage: FormatError | None, checksums: str = "") -> None:
+        """Set size, damage and `checksums` from an index, instead of a pass over the file."""
+        self._checksums = array("I", np.frombuffer(base64.b85decode(checksums), "<u4").tolist())
+        self._verified = bytearray(len(self._checksums))
         self._size, self.damage, self._is_measured = size, damage, False
 
     def forget_size(self) -> None:
         """Measure the size again: the index that it came from is of another file."""
         DECODED_CACHE.drop(self._owner)
-        self._size, self.damage = None, None
+        self._size, self.damage, self._checksums, self._verified = None, None, array("I"), bytearray()
 
     def most_record_bytes(self, max_record_bytes: int) -> int:
         """Return an eighth of `max_record_bytes`, or 100 times the bytes of the file if that is more."""
@@ -139,6 +161,8 @@ class DecompressedFile(StoredFile):
 
     def read_into(self, offset: int, out: memoryview) -> int:
         """Fill `out` from decompressed byte `offset`; return the number of bytes read, fewer only at the end."""
+        if self.damage is not None and self._size is not None:
+            out = out[: max(0, self._size - offset)]
         if not len(out):
             return 0
         return len(out) if self._read_kept(offset, out) else self._read(offset, out)
@@ -293,7 +317,15 @@ class DecompressedFile(StoredFile):
             self._use_reference()
             cursor = self._at(_END)
         self._keep(cursor)
-        return cursor.position
+        is_doubtful = self.damage is not None and self._is_doubtful(cursor, type(self.damage))
+        return cursor.member if is_doubtful else cursor.position
+
+    def _is_doubtful(self, cursor: Decompressor, damage: type[FormatError]) -> bool:
+        """True if bytes before this damage, at the end of readable bytes, may be wrong: in a member without a checksum.
+
+        A member that ends early has none that is wrong, and what a killed writer left can be read.
+        """
+        return not self._has_checksums and not cursor.ended and damage is not TruncatedError
 
     def _at(self, offset: int) -> Decompressor:
         """Return a decompressor at `offset`, or at the end of the readable bytes before it."""
@@ -373,8 +405,34 @@ class DecompressedFile(StoredFile):
     def _feed(self, cursor: Decompressor) -> int:
         """Read compressed bytes for a decompressor that has none pending; return how many are pending."""
         if not cursor.pending:
-            cursor.give(self._file.pread(cursor.source, cursor.read_bytes))
+            cursor.give(self._stored_bytes(cursor.source, cursor.read_bytes))
         return len(cursor.pending)
+
+    def _stored_bytes(self, offset: int, most: int) -> bytes:
+        """Return compressed bytes: up to the end of their block, if its checksum has to be compared.
+
+        Raises:
+            ChecksumError: They are not the bytes that the pass over the file read.
+        """
+        number, last = offset // _CHECKED, (min(offset + most, self._file.size) - 1) // _CHECKED
+        is_verified = last < len(self._verified) and self._verified.find(0, number, last + 1) < 0
+        if self._has_checksums or is_verified:
+            return self._file.pread(offset, most)
+        begin = number * _CHECKED
+        block = self._file.pread(begin, _CHECKED)
+        computed = crc32c(block)
+        with self._lock:
+            if number == len(self._checksums) and block:
+                self._checksums.append(computed)
+                self._verified.append(0)
+            stored = self._checksums[number] if number < len(self._checksums) else computed
+            if stored == computed and number < len(self._verified):
+                self._verified[number] = 1
+        if stored != computed:
+            what = f"compressed bytes changed since the file was indexed, in {begin} to {begin + len(block)};"
+            what += " bytes before them can be read; checksum of them"
+            raise ChecksumError(what, path=self.name, offset_bytes=begin, stored=stored, computed=computed)
+        return block[offset - begin : offset - begin + most]
 
     def _next_member(self, cursor: Decompressor) -> bool:
         """Continue with the next gzip member; returns False at the end of the file."""
@@ -382,7 +440,7 @@ class DecompressedFile(StoredFile):
         while True:
             if self._wbits == WBITS["gzip"]:
                 rest = rest.lstrip(b"\0")  # padding, which gzip itself accepts
-            more = b"" if len(rest) >= _FLAGS else self._file.pread(source, cursor.read_bytes)
+            more = b"" if len(rest) >= _FLAGS else self._stored_bytes(source, cursor.read_bytes)
             if not more:
                 break
             rest, source = rest + more, source + len(more)
@@ -397,12 +455,11 @@ class DecompressedFile(StoredFile):
     def _broken(self, cursor: Decompressor, message: str, kind: type[FormatError]) -> FormatError:
         if not isinstance(cursor, ReferenceDecompressor):
             raise DamageError(message)
-        self.damage = kind(
-            message,
-            path=self.name,
-            offset_bytes=cursor.position,
-            found=f"{self._file.size} compressed bytes, {cursor.position} decompressed",
-        )
+        found, remedy = f"{self._file.size} compressed bytes, {cursor.position} decompressed", None
+        if self._is_doubtful(cursor, kind):
+            found += f"; any of those from {cursor.member} on, where the member begins, may be wrong"
+            remedy = "Get the file again; gzip -dc prints what is left of it"
+        self.damage = kind(message, path=self.name, offset_bytes=cursor.position, found=found, remedy=remedy)
         return self.damage
 
 
