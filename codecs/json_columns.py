@@ -90,28 +90,35 @@ class FieldColumn:
         self._name, self._kind, self._codecs = name, kind, codecs
         self._may_be_null = kind.codec == "json" and not kind.dims and not kind.optional
 
-    def column(self, documents: Sequence[dict[str, Any]], blobs: Blobs, part: bool | range = True) -> Column:
+    def column(
+        self,
+        documents: Sequence[dict[str, Any]],
+        blobs: Blobs,
+        part: bool | range = True,
+        held: Sequence[int] | None = None,
+    ) -> Column:
         """Return the column.
 
         Args:
             documents: The records.
             blobs: Their bytes, for errors.
             part: The elements to take of each record.
+            held: The rows of the documents that have the field, if some lack it; `None` looks into each.
 
         Raises:
             SpecError: A value does not fit the type; `index` is its row.
         """
         name = self._name
-        if self._may_be_null:
-            absent: Any = _ABSENT
-            values = [document.get(name, absent) for document in documents]
+        absent: Any = _ABSENT if self._may_be_null else None
+        if held is not None:
+            values, present = [], np.zeros(len(documents), np.bool_)
+            present[np.array([row for row in held if documents[row][name] is not absent], np.int64)] = True
         else:
-            absent = None
-            values = [document.get(name) for document in documents]
-        if not any(value is absent for value in values):
-            column = self._taken(self._present(values, np.arange(len(values)), blobs), part)
-            return insert_missing(column, np.ones(len(values), np.bool_), optional=self._kind.optional)
-        present = np.array([value is not absent for value in values], np.bool_)
+            values = [document.get(name, absent) for document in documents]
+            if not any(value is absent for value in values):
+                column = self._taken(self._present(values, np.arange(len(values)), blobs), part)
+                return insert_missing(column, np.ones(len(values), np.bool_), optional=self._kind.optional)
+            present = np.array([value is not absent for value in values], np.bool_)
         if not self._kind.optional:
             row = int(present.argmin())
             found = "null" if name in documents[row] else "nothing"
@@ -121,7 +128,10 @@ class FieldColumn:
         if isinstance(part, range):
             check_part(part, np.where(present, np.iinfo(np.int64).max, 0), name)
         with renumber_errors(rows):
-            values = [value for value in values if value is not None]
+            if held is not None:
+                values = [documents[row][name] for row in rows.tolist()]
+            else:
+                values = [value for value in values if value is not None]
             column = self._taken(self._present(values, rows, blobs), part)
         return insert_missing(column, present, optional=True)
 

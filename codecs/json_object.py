@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dataformats.batch import Blobs, Column
@@ -18,6 +19,7 @@ from dataformats.spec import Spec
 _SCAN: Any = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # the C function behind `raw_decode`
 _NEEDS_SPEC = Remedy("Pass {spec} with a type for each field.", spec=...)
 _SPACE = " \t\r\n"
+_SPARSE = 8  # times as many cells as values: only the values are looked at
 
 
 class _JsonObject(RecordCodec):
@@ -65,6 +67,15 @@ class _JsonObject(RecordCodec):
         return _ObjectCoder(spec, codecs, inferred)
 
 
+def _rows_by_name(documents: Sequence[dict[str, Any]]) -> dict[str, list[int]]:
+    """Return the rows of the documents that have each name."""
+    rows: defaultdict[str, list[int]] = defaultdict(list)
+    for row, document in enumerate(documents):
+        for name in document:
+            rows[name].append(row)
+    return rows
+
+
 class _ObjectCoder(RecordCoder):
     def __init__(self, spec: Spec, codecs: FieldCodecs, inferred: bool) -> None:
         self._spec = spec
@@ -96,11 +107,16 @@ class _ObjectCoder(RecordCoder):
         documents = [_parse(blob, row) for row, blob in enumerate(blobs)]
         if self._known is not None:
             self._check_known(documents, self._known)
+        is_sparse = _SPARSE * sum(map(len, documents)) < len(documents) * len(fields)
+        held = _rows_by_name(documents) if is_sparse else None
         columns: dict[str, Column] = {}
         for name, part in fields.items():
             if part is False:
                 continue
-            columns[name] = self._columns[name].column(documents, blobs, part)
+            rows = held.get(name, []) if held is not None else None
+            if rows is not None and len(rows) == len(documents):
+                rows = None
+            columns[name] = self._columns[name].column(documents, blobs, part, rows)
         return columns
 
     def _check_known(self, documents: list[dict[str, Any]], known: frozenset[str]) -> None:

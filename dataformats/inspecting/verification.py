@@ -119,7 +119,8 @@ def verify(
     Args:
         path: A path as in `open`, or a source.
         against: The source to compare the records with, or its path.
-        fields: The fields to compare, by their names in `against`; `None` compares all fields of both.
+        fields: The fields to compare, by their names in `against`; `None` compares all fields of both. Without
+            `against`, the argument of `open`: the arrays of HDF5 that are fields.
         rename: Names in the dataset, by their names in `against`.
         where: The condition of the conversion: see `convert`.
         shuffle_seed: The seed of the conversion.
@@ -156,6 +157,8 @@ def verify(
         True
     """
     begin = time.perf_counter()
+    if against is None and fields is not None and not isinstance(path, RecordSource):
+        options, fields = {**options, "fields": fields}, None
     if against is None and (
         rename or source_options or any(x is not None for x in (fields, where, shuffle_seed, limit))
     ):

@@ -305,6 +305,7 @@ def test_fields_of_several_lengths() -> None:
         dataformats.open(path)
     assert dataformats.open(path, fields=["train"])[8] == {"train/x": 8, "train/y": 16}
     assert list(dataformats.open(path, fields="train/y,train/x").spec) == ["train/x", "train/y"]
+    assert dataformats.verify(path, fields=["train"]).ok
     with pytest.raises(SpecError, match="no such array"):
         dataformats.open(path, fields=["trian"])
 

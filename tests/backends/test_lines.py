@@ -201,6 +201,23 @@ def test_inferred_types(tmp_path: Path) -> None:
         src.with_spec({"sur": "utf8"})[0]
 
 
+def test_records_with_few_of_many_fields(tmp_path: Path) -> None:
+    """Only the values that are there are looked at: as they are read one by one, nulls and misfits included."""
+    rows: list[dict[str, Any]] = [{"all": row, f"k{row}": row or None, f"l{row}": [row] * row} for row in range(40)]
+    path = tmp_path / "x.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source = dataformats.open(path)
+    batch = source.read(range(40))
+    assert batch["all"].tolist() == list(range(40))
+    for row, expected in enumerate(rows):
+        values = {name: column[row] for name, column in batch.items() if getattr(column, "present", [True] * 40)[row]}
+        assert {name: np.asarray(value).tolist() for name, value in values.items()} == {
+            name: value for name, value in expected.items() if value is not None
+        }
+    with pytest.raises(SpecError, match=r"record 0 of .*field 'k1': expected int64, found nothing"):
+        source.with_spec({**source.spec, "k1": "int64"}).read(range(40))
+
+
 def test_numbers_are_exact(tmp_path: Path) -> None:
     lines = ['{"x": 0.1, "y": NaN, "n": 3}', '{"x": -0.0, "y": -Infinity, "n": 255}', '{"x": 5e-324, "y": 2, "n": 0}']
     (tmp_path / "x.jsonl").write_text("\n".join(lines))
@@ -431,6 +448,13 @@ def test_the_remedy_of_a_misfit_fits_all_records(usual: str, other: str, remedy:
         source[2000]
     wider = source.with_spec({"x": remedy.strip("'")})
     assert len(wider.read([0, 2000])) == 2
+
+
+def test_lines_with_other_names_each(tmp_path: Path) -> None:
+    rows = [{f"k{i}": [{"n": i}], **({"k0": None} if i % 7 == 3 else {})} for i in range(40)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source = dataformats.open(tmp_path / "a.jsonl", spec={f"k{i}": "json?" for i in range(40)})
+    assert list(source.read(range(40))) == [{f"k{i}": [{"n": i}]} for i in range(40)]
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_remedies_name_options(run: Run, tmp_path: Path) -> None:
     "options, said",
     [
         (
-            ("--fields", "name"),
+            ("--rename", "name=title"),
             "--shuffle-seed, --limit and --from-option need --against",
         ),
         (("--against", "no-such-file.tfrecord"), "no-such-file"),

@@ -175,6 +175,8 @@ def test_verify_refuses_names_missing_in_the_source(tmp_path: Path) -> None:
     with pytest.raises(dataformats.SpecError, match="have no spec"):
         dataformats.verify(PHOTOS, against=dataformats.open(PHOTOS).map(len))
     with pytest.raises(TypeError, match="against="):
+        dataformats.verify(PHOTOS, limit=1)
+    with pytest.raises(TypeError, match=r"an option of tfrecord .*, found 'fields'"):
         dataformats.verify(PHOTOS, fields=["name"])
 
 
