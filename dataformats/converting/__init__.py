@@ -25,14 +25,14 @@ from dataformats.converting.executors import chosen_executor
 from dataformats.converting.report import ConvertReport
 from dataformats.converting.selection import Selection, name_of
 from dataformats.converting.tasks import Conversion
-from dataformats.interfaces import RecordWriter, checked_options
+from dataformats.interfaces import Backend, FieldsBackend, RecordWriter, WritesSingleValues, checked_options
 from dataformats.interfaces.declared_spec import declared_spec, is_single
 from dataformats.interfaces.record_source import OnCorrupt, RecordSource
 from dataformats.reading.conditions import Where
 from dataformats.reading.opening import open_for_copying
 from dataformats.reading.scan import read_parts, split_by_bytes
 from dataformats.registry import backends
-from dataformats.spec import Spec, SpecLike
+from dataformats.spec import VALUE, Spec, SpecLike
 from dataformats.writing.output_schema import format_of
 from dataformats.writing.write_options import WriteOptions
 
@@ -182,6 +182,8 @@ def convert(
         given = opened if is_typed else with_new_types(opened, read_types, renamed)
         selection = Selection(given, where, shuffle_seed, limit, on_corrupt)
         chosen = given if fields is None else select_fields(given, fields, wanted)
+        if map is None and payload is None and _needs_field(chosen, backend, wanted):
+            map, wanted = _as_field, wanted or declared_spec(chosen)  # noqa: A001
         mapped = chosen if map is None else chosen.map(map)
         if backend is None:
             values = (format, spec, payload, shard_records, shard_bytes, executor, part)
@@ -196,7 +198,7 @@ def convert(
         else:
             types, kept = wanted, payload
             if map is not None and is_single(chosen):
-                kept = payload or chosen.payload
+                kept = payload or (None if wanted else chosen.payload)
             elif map is not None:
                 types = wanted or portable_spec(chosen.spec, backend)
             if map is None and not is_single(chosen):
@@ -225,6 +227,18 @@ def convert(
         return replace(
             report, seconds=time.perf_counter() - begin, left_out=left_out(given, replace(plan, source=chosen))
         )
+
+
+def _as_field(value: Any) -> dict[str, Any]:
+    return {VALUE: value}
+
+
+def _needs_field(source: RecordSource, backend: Backend | None, spec: Spec | None) -> bool:
+    """Return True if single values become the field `"value"`: the format stores fields, or the new spec names it."""
+    if backend is None or not is_single(source) or declared_spec(source) is None:
+        return False
+    stores_fields = isinstance(backend, FieldsBackend) and not isinstance(backend, WritesSingleValues)
+    return tuple(spec) == (VALUE,) if spec else stores_fields
 
 
 @contextmanager

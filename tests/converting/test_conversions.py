@@ -320,3 +320,12 @@ def test_a_single_bag_is_read_back(tmp_path: Path) -> None:
     sidecar = load_sidecar(LocalFile(tmp_path / "new.bag"))
     assert sidecar is not None
     assert sidecar.metadata["files"][0]["parts"][0]["crc32"] == file_checksum(LocalFile(tmp_path / "new.idx"))
+
+
+@pytest.mark.parametrize("format", ["arrow", "mds", "webdataset", "jsonl"])
+def test_single_values_become_a_field(tmp_path: Path, format: str) -> None:
+    (tmp_path / "x.txt").write_text("one\ntwo\n")
+    spec = {"value": "utf8"} if format == "jsonl" else None
+    dataformats.convert(tmp_path / "x.txt", tmp_path / "new", format, spec=spec)
+    source = dataformats.open(tmp_path / "new", format=format).select("value")
+    assert list(source) == [{"value": "one"}, {"value": "two"}]
