@@ -281,7 +281,8 @@ class GranularReader(Reader, FilesPerField):
                 records, limits = one.records(field, np.arange(one.n_whole)), one.limits(field)
                 update(records.first.astype("<i8").tobytes() + records.count.astype("<i8").tobytes())
                 if not isinstance(limits, FormatError):
-                    update(limits.extents(np.arange(len(limits)))[1].astype("<i8").tobytes())
+                    n = len(limits) if one.files.refs is not None else one.n_whole
+                    update(limits.extents(np.arange(n))[1].astype("<i8").tobytes())
 
     @cached_property
     def _generations(self) -> frozenset[int]:

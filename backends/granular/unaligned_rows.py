@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from dataformats.backends.granular.bag_limits import layout_of
-from dataformats.backends.granular.folder import ColumnFiles, DatasetFiles
-from dataformats.backends.granular.layout import BagLayout, indexed_layout
+from dataformats.backends.granular.folder import SPEC, ColumnFiles, DatasetFiles
+from dataformats.backends.granular.layout import ENTRY_BYTES, BagLayout, indexed_layout
 from dataformats.backends.granular.stored_types import is_sequence
 from dataformats.errors import FormatError, TruncatedError
+from dataformats.storage.record_journal import StoredJournal, journal_path
 from dataformats.storage.threads import concurrent_map
 
 _SHOWN = 8  # fields that a message names
@@ -22,7 +24,10 @@ def unaligned_rows(files: DatasetFiles, n_rows: int) -> FormatError | None:
         files: The files of the dataset.
         n_rows: The number of whole rows.
     """
-    return _rest_of_columns(files) if files.refs is None else _rest_of_refs(files, n_rows)
+    if files.refs is not None:
+        return _rest_of_refs(files, n_rows)
+    rest = _rest_of_columns(files)
+    return None if rest is not None and _are_being_written(files, n_rows) else rest
 
 
 def index_layout(column: ColumnFiles) -> BagLayout:
@@ -46,6 +51,16 @@ def _rest_of_columns(files: DatasetFiles) -> FormatError | None:
         found=f"{records[shortest]} in {shortest!r}",
         remedy=_RESUME,
     )
+
+
+def _are_being_written(files: DatasetFiles, n_rows: int) -> bool:
+    """True if a writer that appends in place explains the records behind the whole rows: it writes field by field.
+
+    Its journal lies beside `spec.json` until it closes, and says which rows were finished before.
+    """
+    bag = next(iter(files.columns.values())).bag.local
+    journal = StoredJournal.find(journal_path(Path(bag).with_name(SPEC))) if bag is not None else None
+    return journal is not None and max(journal.bases[1::2], default=0) <= ENTRY_BYTES * n_rows
 
 
 def _rest_of_refs(files: DatasetFiles, n_rows: int) -> FormatError | None:

@@ -135,6 +135,25 @@ def test_half_a_sidecar_of_finished_rows_does_not_stay(growing: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("kept", [8 * N, 8 * N + 3, 8 * N + 16])
+def test_killed_between_the_ends_of_two_fields(kept: int, growing: Path) -> None:
+    for name in ("text", "x"):
+        os.truncate(growing / f"{name}.idx", kept)
+    source = dataformats.open(growing)
+    assert [one["id"] for one in source] == list(range(kept // 8))
+    assert dataformats.verify(growing).ok
+    assert resumed(growing, append=True) == kept // 8
+
+
+@pytest.mark.parametrize("damage", ["finished row", "no writer"])
+def test_missing_ends_of_finished_rows_are_damage(damage: str, growing: Path) -> None:
+    os.truncate(growing / "x.idx", 8 * (N - 1 if damage == "finished row" else N))
+    if damage == "no writer":
+        (growing / MARKER).unlink()
+    with pytest.raises(FormatError, match="fields are shorter than others"):
+        list(dataformats.open(growing))
+
+
 def test_growing_dataset_can_be_replaced(growing: Path) -> None:
     assert (growing / MARKER).exists()
     with dataformats.create(growing, "granular", spec=SPEC, overwrite=True) as writer:

@@ -30,7 +30,9 @@ def run_calls(job: Job, place: Place, first: int, note: Callable[..., None]) -> 
     return begins
 
 
-def broken_promises(job: Job, place: Place, progress: Progress, names: Sequence[str]) -> list[str]:
+def broken_promises(
+    job: Job, place: Place, progress: Progress, names: Sequence[str], *, is_killed: bool = False
+) -> list[str]:
     """Return which promises are broken; an empty list is the aim.
 
     Args:
@@ -38,8 +40,9 @@ def broken_promises(job: Job, place: Place, progress: Progress, names: Sequence[
         place: Its folders.
         progress: Its progress.
         names: The files and folders that it leaves if it is not interrupted; indexes may be missing.
+        is_killed: True if the power did not fail: then data that grow have whole rows alone.
     """
-    found = [problem for target in job.targets for problem in _after_crash(target, place, progress)]
+    found = [problem for target in job.targets for problem in _after_crash(target, place, progress, is_killed)]
     is_complete = all(_state(target, place) == "new" for target in job.targets)
     begins, refusal = dict[int, int](), ""
     try:
@@ -67,9 +70,9 @@ def _says_complete(error: Exception) -> bool:
 # ---- right after the crash
 
 
-def _after_crash(target: Target, place: Place, progress: Progress) -> list[str]:
+def _after_crash(target: Target, place: Place, progress: Progress, is_killed: bool) -> list[str]:
     if target.growth == "rows":
-        return _rows_after_crash(target, place, progress)
+        return _rows_after_crash(target, place, progress, is_killed)
     state = _state(target, place)
     if target.growth == "shards":
         return _shards_after_crash(target, place, progress, state)
@@ -85,12 +88,13 @@ def _after_crash(target: Target, place: Place, progress: Progress) -> list[str]:
     return [] if state == "nothing" else _findings(target, place, "after the crash")
 
 
-def _rows_after_crash(target: Target, place: Place, progress: Progress) -> list[str]:
-    """Rows that were finished or synced can be read; later ones may be torn."""
+def _rows_after_crash(target: Target, place: Place, progress: Progress, is_killed: bool) -> list[str]:
+    """Rows that were finished or synced can be read; later ones may be torn after a loss of power."""
     n = max([target.old.n if target.old else 0, *progress.promised.values()])
     n = target.new.n if progress.is_complete else n
     try:
         source = dataformats.open(place.data / target.name)
+        n = max(n, len(source)) if is_killed else n
         rows = [source[i] for i in range(n)]
     except Exception as error:
         return [f"lost: after the crash, {n} rows are not readable: {_text(error)}"]

@@ -126,7 +126,7 @@ class Runner:
         self._restore(found.tree, 2 * _LEVEL)
         if keep is not None:
             shutil.copytree(self._disk, keep, symlinks=True)
-        broken = self._broken(job, found.progress, first.names)
+        broken = self._broken(job, found.progress, first.names, is_killed=crash == "kill")
         if _sources(read_tree(self._disk)) != _sources(first.start.synced):
             broken.append("lost: the source has changed")
         return {"broken": broken, "order": found.order, "story": story + found.story}
@@ -171,12 +171,12 @@ class Runner:
         finally:
             shim.record(None)
 
-    def _broken(self, job: Job, progress: Progress, names: Sequence[str]) -> list[str]:
+    def _broken(self, job: Job, progress: Progress, names: Sequence[str], *, is_killed: bool) -> list[str]:
         answer = self._home / "answer"
         answer.unlink(missing_ok=True)
 
         def check() -> None:
-            answer.write_text(json.dumps(broken_promises(job, self._place, progress, names)))
+            answer.write_text(json.dumps(broken_promises(job, self._place, progress, names, is_killed=is_killed)))
 
         failure = self._forked(check)
         return [f"refused: {failure}"] if failure is not None else list(json.loads(answer.read_text()))
