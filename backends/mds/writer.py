@@ -23,7 +23,7 @@ _MAX_OFFSET = 2**32 - 1  # offsets are uint32
 class MdsWriter(FieldsWriter):
     """Appends samples as MDSWriter of mosaicml-streaming does: the same bytes for the same values.
 
-    The samples of a shard are in memory until it is full. `flush(sync=True)` writes the last shard as far as it goes; a
+    The samples of a shard are in memory until it is full. `flush` writes the last shard as far as it goes; a
     writer that resumes takes its samples back.
 
     Args:
@@ -89,8 +89,8 @@ class MdsWriter(FieldsWriter):
         self.n_bytes += n_bytes + 4
 
     def flush(self, *, sync: bool = False) -> None:
-        """With `sync`, write the last shard as far as it goes; otherwise do nothing."""
-        if sync and not self._is_written:
+        """Write the last shard as far as it goes, and sync it."""
+        if not self._is_written:
             self._write_shard()
 
     def close(self) -> None:
@@ -102,7 +102,7 @@ class MdsWriter(FieldsWriter):
 
     def suspend(self) -> None:
         """Write the last shard as far as it goes."""
-        self.flush(sync=True)
+        self.flush()
 
     def discard(self) -> None:
         """Delete the folder."""

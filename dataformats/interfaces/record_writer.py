@@ -76,10 +76,10 @@ class RecordWriter(ABC):
             self.append(record)
 
     def flush(self, sync: bool = False) -> None:  # noqa: B027  # a writer may hold nothing back
-        """Flush buffers to the operating system; with `sync` write it to the disk.
+        """Flush buffers to the operating system; with `sync` also to the disk.
 
-        After `flush(sync=True)` the records so far survive `kill -9`, and power loss if the format allows it, and
-        `create(..., resume=True)` finds them.
+        Then the records so far survive `kill -9`, with `sync` also a loss of power: `create(..., resume=True)` finds
+        them. Parquet, Arrow IPC and ArrayRecord keep whole shards alone.
         """
 
     if not TYPE_CHECKING:  # type checkers report unknown attributes

@@ -31,7 +31,8 @@ class FormatCase:
         empty_values: False if the format refuses values of no bytes, such as an empty text: each is an error.
         refuses: The types (as in a spec) that the format cannot hold: `create` raises `SpecError` for them.
         grows: True if `resume=True` appends to a finished dataset under its name.
-        survives_kill: True if records that `flush(sync=True)` confirmed are there after `kill -9`.
+        survives_kill: True if records that `flush()` wrote are there after `kill -9`, and those that `flush(sync=True)`
+            confirmed after a loss of power, too.
         pending_may_be_lost: True if the format writes records in blocks, so that an interrupted writer may lose the
             last ones, even after `flush(sync=True)` confirmed them.
         survives_fork: False if a library of the format refuses to work in a forked process.

@@ -102,6 +102,23 @@ class WritingConformance:
             data.check(data.open(path), range(last))
         assert verify(path, **data.case.open_options).ok
 
+    def test_flushed_records_survive_a_kill(self, data: DatasetFixture) -> None:
+        """What a kill leaves after `flush()` are its files: the next writer continues behind the flushed records."""
+        path, left = data.path(), data.folder / "left"
+        writer = data.create(path, resume=True)
+        writer.extend(data.records(range(6)))
+        writer.flush()
+        files = [file for file in data.folder.rglob("*") if file.is_file()]
+        for file in files:
+            copy = left / file.relative_to(data.folder)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(file.read_bytes())
+        writer.abort()
+        with data.create(left / path.name, resume=True) as resumed:
+            assert len(resumed) == (6 if data.case.survives_kill else 0)
+            resumed.extend(data.records(range(len(resumed), 10)))
+        data.check(data.open(left / path.name), range(10))
+
     @loop_over("shards", [None, 4])
     def test_data_reach_the_disk(
         self, data: DatasetFixture, monkeypatch: pytest.MonkeyPatch, shards: int | None

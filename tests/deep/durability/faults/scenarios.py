@@ -228,7 +228,7 @@ def _value_contents(case: FormatCase) -> tuple[Contents, Contents]:
 # ---- all of them
 
 
-_BAGS = [
+BAGS = [
     FormatCase("bag-3", "granular", ".bag", create_options={"generation": 3}, payload="bytes"),
     FormatCase("bag-2", "granular", ".bag", create_options={"generation": 2}, payload="bytes"),
 ]
@@ -237,7 +237,7 @@ _KNOWN_COUNT = FormatCase("ffrecord-known", "ffrecord", ".ffr", create_options={
 
 def _scenarios() -> list[Scenario]:
     fields = [(case, "fields") for case in (*FORMATS, *TABLES, _KNOWN_COUNT) if not case.documents]
-    values = [(case, "values") for case in (*FORMATS, *_BAGS) if case.blobs]
+    values = [(case, "values") for case in (*FORMATS, *BAGS) if case.blobs]
     chosen = [case for case in itertools.product([*fields, *values], MODES) if _is_possible(*case)]
     return [_scenario(case, kind, mode) for (case, kind), mode in chosen]
 
