@@ -14,6 +14,7 @@ from dataformats.backends.tables.stored_types import StoredSchema, stored_type
 from dataformats.batch import Column
 from dataformats.batch.to_arrow import pyarrow
 from dataformats.columns.arrow_columns import columns_of_arrow
+from dataformats.errors import FormatError, Remedy
 from dataformats.indexing.files_table import FileBlock, FilesTable
 from dataformats.interfaces import FieldsBackend, ReaderOptions, SniffResult, StoredFile
 from dataformats.spec import Spec, Type
@@ -22,18 +23,23 @@ from dataformats.storage.threads import concurrent_map
 from dataformats.writing.table_writer import TableWriter
 
 _PARTS = 64  # large row groups are read in so many
+_VALUE_BYTES = 256  # more than most values have: a file with fewer bytes for each may hold one value many times
+_TRUSTED = "If you trust the data, pass {max_record_bytes}"
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}  # bytes in memory
 
 
 class ParquetTable(FilesTable):
     """The rows of Parquet files whose columns have the same names and types. A field is optional if a row may lack it.
 
+    A file of kilobytes may hold a value millions of times: a row group is an error if it has more bytes in memory than
+    an eighth of `max_record_bytes`, and than 100 times its file.
+
     Args:
-        verify_checksums: True verifies the checksums of pages that have one.
-        declared: The types of the call: see `common_spec`.
+        options: The arguments of `open`; `spec` has the types of the call, see `common_spec`.
     """
 
-    def __init__(self, files: Sequence[StoredFile], verify_checksums: bool, declared: Spec | None) -> None:
-        self._verify = verify_checksums
+    def __init__(self, files: Sequence[StoredFile], options: ReaderOptions) -> None:
+        self._options = options
         opened = concurrent_map(_opened, files, local=all(file.local is not None for file in files))
         self._footers = [footer.metadata for footer, _ in opened]
         schemas = [footer.schema_arrow for footer, _ in opened]
@@ -41,7 +47,7 @@ class ParquetTable(FilesTable):
         lacking = {field.name for schema in schemas for field in schema if field.nullable}
         full = frozenset(lacking).intersection(*(group.full for group in groups))
         with damage_of_arrow(files[0], "the schema"):
-            spec = common_spec(files, schemas, lacking - full, declared)
+            spec = common_spec(files, schemas, lacking - full, options.spec)
         block_rows = [[group.n_records for group in found] for _, found in opened]
         super().__init__(files, [spec], block_rows, sum(group.n_bytes for group in groups))
         self.default_types: Mapping[str, Type] = default_types(schemas, self.spec)
@@ -49,11 +55,20 @@ class ParquetTable(FilesTable):
     def read_rows(self, block: FileBlock, fields: Sequence[str]) -> Mapping[str, Column]:
         stored = self.files[block.file]
         with damage_of_arrow(stored, f"row group {block.number}"):
+            footer = self._footers[block.file]
+            most = max(self._options.max_record_bytes // 8, 100 * stored.size)
+            group_bytes = footer.row_group(block.number).total_byte_size
+            is_dense = (block.end - block.first) * len(fields) * _VALUE_BYTES > most or group_bytes > 100 * stored.size
+            if is_dense or group_bytes > most:
+                self._check_size(block, _bytes_of_columns(footer, block.number, fields), most)
+            texts = [leaf.path for leaf in map(footer.schema.column, range(len(footer.schema)))
+                     if leaf.physical_type == "BYTE_ARRAY" and leaf.path in fields] if is_dense else []  # fmt: skip
             file = _library().ParquetFile(
                 FileObject(stored),
-                metadata=self._footers[block.file],
+                metadata=footer,
                 pre_buffer=stored.local is None,  # joins requests; costs a fifth of the time of a local file
-                page_checksum_verification=self._verify,
+                page_checksum_verification=self._options.verify_checksums,
+                read_dictionary=texts,  # each text once, until their bytes are known
             )
             try:
                 rows = file.read_row_group(block.number, list(fields))  # without those that the file lacks
@@ -62,8 +77,20 @@ class ParquetTable(FilesTable):
                 parts = file.iter_batches(size, row_groups=[block.number], columns=list(fields))
                 rows = pyarrow().Table.from_batches(list(parts))
             rows.validate(full=True)  # damaged offsets must not be followed
+            self._check_size(block, sum(map(_bytes_of_texts, map(rows.column, texts))), most)
             rows = self._with_far_times(rows, block)
             return columns_of_arrow(rows, self.spec, fields)
+
+    def _check_size(self, block: FileBlock, n_bytes: int, most: int) -> None:
+        """Raise `FormatError` if a row group would have too many bytes in memory."""
+        if n_bytes > most:
+            stored = self.files[block.file]
+            what = f"row group {block.number} is longer than a share of max_record_bytes"
+            expected, needed = (
+                f"<= {most} bytes in a file of {stored.size}",
+                Remedy(_TRUSTED, max_record_bytes=8 * n_bytes),
+            )
+            raise FormatError(what, path=stored.name, expected=expected, found=f"{n_bytes} bytes", remedy=needed)
 
     def _with_far_times(self, rows: Any, block: FileBlock) -> Any:
         """Return the rows with timestamps of INT96 as text if some do not fit the nanoseconds as which pyarrow reads.
@@ -98,6 +125,26 @@ def _opened(file: StoredFile) -> tuple[Any, list[RowGroup]]:
     with damage_of_arrow(file, "the footer"):
         opened = _library().ParquetFile(pyarrow().BufferReader(file_of_footer), arrow_extensions_enabled=True)
         return opened, row_groups(file, footer)
+
+
+def _bytes_of_columns(footer: Any, number: int, fields: Sequence[str]) -> int:
+    """Return how many bytes columns of a row group have in memory at least, by the footer."""
+    group, total = footer.row_group(number), 0
+    for at in range(group.num_columns):
+        leaf = group.column(at)
+        if leaf.path_in_schema.startswith(tuple(fields)):
+            width = _WIDTHS.get(leaf.physical_type) or footer.schema.column(at).length or 0
+            total += max(leaf.total_uncompressed_size, leaf.num_values * width)
+    return total
+
+
+def _bytes_of_texts(column: Any) -> int:
+    """Return how many bytes the values of a column of dictionaries have."""
+    compute, total = importlib.import_module("pyarrow.compute"), 0
+    for chunk in column.chunks:
+        lengths = compute.binary_length(chunk.dictionary).cast("int64")
+        total += compute.sum(lengths.take(chunk.indices)).as_py() or 0
+    return total
 
 
 def _library() -> Any:
@@ -141,7 +188,7 @@ class ParquetBackend(FieldsBackend):
         return SniffResult("yes")
 
     def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> ParquetTable:
-        return ParquetTable(files, options.verify_checksums, options.spec)
+        return ParquetTable(files, options)
 
     def stored_type(self, type_: Type) -> Type:
         return stored_type(type_)

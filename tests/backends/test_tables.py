@@ -723,3 +723,17 @@ def test_splits_are_not_one_dataset(names: tuple[str, ...], table: Any, tmp_path
     n_train = N * sum("train" in name for name in names)
     assert len(dataformats.open(tmp_path / "train*")) == len(dataformats.open(tmp_path, split="train")) == n_train
     assert len(dataformats.open(tmp_path / "*.parquet")) == N * len(names)
+
+
+def test_row_groups_of_one_value_are_bounded(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path, n = tmp_path / "x.parquet", 100_000
+    for values in (np.zeros(n), ["x" * 100] * n):
+        parquet.write_table(arrow.table({"x": values}), path)
+        with pytest.raises(
+            FormatError, match=r"row group 0 is longer than a share of max_record_bytes.*trust the data"
+        ):
+            dataformats.open(path, max_record_bytes=1000)[5]
+        assert dataformats.open(path, max_record_bytes=8 * 100 * n)[5] == {"x": values[5]}
+    parquet.write_table(arrow.table({"x": np.arange(n)}), path)
+    assert dataformats.open(path, max_record_bytes=1000)[5] == {"x": 5}
