@@ -223,7 +223,7 @@ class FrameIndexStore:
         if rest is not None and not file.is_compressed and FrameScanner(self.framing, file, end).extend(end + 1):
             raise ValueError(f"the file can be read on from byte {end}")
         if isinstance(file, DecompressedFile):
-            file.known_size(size, error_from_json(metadata["damage"], file.name))
+            file.known_size(size, error_from_json(metadata["damage"], file.name), "")
         return FrameIndex(self.framing, index, rest)
 
     def _hints(self, file: StoredFile, cache: IndexCache) -> Iterator[Hint]:

@@ -56,7 +56,7 @@ class ParquetTable(FilesTable):
         stored = self.files[block.file]
         with damage_of_arrow(stored, f"row group {block.number}"):
             footer = self._footers[block.file]
-            most = max(self._options.max_record_bytes // 8, 100 * stored.size)
+            most = stored.most_decoded_bytes(self._options.max_record_bytes)
             group_bytes = footer.row_group(block.number).total_byte_size
             is_dense = (block.end - block.first) * len(fields) * _VALUE_BYTES > most or group_bytes > 100 * stored.size
             if is_dense or group_bytes > most:
@@ -129,10 +129,10 @@ def _opened(file: StoredFile) -> tuple[Any, list[RowGroup]]:
 
 def _bytes_of_columns(footer: Any, number: int, fields: Sequence[str]) -> int:
     """Return how many bytes columns of a row group have in memory at least, by the footer."""
-    group, total = footer.row_group(number), 0
+    group, total, nested = footer.row_group(number), 0, tuple(f"{field}." for field in fields)
     for at in range(group.num_columns):
         leaf = group.column(at)
-        if leaf.path_in_schema.startswith(tuple(fields)):
+        if leaf.path_in_schema in fields or leaf.path_in_schema.startswith(nested):
             width = _WIDTHS.get(leaf.physical_type) or footer.schema.column(at).length or 0
             total += max(leaf.total_uncompressed_size, leaf.num_values * width)
     return total

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _NUMBERS = re.compile(r"(\d+)")
+_SHARE = 8  # divides `max_record_bytes`: what decodes to more needs a file that is not much smaller
+_EXPANSION = 100  # sound data of this size are rarely compressed more
 
 
 class BlocksInMemory(NamedTuple):
@@ -116,9 +118,17 @@ class StoredFile(_Entry):
         """Return the decompressed blocks that have these bytes, int64[n] in `[0, size)`; `None` if one is not kept."""
         return None
 
+    def most_decoded_bytes(self, max_record_bytes: int) -> int:
+        """Return the most bytes that one part may have when it is decoded: kilobytes can stand for gigabytes.
+
+        An eighth of `max_record_bytes`, or 100 times the bytes of the stored file if that is more.
+        """
+        return max(max_record_bytes // _SHARE, _EXPANSION * self.stored_size)
+
     def most_record_bytes(self, max_record_bytes: int) -> int:
         """Return the most bytes that a record of this file may have, if the caller allows `max_record_bytes`."""
-        return max_record_bytes
+        most = max_record_bytes
+        return min(most, self.most_decoded_bytes(most)) if self.is_compressed else most
 
     @abstractmethod
     def read_into(self, offset: int, out: memoryview) -> int:

@@ -737,3 +737,5 @@ def test_row_groups_of_one_value_are_bounded(tmp_path: Path) -> None:
         assert dataformats.open(path, max_record_bytes=8 * 100 * n)[5] == {"x": values[5]}
     parquet.write_table(arrow.table({"x": np.arange(n)}), path)
     assert dataformats.open(path, max_record_bytes=1000)[5] == {"x": 5}
+    parquet.write_table(arrow.table({"x": np.zeros(n), "xy": np.zeros(n)}), path)
+    assert dataformats.open(path, max_record_bytes=8 * 8 * n).read([5], fields=["x"])["x"].tolist() == [0.0]

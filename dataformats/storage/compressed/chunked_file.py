@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from dataformats.errors import FormatError, TruncatedError
 from dataformats.interfaces.stored_file import BlocksInMemory, StoredFile
-from dataformats.storage.compressed.seekable_gzip import share_of
 from dataformats.storage.decoded_cache import DECODED_CACHE
 from dataformats.storage.threads import concurrent_map, for_each
 
@@ -88,10 +87,6 @@ class ChunkedFile(StoredFile):
         """Return the bytes that reads have found unreadable so far, each with its error."""
         starts = self._starts
         return [(range(int(starts[at]), int(starts[at + 1])), error) for at, error in sorted(self._damaged.items())]
-
-    def most_record_bytes(self, max_record_bytes: int) -> int:
-        """Return an eighth of `max_record_bytes`, or 100 times the bytes of the stored file if that is more."""
-        return share_of(max_record_bytes, self._file)
 
     def read_into(self, offset: int, out: memoryview) -> int:
         """Fill `out` from decoded byte `offset` on; return the bytes read, fewer only at the end of the file.

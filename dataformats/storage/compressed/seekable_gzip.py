@@ -45,8 +45,6 @@ _ALL_CHECKPOINTS = 8192  # checkpoints of all files of the process, approximatel
 _CURSORS = 4
 _PATIENCE = 16  # reads that another one waits for at most
 _PATIENCE_S = 1.0  # an interrupt may leave a read that never ends
-_SHARE = 8  # divides `max_record_bytes`: longer records need a file that is not much smaller
-_EXPANSION = 100  # sound records of this size are rarely compressed more
 _END = 2**63
 _FLAGS = 4  # bytes of a gzip header up to its flags, which a decompressor may look at
 _STREAMS = 4  # files of the process that are read in order
@@ -91,14 +89,14 @@ class DecompressedFile(StoredFile):
         file: The compressed file.
         compression: `"gzip"` or `"zlib"`.
         one_pass: It is read once, in order: faster, without checkpoints.
-        has_checksums: Its records have checksums of their own: so bytes of a damaged member can be read.
+        checks_records: Its records have checksums of their own: so bytes of a damaged member can be read.
 
     Attributes:
         damage: Why the decompressed bytes end early, once `size` is known; `None` if the file is sound.
     """
 
     def __init__(
-        self, file: StoredFile, compression: str, *, one_pass: bool = False, has_checksums: bool = False
+        self, file: StoredFile, compression: str, *, one_pass: bool = False, checks_records: bool = False
     ) -> None:
         self._file = file
         self._wbits = WBITS[compression]
@@ -107,7 +105,7 @@ class DecompressedFile(StoredFile):
         self.identity: tuple[str, ...] = (*file.identity, compression)
         self._owner = DECODED_CACHE.owner(self)
         self.damage: FormatError | None = None
-        self._has_checksums = has_checksums or one_pass
+        self._checks_records = checks_records or one_pass
         self._checksums = array("I")  # CRC-32C of each block of compressed bytes that was read
         self._verified = bytearray()  # 1 for each block that was read in this process: its next reads are free
         self._size: int | None = None
@@ -144,7 +142,7 @@ class DecompressedFile(StoredFile):
         """The checksums of the compressed bytes that were read, as text for an index."""
         return base64.b85encode(np.array(self._checksums, "<u4").tobytes()).decode()
 
-    def known_size(self, size: int, damage: FormatError | None, checksums: str = "") -> None:
+    def known_size(self, size: int, damage: FormatError | None, checksums: str) -> None:
         """Set size, damage and `checksums` from an index, instead of a pass over the file."""
         self._checksums = array("I", np.frombuffer(base64.b85decode(checksums), "<u4").tolist())
         self._verified = bytearray(len(self._checksums))
@@ -154,10 +152,6 @@ class DecompressedFile(StoredFile):
         """Measure the size again: the index that it came from is of another file."""
         DECODED_CACHE.drop(self._owner)
         self._size, self.damage, self._checksums, self._verified = None, None, array("I"), bytearray()
-
-    def most_record_bytes(self, max_record_bytes: int) -> int:
-        """Return an eighth of `max_record_bytes`, or 100 times the bytes of the file if that is more."""
-        return share_of(max_record_bytes, self._file)
 
     def read_into(self, offset: int, out: memoryview) -> int:
         """Fill `out` from decompressed byte `offset`; return the number of bytes read, fewer only at the end."""
@@ -325,7 +319,7 @@ class DecompressedFile(StoredFile):
 
         A member that ends early has none that is wrong, and what a killed writer left can be read.
         """
-        return not self._has_checksums and not cursor.ended and damage is not TruncatedError
+        return not self._checks_records and not cursor.ended and damage is not TruncatedError
 
     def _at(self, offset: int) -> Decompressor:
         """Return a decompressor at `offset`, or at the end of the readable bytes before it."""
@@ -416,7 +410,7 @@ class DecompressedFile(StoredFile):
         """
         number, last = offset // _CHECKED, (min(offset + most, self._file.size) - 1) // _CHECKED
         is_verified = last < len(self._verified) and self._verified.find(0, number, last + 1) < 0
-        if self._has_checksums or is_verified:
+        if self._checks_records or is_verified:
             return self._file.pread(offset, most)
         begin = number * _CHECKED
         block = self._file.pread(begin, _CHECKED)
@@ -470,8 +464,3 @@ def _drop_streams(latest: DecompressedFile) -> None:
     for one in others[: -_STREAMS + 1]:
         if (file := one()) is not None:
             file._stream = None  # a read under way keeps it
-
-
-def share_of(max_record_bytes: int, file: StoredFile) -> int:
-    """Return the most bytes of a record in this compressed file: an eighth, or 100 times the bytes of the file."""
-    return min(max_record_bytes, max(max_record_bytes // _SHARE, _EXPANSION * file.size))

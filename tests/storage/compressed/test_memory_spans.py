@@ -92,9 +92,9 @@ def test_blocks_of_an_outdated_size_are_not_used(tmp_path: Path) -> None:
     """A block that was kept when an index said that the file is shorter."""
     (tmp_path / "a").write_bytes(gzip.compress(DATA))
     file = DecompressedFile(LocalFile(str(tmp_path / "a")), "gzip")
-    file.known_size(300_000, None)
+    file.known_size(300_000, None, "")
     file.decompress(0, file.size)
-    file.known_size(len(DATA), None)
+    file.known_size(len(DATA), None, "")
     for row in ((0, 310_000, 5), (0, 299_990, 50)):
         assert find_kept([file], requests_of((0, 10, 5), row), 2000) is None
     assert find_kept([file], requests_of((0, 10, 5), (0, 299_900, 50)), 2000) is not None

@@ -45,7 +45,7 @@ def compress(data: bytes, kind: str, level: int = 6) -> bytes:
 def opened(folder: Path, compressed: bytes, kind: str, name: str = "x") -> DecompressedFile:
     path = folder / name
     path.write_bytes(compressed)
-    return DecompressedFile(LocalFile(path), kind, has_checksums=True)
+    return DecompressedFile(LocalFile(path), kind, checks_records=True)
 
 
 def close(file: DecompressedFile) -> None:
@@ -274,7 +274,7 @@ def test_blocks_of_a_dead_file_are_dropped(tmp_path: Path) -> None:
 def test_blocks_of_a_wrong_size_are_not_used(tmp_path: Path) -> None:
     data = plain_bytes(1000)
     file = opened(tmp_path, compress(data, "gzip"), "gzip")
-    file.known_size(500, None)  # as an outdated index says
+    file.known_size(500, None, "")  # as an outdated index says
     assert file.pread(100, 50) == data[100:150]
     file.forget_size()
     assert file.size == 1000
@@ -386,7 +386,7 @@ def test_a_bomb_is_not_held_in_memory(tmp_path: Path) -> None:
 
 def test_too_large_size_in_index_raises(tmp_path: Path) -> None:
     file = opened(tmp_path, compress(b"abc", "gzip"), "gzip")
-    file.known_size(10, None)
+    file.known_size(10, None, "")
     with pytest.raises(OutdatedIndexError, match="expected 10, found 3"):
         file.pread(0, 10)
     file.forget_size()

@@ -220,7 +220,7 @@ def compressed(folder: Path, contents: list[bytes]) -> FileSet:
         path = folder / f"{number}.{kind}"
         path.write_bytes(gzip.compress(content, 1) if kind == "gzip" else zlib.compress(content, 1))
         files.append(DecompressedFile(LocalFile(path), kind))
-        files[-1].known_size(len(content), None)
+        files[-1].known_size(len(content), None, "")
     return FileSet(files)
 
 
@@ -263,7 +263,7 @@ def test_outside_compressed_files(offset: int, length: int, tmp_path: Path) -> N
     assert read(files, [extents([(0, 0, 10)])], 9) is None
     assert read(files, [extents([(0, 0, 1), (0, 99, 1)])]) is None  # far apart
     assert read(files, [extents([(0, 0, 10)]), extents([(0, 0, 10)])]) is None
-    files[0].known_size(200, None)  # type: ignore[attr-defined]
+    files[0].known_size(200, None, "")  # type: ignore[attr-defined]
     assert gathered(files, extents([(0, 50, 100)])) is None
 
 
