@@ -317,7 +317,7 @@ def checked_options(backend: Backend, method: Literal["open", "create"], options
         expected = f"an argument of {method}() or an option of {backend.name} ({', '.join(known) or 'it has none'})"
         raise TypeError(f"unknown option: expected {expected}, found {unknown}{describe_replacements(options)}")
     for name in options:
-        if known[name].annotation == "bool":
+        if isinstance(known[name].default, bool):
             _check_bool(name, options[name])
     if not (backend.compressions and "compression" in options):
         return dict(options)

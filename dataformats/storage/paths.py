@@ -56,18 +56,18 @@ def resolve(
         TypeError: `path` has another type.
         ValueError: A file object cannot be read, or decompresses.
     """
-    return _resolve(path, _Arguments(storage_options, is_folder, follow_links))
+    return _resolve(path, _Opening(storage_options, is_folder, follow_links))
 
 
-class _Arguments(NamedTuple):
-    """The arguments of `resolve`, but the path."""
+class _Opening(NamedTuple):
+    """How paths are resolved: the arguments of `resolve` but the path."""
 
     storage_options: dict[str, Any] | None
     is_folder: Callable[[str], bool]
     follow_links: bool
 
 
-def _resolve(path: Any, arguments: _Arguments) -> list[StoredFile | Folder]:
+def _resolve(path: Any, arguments: _Opening) -> list[StoredFile | Folder]:
     if isinstance(path, (bytes, bytearray, memoryview)):
         return [BytesFile(path)]
     path = to_reopenable(path)
@@ -108,7 +108,7 @@ def _from_each(paths: Sequence[Any], find: Callable[[Any], list[StoredFile | Fol
     return [entry for entries in parts for entry in entries]
 
 
-def _from_names(text: str, names: Sequence[str], arguments: _Arguments) -> list[StoredFile | Folder]:
+def _from_names(text: str, names: Sequence[str], arguments: _Opening) -> list[StoredFile | Folder]:
     """Return what the names that a text stands for mean; if one is missing, what the text itself names."""
     if not names:
         return _from_name(text, arguments)
@@ -120,7 +120,7 @@ def _from_names(text: str, names: Sequence[str], arguments: _Arguments) -> list[
         raise
 
 
-def _from_name(text: str, arguments: _Arguments) -> list[StoredFile | Folder]:
+def _from_name(text: str, arguments: _Opening) -> list[StoredFile | Folder]:
     if not text:
         raise FileNotFoundError("the path is empty")
     try:
@@ -149,7 +149,7 @@ def local_path(path: str | os.PathLike[str]) -> Path:
         raise FileNotFoundError(f"{os.fspath(path)!r}: no user has this home folder") from error
 
 
-def _from_text(text: str, arguments: _Arguments) -> list[StoredFile | Folder]:
+def _from_text(text: str, arguments: _Opening) -> list[StoredFile | Folder]:
     if not is_url(text):
         return _from_local(text, arguments)
     options = arguments.storage_options or {}
@@ -157,7 +157,7 @@ def _from_text(text: str, arguments: _Arguments) -> list[StoredFile | Folder]:
     return _from_system(fs, name, text, arguments)
 
 
-def _from_prefix(text: str, arguments: _Arguments) -> StoredFile | None:
+def _from_prefix(text: str, arguments: _Opening) -> StoredFile | None:
     """Return a file of the dataset that a path without an ending names; `None` if no file has it."""
     for backend in backends.values():
         if backend.prefix_ending is not None:
@@ -168,7 +168,7 @@ def _from_prefix(text: str, arguments: _Arguments) -> StoredFile | None:
     return None
 
 
-def _from_local(text: str, arguments: _Arguments) -> list[StoredFile | Folder]:
+def _from_local(text: str, arguments: _Opening) -> list[StoredFile | Folder]:
     path = local_path(text)
     if path.is_dir():
         return [LocalFolder(path, None if arguments.follow_links else LinkBounds(path))]
@@ -203,7 +203,7 @@ def _regular_file(name: str, links: LinkBounds | None) -> LocalFile | None:
         return None
 
 
-def _from_fsspec(file: Any, arguments: _Arguments) -> list[StoredFile | Folder]:
+def _from_fsspec(file: Any, arguments: _Opening) -> list[StoredFile | Folder]:
     """Return the file that an `OpenFile` or an opened file of fsspec reads, or the files of a `UPath`."""
     if getattr(file, "compression", None):
         what = f"{shown_url(file.path)!r} is opened with compression={file.compression!r}"
@@ -211,7 +211,7 @@ def _from_fsspec(file: Any, arguments: _Arguments) -> list[StoredFile | Folder]:
     return _from_system(file.fs, file.path, str(file.fs.unstrip_protocol(file.path)), arguments)
 
 
-def _from_system(fs: Any, path: str, text: str, arguments: _Arguments) -> list[StoredFile | Folder]:
+def _from_system(fs: Any, path: str, text: str, arguments: _Opening) -> list[StoredFile | Folder]:
     if is_local_system(fs):
         return _from_local(path, arguments)
     with raise_as_os_error(text):
