@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from dataformats.interfaces.stored_file import StoredFile
 from dataformats.storage.files import LocalFile
 from dataformats.testing.loop_over import loop_over
 from tests.campaign import share
+from tests.waiting import LIMIT_S
 
 frames = TFRECORD.frames
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -184,3 +186,26 @@ def test_error_of_scan_thread_is_raised(tiny: Callable[[int, int], None]) -> Non
     tiny(1000, 4)
     with pytest.raises(OSError, match="the disk is gone"):
         whole.scan(TFRECORD, Failing(frames([b"data" * 5] * 500)))
+
+
+def test_ending_the_scan_does_not_wait_for_a_lock_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The garbage collector may end it in a thread that holds what a piece waits for."""
+    monkeypatch.setattr(pieces, "_PATIENCE_S", 0.05)
+    lock, begun, ended = threading.Lock(), threading.Event(), threading.Event()
+
+    class Piece(pieces._Piece):
+        def scan(self, stopped: threading.Event) -> None:
+            if self.first:
+                begun.set()
+                with lock:
+                    ended.set()
+
+    scan = pieces._in_order([Piece(TFRECORD, Held(b""), first, first, 1) for first in (0, 1)])
+    with lock:
+        assert next(scan) is None
+        assert begun.wait(LIMIT_S)
+        closing = threading.Thread(target=scan.close, daemon=True)
+        closing.start()
+        closing.join(LIMIT_S)
+        assert not closing.is_alive()
+    assert ended.wait(LIMIT_S)

@@ -553,8 +553,8 @@ def test_tutorial_skips_the_bad_record(
     exec("".join(cell for cell in cells if not re.search(r"%%sh|plt", cell)), {"__name__": "tutorial"})
     page.set_viewport_size({"width": 1000, "height": 720})
     opened(page, serve(str(tmp_path / "train.tfrecord"), "--state", str(tmp_path / "state.json"), "--step", "19"))
-    until(page, "document.querySelector(\"[data-record='301']\")")
-    page.locator("[data-record='301']").scroll_into_view_if_needed()
+    row = "document.querySelector(\"[data-record='301']\")"
+    until(page, f"{row} && ({row}.scrollIntoView(), true)")  # in one step: the table is drawn again when more arrives
     assert "null" not in page.inner_text("#run")
     picture(page, "step")
     page.click("[data-record='301']")
