@@ -6,6 +6,7 @@ import json
 import pickle
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
 from typing import Any, NoReturn, cast
 
@@ -13,6 +14,14 @@ import msgpack
 import numpy as np
 
 from dataformats.interfaces import Codec
+
+_DECODE: Callable[[bytes], Any] | None
+try:
+    from msgspec.json import Decoder
+
+    _DECODE = Decoder().decode
+except ImportError:  # no wheel for this platform: the standard library decodes all documents
+    _DECODE = None
 
 MAX_BYTES = 2**30
 """The largest document, encoded."""
@@ -24,6 +33,7 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)  # an untermina
 _STEP = np.zeros(256, np.int8)
 _STEP[[ord("["), ord("{")]] = 1
 _STEP[[ord("]"), ord("}")]] = -1
+_NESTED = frozenset([dict, list])
 
 
 class _Json(Codec):
@@ -39,7 +49,12 @@ class _Json(Codec):
 
     def decode(self, blob: bytes) -> Any:
         """Return the value. The last of duplicate keys counts."""
-        text = bytes(check_size(blob)).decode()
+        blob = bytes(check_size(blob))
+        with suppress(ValueError):
+            value = parse_common(blob)
+            if not is_deep([value]):
+                return value
+        text = blob.decode()
         check_nesting(text)
         return json.loads(text, parse_constant=_refuse_constant)
 
@@ -102,6 +117,32 @@ def unpack(blob: bytes, list_hook: Callable[[list[Any]], Any] | None = None) -> 
         for _ in _levels(value):
             pass
     return value
+
+
+def parse_common(blob: bytes) -> Any:
+    """Return the value of a common document of JSON: what `json.loads` returns, in a quarter of the time.
+
+    Raises:
+        ValueError: `json.loads` has to judge the document. It is damaged, nested very deep, or has a number or a text
+            that msgspec refuses: NaN, 1e999, a lone surrogate.
+    """
+    if _DECODE is None:
+        raise ValueError("msgspec is missing")
+    try:
+        return _DECODE(blob)
+    except RecursionError as error:
+        raise ValueError("nested very deep") from error
+
+
+def is_deep(values: list[Any]) -> bool:
+    """Return True if lists and dicts in one of these values are nested deeper than `MAX_DEPTH`."""
+    level = values
+    for _ in range(MAX_DEPTH + 1):
+        level = [item for item in level if type(item) in _NESTED]
+        if not level:
+            return False
+        level = [*chain.from_iterable([item.values() if type(item) is dict else item for item in level])]
+    return True
 
 
 def check_size(blob: bytes) -> bytes:

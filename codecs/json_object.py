@@ -7,8 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from dataformats.batch import Blobs, Column
-from dataformats.codecs.documents import check_document, check_nesting, check_size
+from dataformats.codecs.documents import MAX_DEPTH, check_document, check_nesting, check_size, is_deep, parse_common
 from dataformats.codecs.json_columns import FieldColumn, check_spec, encodable
 from dataformats.codecs.json_inference import JsonSamples
 from dataformats.codecs.json_scalars import ScalarColumns
@@ -104,7 +106,8 @@ class _ObjectCoder(RecordCoder):
         scalars = self._scalars.columns(blobs, fields)
         if scalars is not None:
             return scalars
-        documents = [_parse(blob, row) for row, blob in enumerate(blobs)]
+        may_be_deep = _has_many_brackets(blobs)
+        documents = [_parse(blob, row, may_be_deep) for row, blob in enumerate(blobs)]
         if self._known is not None:
             self._check_known(documents, self._known)
         is_sparse = _SPARSE * sum(map(len, documents)) < len(documents) * len(fields)
@@ -132,19 +135,30 @@ class _ObjectCoder(RecordCoder):
                 )
 
 
-def _parse(blob: bytes, index: int = 0) -> dict[str, Any]:
+def _has_many_brackets(blobs: Blobs) -> bool:
+    """Return True if a document has so many brackets and braces that it may be nested too deep."""
+    if blobs.lengths.max(initial=0) <= MAX_DEPTH:
+        return False
+    data, offsets = blobs.contiguous()
+    places = np.flatnonzero((data == ord("[")) | (data == ord("{")))
+    return bool(np.diff(np.searchsorted(places, offsets)).max() > MAX_DEPTH)
+
+
+def _parse(blob: bytes, index: int = 0, may_be_deep: bool = True) -> dict[str, Any]:
     """Return the object in a blob.
 
     Raises:
         CorruptRecordError: It holds something else; `index` is its row.
     """
     try:
-        text = check_size(blob).decode()
-        check_nesting(text)
-        start = 0 if text[:1] == "{" else len(text) - len(text.lstrip(_SPACE))
-        value, end = _SCAN(text, start)
-        if end != len(text) and text[end:].strip(_SPACE):
-            raise ValueError(f"expected one document, found more behind character {end}")
+        check_size(blob)
+        try:
+            value = parse_common(blob)
+        except ValueError:
+            value = _parse_text(blob.decode())
+        else:
+            if may_be_deep and is_deep([value]):
+                check_nesting(blob.decode())  # raises
     except StopIteration:
         head = bytes(blob[:40])
         raise CorruptRecordError("the record is no JSON", index=index, expected="an object", found=head) from None
@@ -154,6 +168,15 @@ def _parse(blob: bytes, index: int = 0) -> dict[str, Any]:
         remedy = Remedy("Pass {payload} for documents of any kind.", payload="json")
         found = type(value).__name__
         raise CorruptRecordError("the record is no JSON object", index=index, found=found, remedy=remedy)
+    return value
+
+
+def _parse_text(text: str) -> Any:
+    check_nesting(text)
+    start = 0 if text[:1] == "{" else len(text) - len(text.lstrip(_SPACE))
+    value, end = _SCAN(text, start)
+    if end != len(text) and text[end:].strip(_SPACE):
+        raise ValueError(f"expected one document, found more behind character {end}")
     return value
 
 

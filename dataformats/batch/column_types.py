@@ -269,17 +269,26 @@ def _is_compact(column: Ragged) -> bool:
 
 def nbytes_of(value: Any) -> int:
     """Return the bytes of the arrays in a column, or in a batch."""
-    if type(value) is np.ndarray:  # the most common type first
-        return value.nbytes
-    if isinstance(value, (dict, Mapping)):
-        return sum(map(nbytes_of, value.values()))
-    if isinstance(value, (list, tuple)):
-        return sum(map(nbytes_of, value))
-    if isinstance(value, Ragged):
-        return nbytes_of(value.values) + value.offsets.nbytes
-    if isinstance(value, Nullable):
-        return nbytes_of(value.values) + value.present.nbytes
-    return len(value) if isinstance(value, (bytes, str)) else int(getattr(value, "nbytes", 0))
+    n_bytes, level = 0, [value]
+    while level:  # level by level: documents have many small values
+        inner: list[Any] = []
+        kinds = set(map(type, level))
+        for kind in kinds:
+            values: list[Any] = level if len(kinds) == 1 else [one for one in level if type(one) is kind]
+            if issubclass(kind, Mapping):
+                inner += itertools.chain.from_iterable([one.values() for one in values])
+            elif issubclass(kind, (list, tuple)):
+                inner += itertools.chain.from_iterable(values)
+            elif issubclass(kind, (bytes, str)):
+                n_bytes += sum(map(len, values))
+            elif kind is Ragged:
+                inner += [part for one in values for part in (one.values, one.offsets)]
+            elif kind is Nullable:
+                inner += [part for one in values for part in (one.values, one.present)]
+            elif kind is np.ndarray or hasattr(kind, "nbytes"):
+                n_bytes += sum(one.nbytes for one in values)
+        level = inner
+    return n_bytes
 
 
 def describe_value(column: Any) -> str:

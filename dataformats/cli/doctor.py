@@ -127,9 +127,13 @@ def _kernels() -> Iterator[Fact]:
         if name in ("uring", "libaio", "auto"):
             reason = f" ({engine['reason']})" if engine["reason"] else ""
             yield Fact(f"io {name}", f"{engine['note']}{reason}")
-    turbo = _version("simplejpeg")
-    remedy = None if turbo else "pip install simplejpeg"
-    yield Fact("libjpeg-turbo", f"simplejpeg {turbo}" if turbo else "missing: Pillow decodes JPEGs, slower", remedy)
+    for name, library, slower in (
+        ("libjpeg-turbo", "simplejpeg", "Pillow decodes JPEGs"),
+        ("JSON", "msgspec", "the standard library decodes JSON"),
+    ):
+        found = _version(library)
+        remedy = None if found else f"pip install {library}"
+        yield Fact(name, f"{library} {found}" if found else f"missing: {slower}, slower", remedy)
 
 
 def _machine() -> Iterator[Fact]:

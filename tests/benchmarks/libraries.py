@@ -254,6 +254,26 @@ def _rows_as_columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {"text": [row["text"] for row in rows], "label": np.array([row["label"] for row in rows])}
 
 
+def write_chats(path: Path, n: int) -> None:
+    """Write conversations of six messages, 1.5 KB."""
+    words = [text.decode().split() for text in texts(n)]
+    rows = (
+        {
+            "messages": [{"role": role, "content": " ".join(part[:40])} for role in ("user", "assistant") * 3],
+            "label": at,
+        }
+        for at, part in enumerate(words)
+    )
+    write(path, rows, "jsonl", spec={"messages": "json", "label": "int64"})
+
+
+def json_chats(path: Path, steps: Steps) -> Batches:
+    with path.open("rb") as file:
+        for rows in steps:
+            found = [json.loads(line) for line in islice(file, len(rows))]
+            yield {"messages": [row["messages"] for row in found], "label": np.array([row["label"] for row in found])}
+
+
 def datasets_lines(path: Path, steps: Steps) -> Batches:
     stream = peer("datasets").load_dataset("json", data_files=str(path), split="train", streaming=True)
     return ({**batch, "label": np.array(batch["label"])} for batch in stream.iter(batch_size=BATCH))
@@ -447,6 +467,8 @@ CASES = (
     ),
     _case("JSONL", "random", "lines-{}.jsonl", write_lines, "json", json_lines, 1),
     _case("JSONL", "in order", "lines-{}.jsonl", write_lines, "datasets", datasets_lines, 3),
+    _case("JSONL chats", "in order", "chats-{}.jsonl", write_chats, "datasets", datasets_lines, 1.2),
+    _case("JSONL chats", "in order by lines", "chats-{}.jsonl", write_chats, "json", json_chats, 1),
     *(
         Case(f"library-{key}-loader", partial(epoch, *arguments), (Target(arguments[5], 2),))
         for key, *arguments in _EPOCHS

@@ -40,12 +40,13 @@ def test_facts(run: Run) -> None:
 def test_faults_have_remedies(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("DATAFORMATS_CACHE", str(tmp_path / "file"))
-    monkeypatch.setattr(module, "_version", lambda name: None if name in ("simplejpeg", "torch") else "1")
+    monkeypatch.setattr(module, "_version", lambda name: None if name in ("simplejpeg", "msgspec", "torch") else "1")
     usage = SimpleNamespace(total=64_000_000, used=0, free=64_000_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage)
     monkeypatch.setattr(module, "_MIN_DESCRIPTORS", 2**62)
     remedies = {fact["name"]: fact["remedy"] for fact in run("doctor", "--json").json["facts"]}
     assert remedies["libjpeg-turbo"] == "pip install simplejpeg"
+    assert remedies["JSON"] == "pip install msgspec"
     assert remedies["extras not installed"] == "pip install 'dataformats[torch]'"
     assert remedies["cache folder"].startswith("export DATAFORMATS_CACHE=")
     assert remedies["shared memory"].startswith("docker run --shm-size=8g")

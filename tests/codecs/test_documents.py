@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from dataformats.batch import Blobs
 from dataformats.codecs import documents
 from dataformats.codecs.documents import JSON, MAX_DEPTH, MSGPACK, PICKLE
+from dataformats.codecs.json_object import JSON_OBJECT
 from dataformats.columns.codec_resolver import CodecResolver
-from dataformats.errors import CodecError
-from dataformats.spec import Type
+from dataformats.errors import CodecError, CorruptRecordError, SpecError
+from dataformats.spec import Spec, Type
 from dataformats.testing.loop_over import loop_over
 
 LEAVES = (
@@ -70,6 +71,49 @@ def test_nesting_is_bounded() -> None:
     for codec in (JSON, MSGPACK):
         with pytest.raises((ValueError, RecursionError)):
             codec.encode(cyclic)
+
+
+_NUMBERS = st.from_regex(r"-?[0-9]{1,30}(\.[0-9]{1,30})?([eE][-+]?[0-9]{1,3})?", fullmatch=True)
+_CODER = JSON_OBJECT.bind(Spec({"x": "json"}), CodecResolver(trusted=False))
+_SPECIAL = ["NaN", "-Infinity", "1e999", '"\\ud800"', "{}", "1 2", "9" * 5000, "[" * 513 + "]" * 513, '{"a":1,"a":[2]}']
+
+
+@given(
+    st.one_of(st.builds(json.dumps, VALUES, ensure_ascii=st.booleans()), _NUMBERS, st.sampled_from(_SPECIAL)), st.data()
+)
+def test_msgspec_equals_the_standard_library(text: str, data: st.DataObject) -> None:
+    """It is asked about whole documents, and about those with a changed, missing or additional byte."""
+    pytest.importorskip("msgspec")
+    blob = bytearray(f'{{"x": {text}}}'.encode())
+    if data.draw(st.booleans()):
+        place = data.draw(st.integers(0, len(blob) - 1))
+        blob[place : place + data.draw(st.integers(0, 1))] = data.draw(st.binary(max_size=1))
+
+    def outcomes(decode: Any) -> list[str]:
+        found = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(documents, "_DECODE", decode)
+            for decoded in (
+                JSON.decode,
+                JSON_OBJECT.decode,
+                lambda one: _CODER.decode_batch(Blobs.join([one]), {"x": True}),
+            ):
+                try:
+                    found.append(repr(decoded(bytes(blob))))
+                except (CorruptRecordError, SpecError, ValueError) as error:
+                    found.append(str(error))
+        return found
+
+    assert outcomes(documents._DECODE) == outcomes(None)
+
+
+def test_deep_records_of_a_batch_are_named() -> None:
+    brackets = b'{"x": [' + b"[]," * MAX_DEPTH + b'"[[["]}'
+    assert _CODER.decode_batch(Blobs.join([brackets]), {"x": True})["x"] == [[*[[]] * MAX_DEPTH, "[[["]]
+    deep = b'{"x":' * (MAX_DEPTH + 1) + b"0" + b"}" * (MAX_DEPTH + 1)
+    with pytest.raises(CorruptRecordError, match="levels of nesting") as raised:
+        _CODER.decode_batch(Blobs.join([brackets, deep]), {"x": True})
+    assert raised.value.index == 1
 
 
 @pytest.mark.parametrize("name", ["json", "msgpack"])

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataformats.batch import Blobs, Nullable, Ragged, RecordBatch, concat_columns, take_column
+from dataformats.batch import Blobs, Nullable, Ragged, RecordBatch, concat_columns, nbytes_of, take_column
 from dataformats.loaders.batch import Batch
 from dataformats.testing.loop_over import loop_over
 
@@ -271,3 +271,15 @@ def test_wrong_batch_access_states_the_remedy() -> None:
         assert {"label": 4} not in batch
     with pytest.raises(KeyError, match="index a column"):
         Batch({"label": [4]})[0]  # type: ignore[index]
+
+
+def test_bytes_of_nested_columns_are_counted() -> None:
+    array = np.zeros(3, np.int32)
+    ragged = Ragged(np.zeros(5, np.uint8), np.array([0, 2, 5]))
+    nested = {
+        "a": [{"x": "four", "y": [b"two", 1, None]}, ("z", array)],
+        "b": ragged,
+        "c": Nullable(array, np.ones(3, bool)),
+    }
+    assert nbytes_of(nested) == (4 + 3) + (1 + 12) + (5 + 24) + (12 + 3)
+    assert nbytes_of(None) == 0
