@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.batch import Nullable, Ragged, RecordBatch
+from dataformats.batch import Nullable, Ragged, RecordBatch, take_column
 from dataformats.display.media import media_of
 from dataformats.display.value_text import as_text
 from dataformats.inspecting.description import MEDIA_CODECS
@@ -36,6 +36,7 @@ _COMPARED = 2**22  # hashes that are kept
 _RECORD_BYTES = 24  # without the key; shorter records repeat by chance
 _TRIED = 64  # values without a medium, after which a field has none
 _SIZES = 10_000
+_MISSING = "Missing", "lack it"
 _BROKEN = "hold an image that does not decode"
 _NAME = r"(?:^|.*[/._])"
 _KEY = re.compile(r"__(?:key|url)__|(?:.*[/.])?(?:key|id|uid|uuid|guid|sample_id|url|path|file_?name|file_?path)", re.I)
@@ -88,20 +89,28 @@ class RecordProfile:
         if not len(batch):
             return
         self._stats.add(batch)
-        items = {}
+        hashes, sizes = np.zeros((2, len(batch)), np.int64)
         for name, column in batch.items():
-            items[name] = _items(column)
+            present = getattr(column, "present", None)
+            rows = np.arange(len(batch)) if present is None else np.flatnonzero(present)
+            if not len(rows):
+                self._tally(name, *_MISSING, batch.indices)
+                continue
             self._add_column(name, column, batch.indices)
-        for name, copies in self._keys.items():
-            copies.add([hash(item) for item in items.pop(name)], batch.indices)
-        records = [*zip(*items.values(), strict=True)]
-        long = np.array([sum(map(len, record)) >= _RECORD_BYTES for record in records], np.bool_)
-        self._records.add([hash(record) for record in itertools.compress(records, long)], batch.indices[long])
+            items = _items(column if len(rows) == len(batch) else take_column(column, rows))
+            item_hashes = np.fromiter(map(hash, items), np.int64, len(items))
+            if name in self._keys:
+                self._keys[name].add(item_hashes, batch.indices[rows])
+            else:
+                hashes[rows] += (hash(name) | 1) * item_hashes  # only values that are there take time
+                sizes[rows] += np.fromiter(map(len, items), np.int64, len(items))
+        long = sizes >= _RECORD_BYTES
+        self._records.add(hashes[long], batch.indices[long])
 
     def _add_column(self, name: str, column: Any, indices: NDArray[np.int64]) -> None:
         present = getattr(column, "present", None)
         if present is not None:
-            self._tally(name, "Missing", "lack it", indices[~present])
+            self._tally(name, *_MISSING, indices[~present])
         if isinstance(column, Ragged) and column.item_kind != "array":
             held = column.lengths > 0
             empty = ~held if present is None else ~held & present
@@ -227,10 +236,9 @@ class _Copies:
         self._waiting: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         self._mask = self._n = 0
 
-    def add(self, hashes: Sequence[int], indices: NDArray[np.int64]) -> None:
-        values = np.array(hashes, np.int64)
-        kept = values & self._mask == 0
-        self._waiting.append((values[kept], indices[kept]))
+    def add(self, hashes: NDArray[np.int64], indices: NDArray[np.int64]) -> None:
+        kept = hashes & self._mask == 0
+        self._waiting.append((hashes[kept], indices[kept]))
         self._n += int(kept.sum())
         while self._n > _COMPARED:
             self._mask = 2 * self._mask + 1
@@ -287,10 +295,9 @@ def _shapes(blobs: Sequence[bytes]) -> list[tuple[int, ...] | str | None]:
 
 
 def _items(column: Any) -> list[bytes | str]:
-    """Return each item of a column as bytes or text, equal ones for equal items; a missing value is empty."""
+    """Return each item of a column without missing values as bytes or text, equal ones for equal items."""
     if isinstance(column, Nullable):
-        values = _items(column.values)
-        return [item if has else b"" for item, has in zip(values, column.present.tolist(), strict=True)]
+        column = column.values
     if isinstance(column, np.ndarray) and column.size and column.dtype.kind != "O":
         raw, n = column.tobytes(), column.nbytes // len(column)
         return [raw[start : start + n] for start in range(0, len(raw), n)]

@@ -189,9 +189,12 @@ class _FieldStats:
         rows = np.arange(len(indices)) if present is None else np.flatnonzero(present)
         self._count += len(rows)
         self._missing += len(indices) - len(rows)
+        values = column.values if isinstance(column, Nullable) else column
+        self._of_lengths = not isinstance(values, np.ndarray)
+        if not len(rows):
+            return
         if isinstance(column, Nullable):
-            column, indices, rows = take_column(column.values, rows), indices[rows], np.arange(len(rows))
-        self._of_lengths = not isinstance(column, np.ndarray)
+            column, indices, rows = take_column(values, rows), indices[rows], np.arange(len(rows))
         if isinstance(column, np.ndarray):
             self._add_numbers(column, indices)
         elif isinstance(column, Ragged):

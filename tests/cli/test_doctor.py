@@ -172,9 +172,24 @@ def test_many_records_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(record_profile, "_COMPARED", 100)
     copies = record_profile._Copies()
     for begin in range(0, 10_000, 50):
-        hashes = [(index // 2 * 0x9E3779B97F4A7C15) % 2**63 for index in range(begin, begin + 50)]
+        hashes = np.array([(index // 2 * 0x9E3779B97F4A7C15) % 2**63 for index in range(begin, begin + 50)])
         copies.add(hashes, np.arange(begin, begin + 50))
     ((finding, indices),) = copies.findings("Duplicate", None, "are equal to another one", 1)
     assert len(copies._hashes) <= 100
     assert 3000 < int(re.findall(r"about (\d+) of", finding.message)[0]) < 8000
     assert all(indices[at] // 2 == indices[at + 1] // 2 for at in range(0, len(indices), 2))
+
+
+def test_sparse_records_take_time_for_their_values(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    items, lengths = record_profile._items, list[int]()
+
+    def counted(column: Any) -> list[bytes | str]:
+        lengths.append(len(column))
+        return items(column)
+
+    monkeypatch.setattr(record_profile, "_items", counted)
+    lines = [f'{{"key{index}": "this is the line {index} of 300"}}\n' for index in range(300)]
+    (tmp_path / "a.jsonl").write_text("".join([*lines, lines[7], '{"id": 1}\n']))
+    (finding,) = [one for one in dataformats.doctor(tmp_path / "a.jsonl").findings if one.kind.startswith("Duplicate")]
+    assert finding.message == "1 of 301 records are equal to another one but for the key: records 7, 300"
+    assert sum(lengths) == 302
