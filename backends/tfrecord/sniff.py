@@ -25,7 +25,7 @@ def sniff_frames(file: StoredFile, *, has_name: bool) -> SniffResult:
     if compression == "none":
         return _sniff_frame(file, head)
     inflated = decompress_start(head, compression)
-    if inflated.is_tfrecord:
+    if inflated.is_tfrecord and (inflated.head or has_name):
         return SniffResult("yes")
     why = f"{compression} compressed, and the data inside do not begin with a length and its checksum"
     # The content of a file that is cut inside the first header says nothing, but its name may.

@@ -218,6 +218,14 @@ def test_records_with_few_of_many_fields(tmp_path: Path) -> None:
         source.with_spec({**source.spec, "k1": "int64"}).read(range(40))
 
 
+def test_an_empty_compressed_file_comes_first(tmp_path: Path) -> None:
+    for ending, line in (("jsonl", b'{"a": 1}\n'), ("txt", b"a\n")):
+        for number, content in enumerate((b"", line)):
+            (tmp_path / f"{ending}-{number}.{ending}.gz").write_bytes(gzip.compress(content))
+        assert len(dataformats.open(tmp_path / f"{ending}-*.gz")) == 1
+        assert dataformats.open(tmp_path / f"{ending}-0.{ending}.gz").format == ("text" if ending == "txt" else ending)
+
+
 def test_numbers_are_exact(tmp_path: Path) -> None:
     lines = ['{"x": 0.1, "y": NaN, "n": 3}', '{"x": -0.0, "y": -Infinity, "n": 255}', '{"x": 5e-324, "y": 2, "n": 0}']
     (tmp_path / "x.jsonl").write_text("\n".join(lines))
