@@ -135,19 +135,23 @@ class SkipList:
 
     @cached_property
     def digest(self) -> str | None:
-        """Identifies the list, 16 hex digits; `None` if it is empty."""
+        """Identifies the entries, which data that grew keep, 16 hex digits; `None` if there are none."""
         is_empty = not any(map(len, self.records)) and not self.skips
-        return None if is_empty else hashlib.blake2b(self._text, digest_size=8).hexdigest()
+        entries = json.dumps(self._entries).encode()
+        return None if is_empty else hashlib.blake2b(entries, digest_size=8).hexdigest()
 
     def add_to(self, skips: Skips, position: int) -> Skips:
         """Return these skips and the positions of the list from `position` on: earlier ones were consumed."""
         left = [(max(first, position), stop) for first, stop in self.skips.ranges if stop > position]
         return Skips.of((*skips.ranges, *left)) if left else skips
 
-    @cached_property
+    @property
+    def _entries(self) -> tuple[Any, ...]:
+        return [indices.tolist() for indices in self.records], self.skips.ranges
+
+    @property
     def _text(self) -> bytes:
-        records = [indices.tolist() for indices in self.records]
-        content = (_VERSION, self.fingerprint, records, self.skips.ranges)
+        content = (_VERSION, self.fingerprint, *self._entries)
         found = dict(zip(_KEYS, content, strict=True))
         return json.dumps(found | ({"sizes": self.sizes} if self.sizes else {})).encode()
 

@@ -138,13 +138,14 @@ def test_growth_with_drop_last() -> None:
     assert [values(large), len(values(large)), large.position] == [[], 45, 110]
 
 
-def test_skips_and_lists_go_on() -> None:
-    first = loader(records(30), 5)
-    listed = first.skip_list([3, 29, (40, 44)])
+@loop_over("has_list", [True, False])
+def test_skips_and_lists_go_on(has_list: bool) -> None:
+    entries = [3, 29, (40, 44)]
+    listed = loader(records(30), 5).skip_list(entries)
     one = loader(records(30), 5, skip=listed)
     one.skip(10, 15)
     before = values(itertools.islice(one, 2))
-    resumed = loader(records(45), 5, skip=listed)
+    resumed = loader(records(45), 5, skip=listed if has_list else entries)
     resumed.load_state_dict(one.state_dict(), grown="now")
     got = before + values(resumed)
     assert len(got) == len(set(got))
