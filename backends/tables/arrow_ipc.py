@@ -9,6 +9,7 @@ from typing import Any
 
 from dataformats.backends.tables.arrow_errors import damage_of_arrow
 from dataformats.backends.tables.common_spec import common_spec, default_types
+from dataformats.backends.tables.hugging_face import INFO, empty_stream
 from dataformats.backends.tables.stored_types import StoredSchema, stored_type
 from dataformats.batch import Column
 from dataformats.batch.to_arrow import pyarrow
@@ -190,7 +191,10 @@ class ArrowBackend(FieldsBackend):
 
     def find(self, folder: Folder) -> list[StoredFile]:
         names, found = folder.names(), super().find(folder)
-        listed = _listed(folder.file(_STATE), names) if found and _STATE in names else None
+        is_dataset = _STATE in names and (bool(found) or INFO in names)
+        listed = _listed(folder.file(_STATE), names) if is_dataset else None
+        if listed == [] and INFO in names:
+            return [empty_stream(folder.file(INFO))]
         return found if listed is None else folder.files(listed)
 
     def sniff(self, file: StoredFile) -> SniffResult:

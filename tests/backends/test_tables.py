@@ -656,6 +656,33 @@ def test_a_dataset_of_hugging_face(tmp_path: Path) -> None:
     assert [record["n"] for record in dataformats.open(tmp_path)] == [0, 1, 2, 3]
 
 
+def test_an_empty_dataset_of_hugging_face(tmp_path: Path) -> None:
+    """`datasets.save_to_disk` writes no file of records, and the types apart."""
+    pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    (tmp_path / "state.json").write_text('{"_data_files": []}', "utf-8")
+    number, text = {"dtype": "int64", "_type": "Value"}, {"dtype": "string", "_type": "Value"}
+    info = {
+        "n": number,
+        "label": {"names": ["x", "y"], "_type": "ClassLabel"},
+        "image": {"_type": "Image"},
+        "three": {"feature": {"dtype": "float32", "_type": "Value"}, "length": 3, "_type": "List"},
+        "table": {"shape": [2, 3], "dtype": "uint8", "_type": "Array2D"},
+        "at": {"dtype": "timestamp[us, tz=UTC]", "_type": "Value"},
+        "money": {"dtype": "decimal128(10, 2)", "_type": "Value"},
+        "nested": {"x": number, "_type": [text]},
+    }
+    (tmp_path / "dataset_info.json").write_text(json.dumps({"features": info}), "utf-8")
+    source = dataformats.open(tmp_path)
+    assert (len(source), list(source), dataformats.verify(tmp_path).ok) == (0, [], True)
+    types = ["int64", "int64", "bytes", "float32[3]", "uint8[2,3]", "utf8", "utf8", "json"]
+    assert list(source.spec.to_text().values()) == types
+    assert source.spec["label"].class_names == ("x", "y")
+    for wrong in ({"_type": "Other"}, {"dtype": "decimal128(1e9)", "_type": "Value"}, 7):
+        (tmp_path / "dataset_info.json").write_text(json.dumps({"features": {"n": wrong}}), "utf-8")
+        with pytest.raises(FormatError, match=r"dataset_info.json': the types of the fields are damaged or unknown"):
+            dataformats.open(tmp_path)
+
+
 @loop_over(
     "state, message",
     [
