@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
+from dataformats.backends.tables.stored_types import media_type
 from dataformats.batch.to_arrow import pyarrow
 from dataformats.columns.arrow_columns import holds_files, spec_of_arrow, type_of_arrow, with_leaves
 from dataformats.columns.column_cast import can_cast
@@ -67,7 +68,9 @@ def common_spec(
     arrow, features = _kept_types(schemas), _features(schemas)
     for name, kind in kinds.items():
         names = _class_names(features.get(name)) if kind.dtype is not None and kind.dtype.kind in "iu" else ()
-        kinds[name] = replace(kind, arrow_type=arrow.get(name), class_names=names)
+        is_file = kind.codec == "bytes" and not kind.dims and _is_media(features.get(name))
+        kept = media_type(features[name]) if is_file else arrow.get(name)
+        kinds[name] = replace(kind, arrow_type=kept, class_names=names)
     return Spec(kinds)
 
 
@@ -147,6 +150,10 @@ def _features_in(text: bytes | None) -> dict[str, Any]:
         return dict(json.loads(text or b"{}")["info"]["features"])
     except (ValueError, TypeError, LookupError, RecursionError):
         return {}
+
+
+def _is_media(feature: Any) -> bool:
+    return isinstance(feature, dict) and feature.get("_type") in ("Image", "Audio", "Video")
 
 
 def _class_names(feature: Any) -> tuple[str, ...]:

@@ -71,8 +71,7 @@ def row_groups(file: StoredFile, footer: bytes) -> list[RowGroup]:
 
 def _row_group(group: Mapping[int, Any]) -> RowGroup:
     columns = [column[3] for column in group[1]]
-    lacking = {_name(column) for column in columns if column.get(12, {}).get(3) != 0}
-    full = frozenset(_name(column) for column in columns) - lacking
+    full = frozenset(_name(column) for column in columns if column.get(12, {}).get(3) == 0)  # one full part is enough
     n, n_bytes = group[3], group[2]
     if not 0 <= n < 2**62 or not 0 <= n_bytes < 2**62:
         raise ValueError(f"a row group of {n} records and {n_bytes} bytes")

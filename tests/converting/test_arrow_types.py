@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import json
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,32 @@ def test_types_and_values_stay(suffix: str, tmp_path: Path) -> None:
         assert after.combine_chunks().equals(before.combine_chunks()), name
     dataformats.convert(tmp_path / f"b{suffix}", tmp_path / "c.parquet", where=lambda record: "day" in record)
     assert [field.type for field in read(tmp_path / "c.parquet").schema] == [column.type for column in found.columns]
+
+
+@loop_over("suffix", [".parquet", ".arrow"])
+def test_media_have_features_of_hugging_face(suffix: str, tmp_path: Path) -> None:
+    """The features stay, with their arguments; new media get theirs."""
+    files = pyarrow.array([{"bytes": b"1", "path": None}, None], pyarrow.struct({"bytes": "binary", "path": "string"}))
+    features = {"image": {"mode": "RGB", "_type": "Image"}, "sound": {"_type": "Audio"}, "plain": {"_type": "Audio"}}
+    table = pyarrow.table({"image": files, "sound": files, "plain": ["a", "b"]})
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    parquet.write_table(table.replace_schema_metadata(metadata), tmp_path / "a.parquet")
+    dataformats.convert(tmp_path / "a.parquet", tmp_path / f"b{suffix}", spec={"plain": "utf8"})
+    found = read(tmp_path / f"b{suffix}")
+    assert found.select(["image", "sound"]).equals(table.select(["image", "sound"]))
+    del features["plain"]
+    assert json.loads(found.schema.metadata[b"huggingface"])["info"]["features"] == features
+    jpg = b"\xff\xd8\xff"
+    binary = dataformats.Type("jpg", arrow_type=pyarrow.binary())
+    with dataformats.create(tmp_path / f"c{suffix}", spec={"i": "jpg", "a": "audio?", "v": "mp4?", "x": binary}) as new:
+        new.append({"i": jpg, "x": jpg})
+    found = read(tmp_path / f"c{suffix}")
+    kinds = {"i": {"_type": "Image"}, "a": {"_type": "Audio"}, "v": {"_type": "Video"}}
+    assert json.loads(found.schema.metadata[b"huggingface"])["info"]["features"] == kinds
+    assert found["i"].to_pylist() == [{"bytes": jpg, "path": None}]
+    assert found["x"].to_pylist() == [jpg]
+    (tmp_path / f"c{suffix}.dataformats.json").unlink()
+    assert dataformats.open(tmp_path / f"c{suffix}").spec == {"i": "bytes", "a": "bytes?", "v": "bytes?", "x": "bytes"}
 
 
 def test_types_of_the_call_and_of_several_files(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dataformats
+from dataformats.testing.loop_over import loop_over
 
 arrow = pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
 duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
@@ -195,6 +196,21 @@ def test_features_match_the_spec(cache: Path, tmp_path: Path) -> None:
         assert second["any"]["shape"] == [3, 4]
         documents = ({"a": [1]}, [2]) if hasattr(datasets, "Json") else ('{"a":[1]}', "[2]")
         assert (first["doc"], second["doc"]) == documents
+
+
+@loop_over("format", ["parquet", "arrow"])
+def test_new_tables_have_features_of_media(format: str, cache: Path, tmp_path: Path) -> None:
+    import datasets
+
+    image = np.arange(12, dtype=np.uint8).reshape(3, 4)
+    with dataformats.create(tmp_path / "x.tfrecord", spec={"image": "png", "n": "int64"}) as out:
+        out.extend({"image": image + n, "n": n} for n in range(3))
+    dataformats.convert(tmp_path / "x.tfrecord", tmp_path / f"y.{format}")
+    for streaming in (False, True):
+        files, kept = str(tmp_path / f"y.{format}"), str(tmp_path / f"cache of {format}")
+        found: Any = datasets.load_dataset(format, data_files=files, cache_dir=kept, streaming=streaming)
+        assert found["train"].features == {"image": datasets.Image(), "n": datasets.Value("int64")}
+        assert [np.asarray(record["image"])[0, 0] for record in found["train"]] == [0, 1, 2]
 
 
 def test_a_stream_resumes_at_the_record(digits: Spy, cache: Path) -> None:
