@@ -11,7 +11,8 @@ from typing import Any
 from dataformats.backends.media.kinds import MediaKind
 from dataformats.backends.media.listing import MediaNames, find_media, names_of
 from dataformats.backends.media.reader import MediaReader
-from dataformats.backends.media.writer import MediaWriter, class_folders
+from dataformats.backends.media.tables import FILE_NAME
+from dataformats.backends.media.writer import NAMES, MediaWriter, class_folders
 from dataformats.display.media import media_of
 from dataformats.errors import Remedy, SpecError
 from dataformats.interfaces import FieldsBackend, FilePlace, ReaderOptions, SniffResult
@@ -32,6 +33,8 @@ class MediaBackend(FieldsBackend):
     has_checked_header = True
     folder_rank = 1
     keeps_records = False
+    stores_optional_fields = True
+    infers_types = True
 
     def __init__(self, kind: MediaKind) -> None:
         self.kind: MediaKind = kind
@@ -67,36 +70,40 @@ class MediaBackend(FieldsBackend):
     def new_names(
         self, spec: Spec, rename: Mapping[str, str], first: Callable[[], Mapping[str, Any]]
     ) -> dict[str, str]:
-        """Return `rename` with the only medium, and the only label, as the fields of a folder.
+        """Return `rename` with the only medium, and a label, as the fields of a folder.
+
+        The label is a field named so, or the only other field, if that is an integer.
 
         Raises:
-            SpecError: There are more fields.
+            SpecError: A folder cannot hold another field.
         """
         field, new = self.kind.field, {name: rename.get(name, name) for name in spec}
         media = [name for name in new if new[name] == field]
+        sample = first() if any(kind.codec == "bytes" for kind in spec.values()) else {}
         if not media:
-            sample = first() if any(kind.codec == "bytes" for kind in spec.values()) else {}
             free = {name: kind for name, kind in spec.items() if name not in rename}
             media = [name for name, kind in free.items() if self._is_medium(kind, sample.get(name))]
         if len(media) != 1:
             return dict(rename)  # `stored_spec` reports it
-        has_names = not {"path", "label_name"}.isdisjoint(new.values())
-        known = {"path", "label_name", *(("label",) if has_names else ())}
-        others = [name for name in spec if name not in media and new[name] not in known]
+        others = [name for name in spec if name not in media]
+        has_names = "label" in rename.values() or not {"path", "label_name"}.isdisjoint(new.values())
         labels = [name for name in others if not has_names and self._stored("label_name", spec[name]) is not None]
-        if others == labels[:1]:
-            return {
-                **rename,
-                media[0]: field,
-                **{name: new[name] if name in rename else self._label(spec[name]) for name in others},
-            }
-        best = [name for name in labels if any(word in name for word in ("label", "class", "cls"))][:1]
-        kept = [name for name in spec if name in (*media, *best) or new[name] in known]
-        remedy = Remedy("To convert, pass {fields}.", fields=kept)
-        raise SpecError(self._about, field=next(name for name in others if name not in best), remedy=remedy)
+        named = [name for name in labels if any(word in name for word in ("label", "class", "cls"))]
+        named.sort(key=lambda name: name != "label")
+        chosen = named[:1] or [name for name in labels if len(others) == 1 and spec[name].codec in _LABELS]
+        found = {**rename, media[0]: field, **{name: self._label(spec[name]) for name in chosen if name not in rename}}
+        wrong = [
+            name
+            for name in others
+            if name not in found and (self._stored(name, spec[name]) is None or not _is_text_or_none(sample.get(name)))
+        ]
+        if wrong:
+            kept = Remedy("To convert, pass {fields}.", fields=[name for name in spec if name not in wrong])
+            raise SpecError(self._about, field=wrong[0], remedy=kept)
+        return found
 
     def stored_spec(self, spec: Spec, **_: Any) -> Spec:
-        """Return the medium's own type, PNG for arrays; text for names, an int64 for the label."""
+        """Return the types of the medium, PNG for arrays, of names, an int64 for the label, and of other fields."""
         field = self.kind.field
         found = {name: stored for name, kind in spec.items() if (stored := self._stored(name, kind)) is not None}
         others = [name for name in spec if name not in found]
@@ -125,7 +132,7 @@ class MediaBackend(FieldsBackend):
     @property
     def _about(self) -> str:
         names = f"{self.kind.field}, path, label (an integer) and label_name (text or a number)"
-        return f"a folder of {self.name} holds the fields {names}"
+        return f"a folder of {self.name} holds the fields {names}, and others of text, numbers, lists or JSON"
 
     def _is_medium(self, kind: Type, value: Any) -> bool:
         """True if a field holds media: by its type, or as bytes by a value."""
@@ -140,6 +147,9 @@ class MediaBackend(FieldsBackend):
             is_array = self.name == "images" and kind.codec == "uint8" and len(kind.dims) in (2, 3)
             is_medium = kind.codec in (*self.kind.codecs.values(), "jpeg", "bytes") and not kind.dims
             return Type("png") if is_array else kind if is_medium and not kind.optional else None
+        if name not in NAMES:
+            is_held = kind.codec in ("utf8", "bytes", "json", *NUMBER_TYPES)
+            return kind if is_held and name != FILE_NAME else None
         if kind.dims or kind.optional:
             return None
         if name == "label_name" and kind.codec in NUMBER_TYPES:
@@ -152,3 +162,10 @@ class MediaBackend(FieldsBackend):
     def _label(kind: Type) -> str:
         """Return the field of a label: numbers with class names have folders of these names."""
         return "label" if kind.codec in _LABELS and class_folders(kind) else "label_name"
+
+
+def _is_text_or_none(value: Any) -> bool:
+    try:
+        return not isinstance(value, bytes) or value.decode() is not None
+    except UnicodeDecodeError:
+        return False

@@ -144,7 +144,7 @@ class MediaNames(BytesFile):
         super().__init__(data)
         self.name: str = name
         self.content: bytes = data
-        self.covers: frozenset[str] = frozenset(file.name for file in beside.files)
+        self.covers: Sequence[StoredFile] = [*beside.files]
 
 
 def find_media(kind: MediaKind, folder: Folder) -> list[StoredFile]:

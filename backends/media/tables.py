@@ -23,8 +23,10 @@ from dataformats.storage.threads import concurrent_map
 BOXES = {"class": Type("int64", dims=(None,)), "boxes": Type("float32", dims=(None, 4))}
 """The objects in an image: their classes, and four numbers each."""
 
+FILE_NAME = "file_name"
+"""The column of a table that names the files."""
+
 _MAX_BYTES = 2**31
-_NAME = "file_name"
 
 
 @dataclass(slots=True)
@@ -65,15 +67,15 @@ def table_fields(names: MediaNames) -> tuple[dict[str, TableField], list[str]]:
         title = file.name.removeprefix(names.name).lstrip("/")
         is_coco = file.name.endswith(".json")
         spec, records = _objects(file) if is_coco else _rows(file)
-        of = [numbers.get(f"{folder}{record[_NAME]}".replace("/./", "/").removeprefix("./")) for record in records]
+        of = [numbers.get(f"{folder}{record[FILE_NAME]}".replace("/./", "/").removeprefix("./")) for record in records]
         if is_coco:  # whose names begin from a folder that the document does not tell
-            names_of = [str(record[_NAME]).rpartition("/")[2] for record in records]
+            names_of = [str(record[FILE_NAME]).rpartition("/")[2] for record in records]
             of = [basenames.get(name) if one is None else one for one, name in zip(of, names_of, strict=True)]
         named = np.array([one for one in of if one is not None], np.int64)
         if not len(named):
             unread.append(title)
             continue
-        strangers = [record[_NAME] for record, one in zip(records, of, strict=True) if one is None]
+        strangers = [record[FILE_NAME] for record, one in zip(records, of, strict=True) if one is None]
         if strangers and names.beside.is_whole:
             lacking.append(f"{len(strangers)} entries of {title!r} name no file, such as {strangers[0]!r}")
         if len(np.unique(named)) < len(named) or has_entry[named].any():
@@ -114,10 +116,12 @@ def _rows(file: StoredFile) -> tuple[Mapping[str, Type], list[dict[str, Any]]]:
     path = file.local or file.read_all(_MAX_BYTES)
     source = arguments_of(path, format=file.name.rpartition(".")[2]).open()
     spec = source.infer_fully()
-    if spec.get(_NAME, Type("bytes")).codec != "utf8":
+    if spec.get(FILE_NAME, Type("bytes")).codec != "utf8":
         return {}, []
-    types = {name: Type("json") if kind.is_blob_list else kind.required for name, kind in spec.items() if name != _NAME}
-    return types, [record for record in source.read(range(len(source))) if record.get(_NAME) is not None]
+    types = {
+        name: Type("json") if kind.is_blob_list else kind.required for name, kind in spec.items() if name != FILE_NAME
+    }
+    return types, [record for record in source.read(range(len(source))) if record.get(FILE_NAME) is not None]
 
 
 def _objects(file: StoredFile) -> tuple[Mapping[str, Type], list[dict[str, Any]]]:
@@ -132,10 +136,10 @@ def _objects(file: StoredFile) -> tuple[Mapping[str, Type], list[dict[str, Any]]
     try:
         for one in document["annotations"]:
             objects[one["image_id"]].append(([float(number) for number in one["bbox"]], int(one["category_id"])))
-        images = [(str(image[_NAME]), objects[image["id"]]) for image in document["images"]]
+        images = [(str(image[FILE_NAME]), objects[image["id"]]) for image in document["images"]]
         return BOXES, [
             {
-                _NAME: name,
+                FILE_NAME: name,
                 "class": np.array([number for _, number in of], np.int64),
                 "boxes": np.array([box for box, _ in of], np.float32).reshape(-1, 4),
             }

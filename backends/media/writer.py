@@ -1,27 +1,43 @@
-"""Writes folders of media: a file for each record, in the folder of its label."""
+"""Writes folders of media: a file for each record, in the folder of its label, and other fields beside them."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
+
+import numpy as np
 
 from dataformats.backends.media.kinds import MediaKind
+from dataformats.backends.media.tables import FILE_NAME
+from dataformats.batch import Blobs
+from dataformats.batch.stored_records import MISSING_LIST
+from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.display.media import media_of
 from dataformats.errors import FormatError, SpecError
-from dataformats.interfaces import FieldsWriter
+from dataformats.interfaces import FieldsWriter, RecordCodec
 from dataformats.kernels import crc32
+from dataformats.registry import codecs
 from dataformats.spec import Spec, Type
 from dataformats.storage import atomic
 from dataformats.storage.checked_json import pack_checked, parse_checked
 from dataformats.storage.record_journal import journal_path
+
+NAMES = ("path", "label", "label_name")
+"""The fields that the names of files and folders hold."""
+
+_METADATA = "metadata.jsonl"
 
 
 class MediaWriter(FieldsWriter):
     """Writes each medium under a hidden name and renames it, so that a killed writer leaves whole media.
 
     After a loss of power, a medium may have its name, and other bytes. So a journal beside the folder lists the media
-    in order, with sizes and CRC-32s, and a resume keeps those at the front that are as listed.
+    in order, with sizes, CRC-32s and the other fields, and a resume keeps those at the front that are as listed. Then
+    `close` writes the other fields to `metadata.jsonl`, as Hugging Face has it.
 
     Args:
         kind: The kind of media.
@@ -35,6 +51,15 @@ class MediaWriter(FieldsWriter):
         self._head = pack_checked({"format": kind.name}) + b"\n"
         self._has_digits = "label_name" in stored and stored["label_name"].codec == "decimal"
         self._class_names = class_folders(stored["label"]) if "label" in stored else ()
+        self._others = Spec(
+            {
+                name: replace(of, codec="utf8") if of.codec == "bytes" else of
+                for name, of in stored.items()
+                if name not in (kind.field, *NAMES)
+            }
+        )
+        self._resolver = CodecResolver(None, trusted=False)
+        self._rows = cast("RecordCodec", codecs.get("json_object")).bind(self._others, self._resolver)
         self._folder = path
         self._has_numbers = False  # True if folders have the number of their label
         self._journal = journal_path(path)
@@ -53,41 +78,57 @@ class MediaWriter(FieldsWriter):
         self.n_bytes: int = sum(file.stat().st_size for file in kept)
 
     def _kept(self) -> Iterator[tuple[Path, bytes]]:
-        """Yield the images at the front that are as their lines in the journal say; without a journal, all images.
+        """Yield the images at the front that are as their lines in the journal say.
+
+        Without a journal, yields all images if they have no other fields, and else none.
 
         Raises:
             FormatError: The journal is damaged.
         """
         there = {file.relative_to(self._folder).as_posix(): file for file in self._folder.rglob("*") if file.is_file()}
         if not self._journal.is_file():
-            images = [file for file in there.values() if not file.name.startswith(".")]
-            yield from ((file, self._line(file, file.read_bytes())) for file in images)
+            images = [file for file in there.values() if not (file.name.startswith(".") or self._others)]
+            yield from ((file, self._line(file, file.read_bytes(), "{}")) for file in images)
             return
         with self._journal.open("rb") as lines:
             if next(lines, b"") != self._head and there:
-                remedy = "Delete it to keep all images, or start again without resume=True"
+                remedy = "Start again without resume=True"
+                remedy = remedy if self._others else f"Delete it to keep all images, or s{remedy[1:]}"
                 what = "the journal of the unfinished data is damaged"
                 raise FormatError(what, path=str(self._journal), remedy=remedy)
             for line in lines:
                 try:
-                    path = there[parse_checked(line)["path"]]
+                    listed = parse_checked(line)
+                    path, row = there[listed["path"]], listed["row"]
                 except (ValueError, LookupError, TypeError):
                     return
-                if self._line(path, path.read_bytes()) != line:
+                if self._line(path, path.read_bytes(), row) != line:
                     return
                 yield path, line
 
-    def _line(self, path: Path, image: bytes) -> bytes:
+    def _line(self, path: Path, image: bytes, row: str) -> bytes:
         name = path.relative_to(self._folder).as_posix()
-        return pack_checked({"path": name, "bytes": len(image), "crc32": crc32(image)}) + b"\n"
+        return pack_checked({"path": name, "bytes": len(image), "crc32": crc32(image), "row": row}) + b"\n"
+
+    def _row(self, blobs: Mapping[str, Sequence[bytes]]) -> str:
+        """Return the other fields as JSON."""
+        values = {}
+        for name, kind in self._others.items():
+            found, is_list = blobs[name], kind.is_blob_list
+            if found is not MISSING_LIST and (found or is_list):
+                counts = np.array([len(found)]) if is_list else None
+                values[name] = self._resolver.decode(kind.required, Blobs.join([*found]), counts, field=name)[0]
+        return self._rows.encode(values).decode()
 
     def append(self, blobs: Mapping[str, Sequence[bytes]]) -> None:
         """Append one medium.
 
         Raises:
             SpecError: It is no such medium, or its path is not a new one within the folder.
+            CodecError: A field of bytes is no text.
         """
         (image,) = blobs[self._kind.field]
+        row = self._row(blobs)
         path = self._folder / self._path(image, blobs)
         if path.exists():
             raise SpecError(f"the folder has the path {str(path.relative_to(self._folder))!r} already", field="path")
@@ -98,7 +139,7 @@ class MediaWriter(FieldsWriter):
             raise SpecError(what, field="path") from None
         partial = path.parent / f".{path.name}"
         partial.write_bytes(image)
-        line = self._line(path, image)
+        line = self._line(path, image, row)
         atomic.write_all(self._file.fileno(), line, self._end)
         os.rename(partial, path)
         self._end += len(line)
@@ -180,6 +221,10 @@ class MediaWriter(FieldsWriter):
             return
         self.flush(sync=True)
         self._file.close()
+        if self._others:
+            with self._journal.open("rb") as lines:
+                next(lines)
+                atomic.write_chunks(self._folder / _METADATA, map(_entry, lines))
         if self._has_numbers:
             folders = [path.name for path in self._folder.iterdir() if path.is_dir()]
             names = self._class_names
@@ -197,6 +242,13 @@ class MediaWriter(FieldsWriter):
     def discard(self) -> None:
         self._file.close()
         atomic.remove(self._folder, self._journal)
+
+
+def _entry(line: bytes) -> bytes:
+    """Return the line of the metadata for a line of the journal."""
+    listed = parse_checked(line)
+    row = {FILE_NAME: listed["path"], **json.loads(listed["row"])}
+    return json.dumps(row, ensure_ascii=False).encode() + b"\n"
 
 
 def class_folders(label: Type) -> tuple[str, ...]:

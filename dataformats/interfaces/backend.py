@@ -237,6 +237,8 @@ class FieldsBackend(Backend):
 
     Attributes:
         stores_full_spec: False if the files lack a part of the spec, such as shapes: the sidecar then always has it.
+        infers_types: True if readers infer the types of fields that are stored under their own types. Then the sidecar
+            has only the other ones, and those with class names.
         keeps_records: False if names of files order the records, so that a conversion cannot compare them in order.
         stores_optional_fields: True if records may lack a field. Then specs may have types with a `?`, stored as one
             blob each: `stored_spec` keeps the `?`, or refuses the type; a writer gets no blob (`[]`) of a field that a
@@ -246,6 +248,7 @@ class FieldsBackend(Backend):
 
     copies_records: bool = True
     stores_full_spec: bool = True
+    infers_types: bool = False
     keeps_records: bool = True
     stores_optional_fields: bool = False
 

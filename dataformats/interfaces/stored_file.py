@@ -75,8 +75,8 @@ class StoredFile(_Entry):
         compression: The compression if reads return decompressed bytes, such as `"gzip"`, else `"none"`.
         has_name: True if the name leads to the file, so that an index may be kept for it.
         damage: Why the decompressed bytes end early, once `size` is known; `None` if they do not.
-        covers: The names of other files of a dataset that describe this one, such as a table beside images: no format
-            takes them for its own data.
+        covers: Other files of a dataset that this one stands for, such as a table beside images: no format takes them
+            for its own data.
     """
 
     name: str
@@ -86,7 +86,7 @@ class StoredFile(_Entry):
     compression: str = "none"
     has_name: bool = True
     damage: FormatError | None = None
-    covers: frozenset[str] = frozenset()
+    covers: Sequence[StoredFile] = ()
 
     def damaged_ranges(self) -> Sequence[tuple[range, FormatError]]:
         """Return the bytes that reads have found unreadable so far, each with its error: damaged chunks."""

@@ -129,7 +129,7 @@ def _choose_in_folder(folder: Folder) -> tuple[Backend, list[StoredFile]]:
     if backend is not None and all(map(backend.matches_name, names)):
         return backend, backend.find(folder)
     found = {backend.name: backend.find(folder) for backend in backends.values()}
-    covered = frozenset().union(*(file.covers for files in found.values() for file in files[:1]))
+    covered = {one.name for files in found.values() for file in files[:1] for one in file.covers}
     found = {name: [file for file in files if file.name not in covered] for name, files in found.items()}
     by_format = _settled({name: files for name, files in found.items() if files})
     rank = min((backends.get(name).folder_rank for name in by_format), default=0)

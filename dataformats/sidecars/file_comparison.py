@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -175,7 +176,7 @@ def compare_files(
     if not listed:
         return found
     inside: dict[str, dict[str, StoredFile]] = {}  # entry of the folder to its files, by their places in it
-    for file in files:
+    for file in itertools.chain.from_iterable((file, *file.covers) for file in files):
         if file.name == folder:  # the names of its files, in memory
             continue
         head, _, rest = _place(folder, file).partition("/")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -33,7 +34,7 @@ def unrelated_entry(folder: Path) -> Path | None:
 
     def known(backend: Backend) -> set[Path]:
         found: set[Path] = set()
-        for file in _found(backend, LocalFolder(folder)):
+        for file in itertools.chain.from_iterable((one, *one.covers) for one in _found(backend, LocalFolder(folder))):
             path = Path(file.name)
             place = path.relative_to(folder)
             is_listed = bool(listed & {folder.name, *place.parts[:1], place.as_posix()})

@@ -153,7 +153,11 @@ class OutputSchema:
         """Return the metadata that the format cannot store; `None` if it stores all."""
         if not self.needs_sidecar:
             return None
-        spec = {} if self.spec is None else {"spec": self.spec.to_json()}
+        spec: dict[str, Any] = {} if self.spec is None else {"spec": self.spec.to_json()}
+        if self.spec and self.stored and isinstance(self.backend, FieldsBackend) and self.backend.infers_types:
+            stored = self.stored
+            known = {name: kind for name, kind in self.spec.items() if kind != stored[name] or kind.class_names}
+            spec = {"spec": Spec(known).to_json(), "other_fields": True} if known else {}
         payload = {} if self.payload is None else {"payload": self.payload}
         return {"format": self.backend.name, **payload, **spec}
 

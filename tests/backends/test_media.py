@@ -458,6 +458,74 @@ def test_folders_of_videos_and_sounds(format: str, tmp_path: Path) -> None:
         dataformats.open(tmp_path / "x")
 
 
+OTHERS: dict[str, Any] = {
+    "caption": "utf8?", "name": "utf8", "size": "float64[2]", "ids": "int32[]?", "doc": "json", "n": "uint8",
+    "is": "bool",
+}  # fmt: skip
+
+
+def others(i: int) -> dict[str, Any]:
+    found = {"name": f"é{i}", "size": np.array([i, 0.5]), "doc": {"a": [i]}, "n": i, "is": i > 1}
+    return found | ({"caption": f"a {i}\n"} if i else {"ids": np.array([i] * i, np.int32)})
+
+
+@loop_over("killed", ["nothing", "after 3", "before the last rename"])
+def test_other_fields_are_written_to_metadata(killed: str, tmp_path: Path) -> None:
+    spec = {"image": "bytes", "label_name": "utf8", **OTHERS}
+    rows = [{"image": encoded(i), "label_name": "ab"[i % 2], **others(i)} for i in range(5)]
+    if killed != "nothing":
+        writer = dataformats.create(tmp_path / "x", "images", spec=spec, resume=True)
+        writer.extend(rows[: 3 if killed == "after 3" else 5])
+        writer.abort()
+        if killed != "after 3":
+            (tmp_path / "x.partial" / "metadata.jsonl").write_text("torn")
+    with dataformats.create(tmp_path / "x", "images", spec=spec, resume=True) as writer:
+        writer.extend(rows[len(writer) :])
+    expected = [rows[i] | {"path": f"{'ab'[i % 2]}/{i:08d}.png"} for i in (0, 2, 4, 1, 3)]
+    dataformats.convert(tmp_path / "x", tmp_path / "y", "images")
+    dataformats.convert(tmp_path / "x", tmp_path / "y", "images", overwrite=True)
+    assert dataformats.diff(tmp_path / "x", tmp_path / "y").equal
+    found = dataformats.open(tmp_path / "x", spec={"image": "bytes"})
+    for one, other in zip(found, expected, strict=True):
+        assert {name: str(one[name]) for name in one if name != "label"} == {name: str(other[name]) for name in other}
+    assert dataformats.verify(tmp_path / "x").ok
+    first = json.loads((tmp_path / "x" / "metadata.jsonl").read_text("utf-8").splitlines()[0])
+    assert first == {"file_name": "a/00000000.png", "name": "é0", "size": [0.0, 0.5], "ids": [], "doc": {"a": [0]},
+                     "n": 0, "is": False}  # fmt: skip
+
+
+def test_types_of_metadata_are_inferred(tmp_path: Path) -> None:
+    """The sidecar has the type of the number that names folders, and none of metadata, which may hold no value."""
+    spec: dict[str, Any] = {"image": "bytes", "cls": "int32", "none": "utf8?", "tags": "utf8[]?", "a": "uint8[1,2]"}
+    rows = [{"image": encoded(i), "cls": i, "a": [[i, 2]]} | ({"tags": ["x"] * (i - 1)} if i else {}) for i in range(3)]
+    with dataformats.create(tmp_path / "x.ffr", spec=spec | {"doc": "json"}) as writer:
+        writer.extend(row | {"doc": [1]} for row in rows)
+    dataformats.convert(tmp_path / "x.ffr", tmp_path / "y", "images")
+    source = dataformats.open(tmp_path / "y")
+    assert str(source.spec["label_name"]) == "int32"
+    assert str(source.spec["image"]) == "png"
+    assert [(one.get("tags"), one["a"], one["label_name"]) for one in source] == [
+        (None, [[0, 2]], 0), ([], [[1, 2]], 1), (["x"], [[2, 2]], 2)
+    ]  # fmt: skip
+    assert [len(one["doc"]) for one in source] == [1] * 3
+
+
+def test_metadata_refuses_other_types(tmp_path: Path) -> None:
+    rows = [{"image": encoded(i), "mask": encoded(i), "file_name": "a", "txt": "b"} for i in range(2)]
+    spec = {"image": "bytes", "mask": "bytes", "file_name": "utf8", "txt": "utf8"}
+    with dataformats.create(tmp_path / "x.ffr", spec=spec) as writer:
+        writer.extend(rows)
+    with pytest.raises(SpecError, match=r"lists or JSON.*--|fields=\['image', 'txt'\]"):
+        dataformats.convert(tmp_path / "x.ffr", tmp_path / "new", "images", rename={"image": "image"})
+    dataformats.convert(tmp_path / "x.ffr", tmp_path / "new", "images", fields=["image", "txt"])
+    assert sorted(os.listdir(tmp_path / "new")) == ["00000000.png", "00000001.png", "metadata.jsonl"]
+    with dataformats.create(tmp_path / "y", "images", spec={"image": "bytes", "name": "bytes"}) as writer:
+        with pytest.raises(DataFormatsError, match="field 'name'"):
+            writer.append({"image": encoded(0), "name": b"\xff"})
+        writer.append({"image": encoded(0), "name": b"a"})
+    assert len(dataformats.open(tmp_path / "y")) == 1
+
+
 @loop_over(
     "labels",
     [
@@ -473,12 +541,12 @@ def test_any_label_becomes_folders(labels: Any, tmp_path: Path) -> None:
     found = found.split() if isinstance(found, str) else found
     with dataformats.create(tmp_path / "x.ffr", spec={"img": "bytes", "cls": kind, "n": "int64"}) as writer:
         writer.extend({"img": encoded(i, "JPEG"), "cls": found[i], "n": i} for i in range(3))
-    with pytest.raises(SpecError, match=r"field 'n': .*To convert, pass fields=\['img', 'cls'\]"):
-        dataformats.convert(tmp_path / "x.ffr", tmp_path / "new", "images")
-    dataformats.convert(tmp_path / "x.ffr", tmp_path / "new", "images", fields=["img", "cls"])
-    assert sorted(os.listdir(tmp_path / "new")) == folders.split()
+    dataformats.convert(tmp_path / "x.ffr", tmp_path / "new", "images")
+    assert sorted(os.listdir(tmp_path / "new")) == [*folders.split(), "metadata.jsonl"]
     read = dataformats.open(tmp_path / "new")
-    assert [record["label_name" if "label_name" in read.spec else "label"] for record in read] == sorted(found)
+    assert sorted(record["n"] for record in read) == [0, 1, 2]
+    has_classes = folders == "cat dog" and found == (0, 1, 0)
+    assert [record["label" if has_classes else "label_name"] for record in read] == sorted(found)
     assert (tmp_path / "new" / folders.split()[1] / "00000001.jpg").read_bytes() == encoded(1, "JPEG")
 
 

@@ -253,8 +253,8 @@ def old_sequences(folder: Path) -> Call:
 
 
 def images(folder: Path) -> Call:
-    records = ({"picture": record["image"], "class": "a", "n": 1} for record in dataformats.open(PHOTOS))
-    source = written(folder / "a.tfrecord", {"picture": "jpg", "class": "utf8", "n": "int64"}, *records)
+    records = ({"picture": record["image"], "class": "a", "n": {}} for record in dataformats.open(PHOTOS))
+    source = written(folder / "a.tfrecord", {"picture": "jpg", "class": "utf8", "n": "msgpack"}, *records)
     return "convert", [source, folder / "images"], {"format": "images"}
 
 
