@@ -24,6 +24,7 @@ _TABLES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 _COCO = ".coco.json"
 _ANNOTATIONS, _LABELS = ABOUT_MEDIA
 _IMAGES = "images"  # the folder in which YOLO's programs look for them
+_CLASSES = ("data.yaml", "classes.txt", "obj.names")  # YOLO's files of class names
 _DATA = frozenset(("csv", "json", "jsonl", "parquet", "tsv", "xml"))
 
 
@@ -35,6 +36,7 @@ class Beside:
         companions: By extension, the number of each medium of one stem, and the file: `1.txt` beside `1.jpg`.
         tables: Files whose rows name media, each with the folder that the names begin from.
         boxes: The number of each medium, and its file of labels in YOLO's layout; `None` if there is no such folder.
+        classes: The file with the class names of boxes; `None` without one.
         unread: The paths of files that describe no medium.
         is_whole: False if a call chose some of the media, so that rows of tables may name others.
     """
@@ -42,6 +44,7 @@ class Beside:
     companions: defaultdict[str, list[tuple[int, StoredFile]]] = field(default_factory=lambda: defaultdict(list))
     tables: list[tuple[str, StoredFile]] = field(default_factory=list)
     boxes: list[tuple[int, StoredFile]] | None = None
+    classes: StoredFile | None = None
     unread: list[str] = field(default_factory=list)
     is_whole: bool = True
 
@@ -86,13 +89,15 @@ class Beside:
             if (one := found.pop(name, None)) is not None:
                 self.boxes.append((number, one.file(name.rpartition("/")[2])))
         self.unread += [f"{_LABELS}/{name}" for name in sorted(found)]
+        self.classes = _classes_of(folder)
 
     @property
     def unread_data(self) -> list[str]:
         """The unread files that seem to have data: tables, and files like those that are read."""
         texts = {"txt"} if self.boxes else set()
         endings = _DATA.union(texts, (extension.rpartition(".")[2] for extension in self.companions))
-        return [path for path in self.unread if path.rpartition(".")[2].lower() in endings and path != "classes.txt"]
+        unread = (path for path in self.unread if path.rpartition("/")[2] not in _CLASSES)
+        return [path for path in unread if path.rpartition(".")[2].lower() in endings]
 
     @property
     def files(self) -> Iterator[StoredFile]:
@@ -219,6 +224,17 @@ def _boxes_beside(folder: Folder) -> Folder | None:
         for name in (_LABELS, *inner):
             found = found.folder(name) if found is not None and name in found.folders() else None
         return found
+    return None
+
+
+def _classes_of(labels: Folder) -> StoredFile | None:
+    """Return the file with class names in YOLO's folder of labels, or in a folder above it; `None` without one."""
+    folder: Folder | None = labels
+    with suppress(OSError):  # there may be no right to list it
+        while folder is not None:
+            if found := [name for name in _CLASSES if name in folder.names()]:
+                return folder.file(found[0])
+            folder = folder.parent() if folder.basename in (_LABELS, *SPLITS) else None
     return None
 
 

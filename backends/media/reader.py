@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dataformats.backends.media.kinds import MediaKind
 from dataformats.backends.media.listing import MediaNames
-from dataformats.backends.media.tables import BOXES, boxes_of, table_fields
+from dataformats.backends.media.tables import BOXES, boxes_of, classes_of_yolo, table_fields, typed_boxes
 from dataformats.backends.rows.reader import number_type_for
 from dataformats.backends.webdataset.extensions import declared_type, stored_type_for, type_of_extension
 from dataformats.batch import Blobs
@@ -133,6 +133,7 @@ class MediaReader(Reader):
         def places_of(name: str, kind: Type) -> _Places:
             if types.setdefault(name, kind).required != kind.required:
                 raise FormatError(f"the field {name!r} has the types {types[name]} and {kind}", path=files[0].name)
+            types[name] = types[name].known_in([kind])
             none = np.full(n, -1, np.int32), np.zeros(n, np.int64), np.zeros(n, np.int64)
             return joined.setdefault(name, none)
 
@@ -141,7 +142,7 @@ class MediaReader(Reader):
                 self._companions.add(extension)
                 self._set(places_of(extension, type_of_extension(extension)), files, first, found)
             if names.beside.boxes is not None:
-                for name, kind in BOXES.items():
+                for name, kind in typed_boxes(classes_of_yolo(names.beside.classes)).items():
                     places = places_of(name, kind)
                     places[0][first : first + len(names.paths)] = number  # no objects
                     self._set(places, files, first, names.beside.boxes)

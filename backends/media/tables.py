@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +27,8 @@ BOXES = {"class": Type("int64", dims=(None,)), "boxes": Type("float32", dims=(No
 FILE_NAME = "file_name"
 """The column of a table that names the files."""
 
-_MAX_BYTES = 2**31
+_MAX_BYTES, _MAX_CLASSES = 2**31, 2**16
+_YAML_NAMES = re.compile(r"^names:([ \t]*[\[{][^\]}]*|[^\n]*(?:\n+[ \t-][^\n]*)*)", re.MULTILINE)
 
 
 @dataclass(slots=True)
@@ -90,6 +92,42 @@ def table_fields(names: MediaNames) -> tuple[dict[str, TableField], list[str]]:
     return found, lacking
 
 
+def typed_boxes(names: Mapping[int, str]) -> dict[str, Type]:
+    """Return `BOXES` with class names; a number without a name has its digits, as in COCO, whose numbers have gaps."""
+    n = max(names, default=-1) + 1
+    classes = tuple(names.get(number, str(number)) for number in range(n)) if n <= _MAX_CLASSES else ()
+    is_known = len({*classes}) == n and min(names, default=0) >= 0
+    return {**BOXES, "class": replace(BOXES["class"], class_names=classes if is_known else ())}
+
+
+def classes_of_yolo(file: StoredFile | None) -> dict[int, str]:
+    """Return the class names by number of a file in YOLO's layout: a name in each line, or `names` of a `data.yaml`."""
+    if file is None:
+        return {}
+    text = file.read_all(_MAX_BYTES).decode(errors="replace")
+    file.release()
+    if not file.name.endswith(".yaml"):
+        return dict(enumerate(text.strip().splitlines()))
+    found = _YAML_NAMES.search(text)
+    items = "" if found is None else found[1]
+    is_flow = items.strip()[:1] in ("[", "{")
+    names: dict[int, str] = {}
+    for item in items.strip(" \n[]{}").split(",") if is_flow else items.splitlines():
+        part = item.partition(" #")[0].strip().removeprefix("- ").strip()
+        number, colon, name = part.partition(":")
+        if colon and number.isdecimal() and len(number) < 9:
+            names[int(number)] = name.strip(" '\"")
+        elif part:
+            names[len(names)] = part.strip("'\"")
+    return names
+
+
+def _classes_of_coco(document: Mapping[str, Any]) -> dict[int, str]:
+    found = document.get("categories")
+    classes = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return {one["id"]: str(one.get("name")) for one in classes if type(one.get("id")) is int}
+
+
 def boxes_of(files: Sequence[StoredFile], name: str) -> tuple[list[bytes], dict[int, FormatError]]:
     """Return a field of `BOXES` for each file of labels in YOLO's layout, and the errors of damaged ones, by row."""
 
@@ -137,7 +175,7 @@ def _objects(file: StoredFile) -> tuple[Mapping[str, Type], list[dict[str, Any]]
         for one in document["annotations"]:
             objects[one["image_id"]].append(([float(number) for number in one["bbox"]], int(one["category_id"])))
         images = [(str(image[FILE_NAME]), objects[image["id"]]) for image in document["images"]]
-        return BOXES, [
+        return typed_boxes(_classes_of_coco(document)), [
             {
                 FILE_NAME: name,
                 "class": np.array([number for _, number in of], np.int64),
@@ -159,6 +197,7 @@ def _add(
     codecs = CodecResolver(None, trusted=False)
     for name, kind in Spec(spec).items():
         values = found.setdefault(name, TableField(kind, np.full(n, -1, np.int64)))
+        values.type = values.type.known_in([kind])
         if values.type.required != kind.required:
             raise FormatError(f"the field {name!r} has the types {values.type} and {kind} in two tables")
         encode = codecs.encoder(kind, name)

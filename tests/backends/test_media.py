@@ -399,6 +399,35 @@ def test_boxes_of_yolo(tmp_path: Path) -> None:
     assert len(dataformats.verify(folder).findings) == 1
 
 
+@loop_over(
+    "classes",
+    [
+        ("data.yaml", "path: .\nnames: ['cat', \"dog\", 'a b']  # three\nnc: 3\n"),
+        ("data.yaml", "nc: 3\nnames:\n  0: cat\n  1: dog # it\n\n  2: 'a b'\ntrain: images\n"),
+        ("data.yaml", "names: # all\n- cat\n- dog\n- a b\nnc: 3"),
+        ("data.yaml", "names: {0: cat, 1: dog,\n  2: a b}"),
+        ("classes.txt", "cat\ndog\na b\n"),
+        ("obj.names", "cat\ndog\na b"),
+        ("labels/classes.txt", "cat\ndog\na b"),
+    ],
+)
+def test_class_names_of_yolo(classes: Any, tmp_path: Path) -> None:
+    name, text = classes
+    for split in ("train", "val"):
+        write_flat(tmp_path / "x" / "images" / split)
+        write_texts(tmp_path / "x", {f"labels/{split}/0.txt": "2 0.5 0.5 1 1", name: text})
+        write_flat(tmp_path / "y" / split / "images")
+        write_texts(tmp_path / "y" / split, {"labels/0.txt": "2 0.5 0.5 1 1", f"../{name.rpartition('/')[2]}": text})
+    for path in (tmp_path / "x" / "images" / "val", tmp_path / "y" / "train"):
+        source = dataformats.open(path)
+        assert source.spec["class"].class_names == ("cat", "dog", "a b")
+        assert dataformats.info(path).notes == ()
+        dataformats.convert(path, tmp_path / "z.parquet", overwrite=True)
+        assert dataformats.open(tmp_path / "z.parquet").spec["class"].class_names == ("cat", "dog", "a b")
+    (tmp_path / "x" / name).write_text("names: 3\n" if name == "data.yaml" else "cat\ncat")
+    assert dataformats.open(tmp_path / "x" / "images" / "val").spec["class"].class_names in ((), ("3",))
+
+
 def test_boxes_of_yolo_beside_images_in_one_folder(tmp_path: Path) -> None:
     write_texts(write_flat(tmp_path / "x"), {"labels/1.txt": "7 0.5 0.5 1 1"})
     assert [record["class"].tolist() for record in dataformats.open(tmp_path / "x")] == [[], [7], []]
@@ -419,11 +448,19 @@ def test_boxes_of_yolo_by_split(tmp_path: Path) -> None:
 def test_boxes_of_coco(tmp_path: Path) -> None:
     folder = write_flat(tmp_path / "data" / "val2017").parent
     box = {"image_id": 7, "bbox": [1, 2, 3.5, 4], "category_id": 90}
-    document = {"images": [{"id": 7 - i, "file_name": f"{i}.png"} for i in range(3)], "annotations": [box, box]}
+    names = [{"id": 90, "name": "toothbrush"}, {"id": 1, "name": "person", "supercategory": "person"}]
+    document = {
+        "categories": names,
+        "images": [{"id": 7 - i, "file_name": f"{i}.png"} for i in range(3)],
+        "annotations": [box, box],
+    }
     (folder / "annotations").mkdir()
     (folder / "annotations" / "instances_val2017.json").write_text(json.dumps(document))
     source = dataformats.open(folder)
     assert [record["class"].tolist() for record in source] == [[90, 90], [], []]
+    assert source.spec["class"].class_names[:3] + source.spec["class"].class_names[89:] == (
+        "0", "person", "2", "89", "toothbrush"
+    )  # fmt: skip
     assert source[0]["boxes"].tolist() == [box["bbox"]] * 2
     (folder / "train2017").mkdir()
     (folder / "train2017" / "7.png").write_bytes(encoded(7))
