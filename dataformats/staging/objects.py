@@ -7,12 +7,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dataformats.storage.remote.names import parent_of
-from dataformats.storage.remote.range_requests import retry_transient
+from dataformats.errors import FormatError
+from dataformats.storage.remote.checked_requests import RangeRequest
+from dataformats.storage.remote.names import parent_of, shown_url
+from dataformats.storage.remote.range_requests import first_bytes, retry_transient
 from dataformats.storage.threads import concurrent_map
 
 _OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "hf", "memory"}
 """Schemes whose objects appear whole: a write that fails leaves the old object, or none."""
+_MAX_BYTES = 256 * 2**20
+"""The longest log, of about a million objects."""
 
 
 class Objects:
@@ -38,12 +42,25 @@ class Objects:
         return found
 
     def read(self, name: str) -> bytes | None:
-        """Return the content; `None` if there is no such object."""
+        """Return the content of a small object; `None` if there is no such object.
+
+        Raises:
+            FormatError: It is longer than any log or sidecar.
+        """
         self.fs.invalidate_cache(name)
+        url = shown_url(str(self.fs.unstrip_protocol(name)))
         try:
-            return bytes(retry_transient(lambda: self.fs.cat_file(name)))
+            content = retry_transient(lambda: first_bytes(self.fs, RangeRequest(name, url, 0, _MAX_BYTES + 1)))
         except FileNotFoundError:
             return None
+        except OSError:
+            if self.fs.info(name)["size"]:
+                raise
+            return b""  # S3 sends no range of an empty object
+        if len(content) > _MAX_BYTES:
+            what, remedy = "too long for a sidecar or a log of a writer", "Delete or rename it."
+            raise FormatError(what, path=url, expected=f"at most {_MAX_BYTES} bytes", found="more", remedy=remedy)
+        return content
 
     def write(self, name: str, content: bytes) -> None:
         """Write an object, or replace it."""

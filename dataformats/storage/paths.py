@@ -216,7 +216,8 @@ def _from_system(fs: Any, path: str, text: str, arguments: _Opening) -> list[Sto
         return _from_local(path, arguments)
     with raise_as_os_error(text):
         fs.invalidate_cache()  # another process may have written since it, or a folder in it, was listed
-        if _MAGIC & set(path) and not fs.exists(path):
+        stem = path.partition("?")[0] if is_http(path) else path  # there a query begins with `?`
+        if _MAGIC & set(stem) and not fs.exists(path):
             return _glob_entries(shown_url(text), *match_files(fs, path))
         if text.endswith("/"):  # an HTTP server knows no folders, but has pages that list files
             folder = FsspecFolder(fs, path)

@@ -7,6 +7,7 @@ from typing import Any
 import fsspec
 import pytest
 
+from dataformats.errors import FormatError
 from dataformats.staging.objects import Objects
 
 
@@ -24,3 +25,14 @@ def test_refused_requests_leave_no_object_undeleted(monkeypatch: pytest.MonkeyPa
         refused.setattr(memory, "info", info)
         Objects(memory).delete([*names, "/objects/c"])
     assert memory.find("/objects") == []
+
+
+def test_a_long_object_is_no_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory: Any = fsspec.filesystem("memory")
+    monkeypatch.setattr("dataformats.staging.objects._MAX_BYTES", 3)
+    for content in (b"", b"abc"):
+        memory.pipe_file("/log", content)
+        assert Objects(memory).read("/log") == content
+    memory.pipe_file("/log", b"abcd")
+    with pytest.raises(FormatError, match=r"'memory:///log': .*at most 3 bytes"):
+        Objects(memory).read("/log")

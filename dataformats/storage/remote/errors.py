@@ -25,6 +25,7 @@ _ALIASES = {"s3a": "s3", "gcs": "gs", "az": "abfs", "abfss": "abfs", "http": "ht
 _FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, NotImplementedError, ImportError)
 _BUGS = (MemoryError, DataFormatsError, ValueError, TypeError, AttributeError, LookupError)
 _FINAL_NUMBERS = (errno.EINVAL, errno.ENOSPC, errno.ENAMETOOLONG)
+_MAX_TEXT = 2**16
 _TRANSIENT_STATUS = (408, 425, 429, 500, 502, 503, 504)
 
 
@@ -85,9 +86,9 @@ def raise_as_os_error(name: str) -> Iterator[None]:
 
 
 def chain(error: Exception, cause: BaseException) -> None:
-    """Set the cause of an error, unless the text of an error in its chain has a secret of a URL."""
+    """Set the cause of an error, unless an error in its chain has a secret of a URL in its text, or a whole answer."""
     at: BaseException | None = cause
-    while at is not None and str(at) == shown_text(str(at)):
+    while at is not None and len(str(at)) < _MAX_TEXT and str(at) == shown_text(str(at)):
         at = at.__cause__ or at.__context__
     error.__cause__ = error.__context__ = cause if at is None else None
 
@@ -95,10 +96,9 @@ def chain(error: Exception, cause: BaseException) -> None:
 def _root(error: Any) -> Any:
     """Return the cause of a `FileNotFoundError`, which fsspec raises for any error of HTTP, or the error itself."""
     cause = error.__cause__
-    if isinstance(error, FileNotFoundError) and isinstance(cause, Exception):
-        if _status(cause) not in (0, 404, 410) or isinstance(cause, (ConnectionError, TimeoutError)):
-            return cause
-        if "Connect" in type(cause).__name__ or _is_redirect(cause):  # aiohttp's
+    if isinstance(error, FileNotFoundError) and isinstance(cause, Exception) and _status(cause) not in (404, 410):
+        is_http = _status(cause) or type(cause).__module__.startswith("aiohttp")
+        if is_http or isinstance(cause, (ConnectionError, TimeoutError)):
             return cause
     return error
 

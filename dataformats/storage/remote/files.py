@@ -15,11 +15,11 @@ from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.storage.read_context import READ_CONTEXT
 from dataformats.storage.remote.block_cache import BlockCache, FileRange
-from dataformats.storage.remote.checked_requests import RangeRequest, changed_error, request_all
+from dataformats.storage.remote.checked_requests import RangeRequest, changed_error
 from dataformats.storage.remote.disk_blocks import DiskBlocks
 from dataformats.storage.remote.errors import raise_as_os_error
 from dataformats.storage.remote.names import entry_name, is_http, parent_of, path_beside, shown_url
-from dataformats.storage.remote.range_requests import get_ranges, retry_transient
+from dataformats.storage.remote.range_requests import first_bytes, get_ranges, retry_transient
 from dataformats.storage.remote.systems import CurrentSystem, is_copy
 from dataformats.storage.remote.versions import Versions, has_tag, identity_of
 from dataformats.storage.selected_files import is_data
@@ -206,22 +206,18 @@ def _bytes_or_none(fs: Any, path: str, limit: int) -> tuple[str, bytes] | None:
     name = shown_url(str(fs.unstrip_protocol(path)))
     try:
         with raise_as_os_error(name):
-            content = retry_transient(lambda: _first_bytes(fs, RangeRequest(path, name, 0, limit + 1)))
+            content = retry_transient(lambda: first_bytes(fs, RangeRequest(path, name, 0, limit + 1)))
     except (FileNotFoundError, PermissionError, IsADirectoryError):
         return None
-    except OSError:  # S3 sends no range of an empty object
-        content = b""
+    except OSError:
+        file = _file_or_none(fs, path)
+        if file is not None and file.size:
+            raise
+        return None if file is None else (name, b"")  # S3 sends no range of an empty object
     if not 0 < len(content) <= limit:
         file = _file_or_none(fs, path)  # tells an empty file from an error, and names one that is too long
         return None if file is None else (file.name, file.read_all(limit))
     return name, content
-
-
-def _first_bytes(fs: Any, request: RangeRequest) -> bytes:
-    (answer,) = request_all(fs, [request])
-    if isinstance(answer, BaseException):
-        raise answer
-    return bytes(answer)
 
 
 class FsspecFolder(Folder):

@@ -51,6 +51,14 @@ def retry_transient(ask: Callable[[], T]) -> T:
     return ask()
 
 
+def first_bytes(fs: Any, request: RangeRequest) -> bytes:
+    """Return the bytes of a range, or as many as the file has. The request is not repeated."""
+    (answer,) = request_all(fs, [request])
+    if isinstance(answer, BaseException):
+        raise answer
+    return bytes(answer)
+
+
 def _pause(seconds: float) -> None:
     """Wait half to one and a half times as long, so that many processes do not ask again at once."""
     time.sleep(seconds * random.SystemRandom().uniform(0.5, 1.5))  # leaves the generator of `random` as it is

@@ -103,6 +103,17 @@ def test_a_long_page_is_no_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         dataformats.open(f"{url}/", format="tfrecord")
 
 
+def test_a_refused_connection_is_no_missing_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither is a broken one. The query of a URL is no glob."""
+    monkeypatch.setattr(range_requests, "_WAITS_S", ())
+    with RangeServer(b"").running() as server:
+        server.head_status, server.fault = 500, lambda number, _: "reset"
+        with pytest.raises(OSError, match=r"ClientOSError|Disconnected|reset"):
+            dataformats.open(server.url)
+    with pytest.raises(ConnectionRefusedError):
+        dataformats.open(f"{server.url}?a=1")
+
+
 def test_an_epoch_in_few_requests(server: RangeServer) -> None:
     source = opened(server)
     len(source)
