@@ -63,7 +63,7 @@ class LitdataBackend(Backend):
         plain = [plain_file(file, chunk) for file, chunk in zip(stored, chunks, strict=True)]
         first = plain[0] if plain else None
         if first is not None and not first.is_compressed and first.pread(max(0, first.size - 8), 8) == _FOOTER:
-            table = ArrowTable([_rows_of(file) for file in plain], options.spec)
+            table = ArrowTable([_rows_of(file) for file in plain], options.spec, options.max_record_bytes)
             for file, chunk, n in zip(plain, chunks, table.counts.tolist(), strict=True):
                 if n != chunk.samples:
                     what = "the chunk does not have as many rows as the index says"

@@ -9,6 +9,7 @@ from typing import Any
 
 from dataformats.backends.tables.arrow_errors import damage_of_arrow
 from dataformats.backends.tables.common_spec import common_spec, default_types
+from dataformats.backends.tables.decoded_sizes import bytes_of_texts, check_decoded_size, message_bytes, message_places
 from dataformats.backends.tables.hugging_face import INFO, empty_stream
 from dataformats.backends.tables.stored_types import StoredSchema, stored_type
 from dataformats.batch import Column
@@ -37,9 +38,11 @@ class ArrowTable(FilesTable):
 
     Args:
         declared: The types of the call: see `common_spec`.
+        max_record_bytes: A batch with more bytes in memory than an eighth is an error, unless its file is large.
     """
 
-    def __init__(self, files: Sequence[StoredFile], declared: Spec | None) -> None:
+    def __init__(self, files: Sequence[StoredFile], declared: Spec | None, max_record_bytes: int) -> None:
+        self._max_record_bytes = max_record_bytes
         self._places: list[list[int]] = []  # where the batches of each file lie: see `_read`
         self._schemas: list[Any] = []
         block_rows, lacking, n_bytes = list[list[int]](), set[str](), 0
@@ -47,7 +50,7 @@ class ArrowTable(FilesTable):
             self._places.append([])
             block_rows.append([])
             with damage_of_arrow(file):
-                schema, batches = _scanned(file)
+                schema, batches = _scanned(file, max_record_bytes)
                 self._schemas.append(schema)
                 for place, rows in batches:
                     self._places[-1].append(place)
@@ -65,6 +68,8 @@ class ArrowTable(FilesTable):
         with damage_of_arrow(file, f"record batch {block.number}"):
             rows = _read(file, self._places[block.file][block.number], self._schemas[block.file])
             rows.validate(full=True)  # damaged offsets must not be followed
+            part = f"record batch {block.number}"
+            check_decoded_size(file, part, bytes_of_texts(rows.columns), self._max_record_bytes)
             return columns_of_arrow(rows, self.spec, fields)
 
 
@@ -80,28 +85,33 @@ def _lacking(rows: Any, file: StoredFile) -> set[str]:
     return {name for name, column in zip(names, rows.columns, strict=True) if column.null_count}
 
 
-def _scanned(file: StoredFile) -> tuple[Any, Iterator[tuple[int, Any]]]:
+def _scanned(file: StoredFile, max_record_bytes: int) -> tuple[Any, Iterator[tuple[int, Any]]]:
     """Return the schema of a file, and its batches with their places: see `_read`."""
     arrow = pyarrow()
     # Mapped, the values of batches without compression are not read here.
     source = arrow.PythonFile(FileObject(file), "r") if file.local is None else arrow.memory_map(file.local)
     if _is_file(file):
         reader = arrow.ipc.open_file(source)
+        for place in message_places(file):
+            check_decoded_size(file, f"the message at byte {place}", message_bytes(file, place), max_record_bytes)
         return reader.schema, ((place, reader.get_batch(place)) for place in range(reader.num_record_batches))
-    return arrow.ipc.read_schema(source), _batches_of_stream(file, source)
+    return arrow.ipc.read_schema(source), _batches_of_stream(file, source, max_record_bytes)
 
 
-def _batches_of_stream(file: StoredFile, source: Any) -> Iterator[tuple[int, Any]]:
+def _batches_of_stream(file: StoredFile, source: Any, max_record_bytes: int) -> Iterator[tuple[int, Any]]:
     arrow = pyarrow()
     source.seek(0)
     schema = arrow.ipc.open_stream(source).schema
-    if any(arrow.types.is_dictionary(field.type) for field in schema):
-        yield _WHOLE, _read(file, _WHOLE, schema)  # a batch needs the dictionaries before it
-        return
+    is_whole = any(arrow.types.is_dictionary(field.type) for field in schema)  # a batch needs those before it
+    n_bytes = 0
     while (found := _message(source)) is not None:
         place, message = found
-        if message.type == "record batch":
+        n_bytes = n_bytes * is_whole + message_bytes(file, place)
+        check_decoded_size(file, f"the message at byte {place}", n_bytes, max_record_bytes)
+        if not is_whole and message.type == "record batch":
             yield place, arrow.ipc.read_record_batch(message, schema)
+    if is_whole:
+        yield _WHOLE, _read(file, _WHOLE, schema)
 
 
 def _message(source: Any) -> tuple[int, Any] | None:
@@ -207,7 +217,7 @@ class ArrowBackend(FieldsBackend):
         return SniffResult("no", "it begins neither with ARROW1 nor with a message of a stream")
 
     def open(self, files: Sequence[StoredFile], options: ReaderOptions, **_: Any) -> ArrowTable:
-        return ArrowTable(files, options.spec)
+        return ArrowTable(files, options.spec, options.max_record_bytes)
 
     def stored_type(self, type_: Type) -> Type:
         return stored_type(type_)

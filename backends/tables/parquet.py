@@ -9,12 +9,12 @@ from typing import Any
 
 from dataformats.backends.tables.arrow_errors import damage_of_arrow
 from dataformats.backends.tables.common_spec import common_spec, default_types
+from dataformats.backends.tables.decoded_sizes import bytes_of_texts, check_decoded_size
 from dataformats.backends.tables.parquet_footer import MAGIC, RowGroup, read_footer, row_groups
 from dataformats.backends.tables.stored_types import StoredSchema, stored_type
 from dataformats.batch import Column
 from dataformats.batch.to_arrow import pyarrow
 from dataformats.columns.arrow_columns import columns_of_arrow
-from dataformats.errors import FormatError, Remedy
 from dataformats.indexing.files_table import FileBlock, FilesTable
 from dataformats.interfaces import FieldsBackend, ReaderOptions, SniffResult, StoredFile
 from dataformats.spec import Spec, Type
@@ -24,7 +24,6 @@ from dataformats.writing.table_writer import TableWriter
 
 _PARTS = 64  # large row groups are read in so many
 _VALUE_BYTES = 256  # more than most values have: a file with fewer bytes for each may hold one value many times
-_TRUSTED = "If you trust the data, pass {max_record_bytes}"
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}  # bytes in memory
 
 
@@ -60,7 +59,7 @@ class ParquetTable(FilesTable):
             group_bytes = footer.row_group(block.number).total_byte_size
             is_dense = (block.end - block.first) * len(fields) * _VALUE_BYTES > most or group_bytes > 100 * stored.size
             if is_dense or group_bytes > most:
-                self._check_size(block, _bytes_of_columns(footer, block.number, fields), most)
+                self._check_size(block, _bytes_of_columns(footer, block.number, fields))
             texts = [leaf.path for leaf in map(footer.schema.column, range(len(footer.schema)))
                      if leaf.physical_type == "BYTE_ARRAY" and leaf.path in fields] if is_dense else []  # fmt: skip
             file = _library().ParquetFile(
@@ -77,20 +76,13 @@ class ParquetTable(FilesTable):
                 parts = file.iter_batches(size, row_groups=[block.number], columns=list(fields))
                 rows = pyarrow().Table.from_batches(list(parts))
             rows.validate(full=True)  # damaged offsets must not be followed
-            self._check_size(block, sum(map(_bytes_of_texts, map(rows.column, texts))), most)
+            self._check_size(block, bytes_of_texts(map(rows.column, texts)))
             rows = self._with_far_times(rows, block)
             return columns_of_arrow(rows, self.spec, fields)
 
-    def _check_size(self, block: FileBlock, n_bytes: int, most: int) -> None:
-        """Raise `FormatError` if a row group would have too many bytes in memory."""
-        if n_bytes > most:
-            stored = self.files[block.file]
-            what = f"row group {block.number} is longer than a share of max_record_bytes"
-            expected, needed = (
-                f"<= {most} bytes in a file of {stored.size}",
-                Remedy(_TRUSTED, max_record_bytes=8 * n_bytes),
-            )
-            raise FormatError(what, path=stored.name, expected=expected, found=f"{n_bytes} bytes", remedy=needed)
+    def _check_size(self, block: FileBlock, n_bytes: int) -> None:
+        part = f"row group {block.number}"
+        check_decoded_size(self.files[block.file], part, n_bytes, self._options.max_record_bytes)
 
     def _with_far_times(self, rows: Any, block: FileBlock) -> Any:
         """Return the rows with timestamps of INT96 as text if some do not fit the nanoseconds as which pyarrow reads.
@@ -135,15 +127,6 @@ def _bytes_of_columns(footer: Any, number: int, fields: Sequence[str]) -> int:
         if leaf.path_in_schema in fields or leaf.path_in_schema.startswith(nested):
             width = _WIDTHS.get(leaf.physical_type) or footer.schema.column(at).length or 0
             total += max(leaf.total_uncompressed_size, leaf.num_values * width)
-    return total
-
-
-def _bytes_of_texts(column: Any) -> int:
-    """Return how many bytes the values of a column of dictionaries have."""
-    compute, total = importlib.import_module("pyarrow.compute"), 0
-    for chunk in column.chunks:
-        lengths = compute.binary_length(chunk.dictionary).cast("int64")
-        total += compute.sum(lengths.take(chunk.indices)).as_py() or 0
     return total
 
 

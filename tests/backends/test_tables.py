@@ -766,3 +766,22 @@ def test_row_groups_of_one_value_are_bounded(tmp_path: Path) -> None:
     assert dataformats.open(path, max_record_bytes=1000)[5] == {"x": 5}
     parquet.write_table(arrow.table({"x": np.zeros(n), "xy": np.zeros(n)}), path)
     assert dataformats.open(path, max_record_bytes=8 * 8 * n).read([5], fields=["x"])["x"].tolist() == [0.0]
+
+
+@loop_over("is_stream", [False, True])
+def test_batches_of_one_value_are_bounded(is_stream: bool, tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    path, n, zstd = tmp_path / "x.arrow", 100_000, arrow.ipc.IpcWriteOptions(compression="zstd")
+    codes = arrow.array(np.zeros(n, np.int32))
+    for column, n_bytes, first in (
+        (arrow.array(np.zeros(n)), 8 * n, 0.0),
+        (arrow.array(["x" * n, "y"]), n, "x" * n),
+        (arrow.DictionaryArray.from_arrays(codes, ["x" * 9]), 9 * n, "x" * 9),
+    ):
+        table = arrow.table({"x": column})
+        new = arrow.ipc.new_stream if is_stream else arrow.ipc.new_file
+        with arrow.OSFile(str(path), "wb") as out, new(out, table.schema, options=zstd) as writer:
+            writer.write_table(table)
+        with pytest.raises(FormatError, match=r" is longer than a share of max_record_bytes.*trust the data"):
+            dataformats.open(path, max_record_bytes=1000)[0]
+        assert dataformats.open(path, max_record_bytes=16 * n_bytes)[0] == {"x": first}
