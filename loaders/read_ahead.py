@@ -80,6 +80,7 @@ class ReadAhead:
     def _forget(self) -> None:
         self._changed = threading.Condition()
         self._left: dict[_Window, int] = {}  # parts that are not fetched yet
+        self._first = 0  # the position of the first batch
         self._begun: list[_Window] = []  # the last ones: of batches built at once, each may be in another window
         self._todo: deque[_Window] = deque()
         self._parts: deque[_Part] = deque()  # parts of one window
@@ -93,14 +94,16 @@ class ReadAhead:
         """Fetch the windows of these positions, which are read now, and then the windows after them.
 
         It waits for the first ones, because many small requests take longer than a few large ones. The first batch does
-        not wait if its records are few.
+        not wait if its records are few. Threads come in any order, so a batch before all earlier calls is a first one.
 
         Returns:
             The cache to read the records through; `None`: each is a request.
         """
         windows, wanted = self._wanted(positions)
         with self._changed:
-            is_first = not self._begun
+            is_first = not self._begun or positions[0] < self._first
+            if is_first:
+                self._first = int(positions[0])
             if any(window not in self._begun for window in wanted):
                 self._begun = [*self._begun, *wanted][-3 * len(wanted) :]
                 self._note_use(int(positions[0]), windows, wanted)

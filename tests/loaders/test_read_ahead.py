@@ -193,7 +193,8 @@ def test_the_thread_ends_when_the_loader_is_dropped() -> None:
 def test_first_batch_waits_for_no_window(monkeypatch: pytest.MonkeyPatch) -> None:
     source = Fetched()
     ahead = ahead_of(source)
-    assert ahead.reach(np.array([0])) is None
+    assert ahead.reach(np.array([4])) is None
+    assert ahead.reach(np.array([0])) is None  # whose thread came later
     source.proceed.release(100)
     assert ahead.reach(np.array([2])) is ahead.cache
     monkeypatch.setattr(Fetched, "record_bytes", lambda _: 2**10)  # requests for all records take longer
