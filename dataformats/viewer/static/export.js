@@ -31,6 +31,7 @@ export async function showExport() {
   const texts = element("div", {});
   open(byId("exporter"), "Export", about, element("h3", { text: "Download" }), element("div", { class: "row" }, files), texts);
   try {
+    if (!fields.length) throw new Error("no field is shown: choose some");
     const found = await api.snippets({ ...chosen, condition });
     texts.replaceChildren(...SNIPPETS.map(([kind, title]) => snippet(`Copy as ${title}`, found[kind], sort && !list && /command/.test(title))));
   } catch (error) {

@@ -374,6 +374,13 @@ def test_damage_is_found_and_explained(page: Any, serve: Callable[..., Server], 
     waits_for(page, "#detail .problem", "ChecksumError")
 
 
+def test_nothing_is_exported_without_fields(page: Any, serve: Callable[..., Server], tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text('{"a": \n' * 3)
+    opened(page, serve(str(tmp_path / "x.jsonl"), "--format", "jsonl"))
+    page.keyboard.press("e")
+    waits_for(page, "#exporter .bad", "no field is shown")
+
+
 def test_a_hostile_dataset(page: Any, serve: Callable[..., Server], tmp_path: Path) -> None:
     opened(page, serve(str(write_hostile(tmp_path / "hostile.tfrecord"))))
     waits_for(page, "thead", "<script>window.hacked = 1</script>")
