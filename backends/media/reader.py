@@ -142,7 +142,9 @@ class MediaReader(Reader):
                 self._companions.add(extension)
                 self._set(places_of(extension, type_of_extension(extension)), files, first, found)
             if names.beside.boxes is not None:
-                for name, kind in typed_boxes(classes_of_yolo(names.beside.classes)).items():
+                classes, unread = classes_of_yolo(names.beside.classes)
+                lacking += unread
+                for name, kind in typed_boxes(classes).items():
                     places = places_of(name, kind)
                     places[0][first : first + len(names.paths)] = number  # no objects
                     self._set(places, files, first, names.beside.boxes)

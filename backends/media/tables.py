@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
 import json
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,8 +27,7 @@ BOXES = {"class": Type("int64", dims=(None,)), "boxes": Type("float32", dims=(No
 FILE_NAME = "file_name"
 """The column of a table that names the files."""
 
-_MAX_BYTES, _MAX_CLASSES = 2**31, 2**16
-_YAML_NAMES = re.compile(r"^names:([ \t]*[\[{][^\]}]*|[^\n]*(?:\n+[ \t-][^\n]*)*)", re.MULTILINE)
+_MAX_BYTES, _MAX_NAMES_BYTES, _MAX_CLASSES = 2**31, 2**20, 2**16
 
 
 @dataclass(slots=True)
@@ -100,26 +99,28 @@ def typed_boxes(names: Mapping[int, str]) -> dict[str, Type]:
     return {**BOXES, "class": replace(BOXES["class"], class_names=classes if is_known else ())}
 
 
-def classes_of_yolo(file: StoredFile | None) -> dict[int, str]:
-    """Return the class names by number of a file in YOLO's layout: a name in each line, or `names` of a `data.yaml`."""
+def classes_of_yolo(file: StoredFile | None) -> tuple[dict[int, str], list[str]]:
+    """Return the class names by number of a file in YOLO's layout, and why it was not read.
+
+    The file has a name in each line, or is a `data.yaml` whose `names` are a list, or a mapping of numbers.
+    """
     if file is None:
-        return {}
-    text = file.read_all(_MAX_BYTES).decode(errors="replace")
+        return {}, []
+    text = file.pread(0, min(file.size, _MAX_NAMES_BYTES)).decode(errors="replace")
     file.release()
     if not file.name.endswith(".yaml"):
-        return dict(enumerate(text.strip().splitlines()))
-    found = _YAML_NAMES.search(text)
-    items = "" if found is None else found[1]
-    is_flow = items.strip()[:1] in ("[", "{")
-    names: dict[int, str] = {}
-    for item in items.strip(" \n[]{}").split(",") if is_flow else items.splitlines():
-        part = item.partition(" #")[0].strip().removeprefix("- ").strip()
-        number, colon, name = part.partition(":")
-        if colon and number.isdecimal() and len(number) < 9:
-            names[int(number)] = name.strip(" '\"")
-        elif part:
-            names[len(names)] = part.strip("'\"")
-    return names
+        return dict(enumerate(text.strip().splitlines())), []
+    try:
+        yaml = importlib.import_module("yaml")
+    except ImportError:
+        return {}, [f"{file.name!r} has the class names: to read them, install PyYAML"]
+    try:
+        document = yaml.load(text, yaml.BaseLoader)  # all scalars are text: the class `no` is not False
+        names = document.get("names") if isinstance(document, dict) else None
+        pairs = names.items() if isinstance(names, dict) else enumerate(names if isinstance(names, list) else ())
+        return {int(number): name for number, name in pairs if isinstance(name, str)}, []
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError):
+        return {}, [f"{file.name!r}, which may have class names, is damaged"]
 
 
 def _classes_of_coco(document: Mapping[str, Any]) -> dict[int, str]:

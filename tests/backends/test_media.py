@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -406,6 +407,7 @@ def test_boxes_of_yolo(tmp_path: Path) -> None:
         ("data.yaml", "nc: 3\nnames:\n  0: cat\n  1: dog # it\n\n  2: 'a b'\ntrain: images\n"),
         ("data.yaml", "names: # all\n- cat\n- dog\n- a b\nnc: 3"),
         ("data.yaml", "names: {0: cat, 1: dog,\n  2: a b}"),
+        ("data.yaml", 'train: images\nnames: [cat, "red, light", no]\n'),
         ("classes.txt", "cat\ndog\na b\n"),
         ("obj.names", "cat\ndog\na b"),
         ("labels/classes.txt", "cat\ndog\na b"),
@@ -420,12 +422,24 @@ def test_class_names_of_yolo(classes: Any, tmp_path: Path) -> None:
         write_texts(tmp_path / "y" / split, {"labels/0.txt": "2 0.5 0.5 1 1", f"../{name.rpartition('/')[2]}": text})
     for path in (tmp_path / "x" / "images" / "val", tmp_path / "y" / "train"):
         source = dataformats.open(path)
-        assert source.spec["class"].class_names == ("cat", "dog", "a b")
+        expected = ("cat", "red, light", "no") if "light" in text else ("cat", "dog", "a b")
+        assert source.spec["class"].class_names == expected
         assert dataformats.info(path).notes == ()
         dataformats.convert(path, tmp_path / "z.parquet", overwrite=True)
-        assert dataformats.open(tmp_path / "z.parquet").spec["class"].class_names == ("cat", "dog", "a b")
+        assert dataformats.open(tmp_path / "z.parquet").spec["class"].class_names == expected
     (tmp_path / "x" / name).write_text("names: 3\n" if name == "data.yaml" else "cat\ncat")
-    assert dataformats.open(tmp_path / "x" / "images" / "val").spec["class"].class_names in ((), ("3",))
+    assert dataformats.open(tmp_path / "x" / "images" / "val").spec["class"].class_names == ()
+
+
+@pytest.mark.parametrize("is_missing", [True, False])
+def test_unread_class_names_of_yolo(is_missing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_flat(tmp_path / "x" / "images").parent
+    write_texts(folder, {"labels/0.txt": "0 0 0 1 1", "data.yaml": "names: [cat]" if is_missing else "names: [cat"})
+    if is_missing:
+        monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.warns(UserWarning, match="install PyYAML" if is_missing else "is damaged"):
+        source = dataformats.open(folder)
+    assert source.spec["class"].class_names == ()
 
 
 def test_boxes_of_yolo_beside_images_in_one_folder(tmp_path: Path) -> None:
