@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dataformats.backends.tables.arrow_errors import damage_of_arrow
+from dataformats.backends.tables.arrow_messages import CONTINUES, MAGIC, Message, is_file, messages_of, n_arrays
 from dataformats.backends.tables.common_spec import common_spec, default_types
-from dataformats.backends.tables.decoded_sizes import bytes_of_texts, check_decoded_size, message_bytes, message_places
+from dataformats.backends.tables.decoded_sizes import bytes_of_repeated, check_decoded_size
 from dataformats.backends.tables.hugging_face import INFO, empty_stream
 from dataformats.backends.tables.stored_types import StoredSchema, stored_type
 from dataformats.batch import Column
 from dataformats.batch.to_arrow import pyarrow
-from dataformats.columns.arrow_columns import columns_of_arrow
+from dataformats.columns.arrow_columns import columns_of_arrow, holds_type
 from dataformats.errors import FormatError
 from dataformats.indexing.files_table import FileBlock, FilesTable
 from dataformats.interfaces import FieldsBackend, Folder, ReaderOptions, SniffResult, StoredFile
@@ -22,8 +25,6 @@ from dataformats.spec import Spec, Type
 from dataformats.storage.file_object import FileObject
 from dataformats.writing.table_writer import TableWriter
 
-_MAGIC = b"ARROW1"
-_MESSAGE = b"\xff\xff\xff\xff"  # before the length of each message of a stream
 _STATE = "state.json"  # lists the files of a dataset of Hugging Face
 _MAX_STATE_BYTES = 2**24
 _WHOLE = -1
@@ -33,8 +34,7 @@ _MAX_SCHEMA_BYTES = 2**20
 class ArrowTable(FilesTable):
     """The rows of Arrow IPC files whose columns have the same names and types. A block is a record batch.
 
-    A field is optional if a row lacks it. To know that, each batch is read once; without compression on the local disk,
-    only its header is.
+    A field is optional if a row lacks it, by the headers of the batches.
 
     Args:
         declared: The types of the call: see `common_spec`.
@@ -47,17 +47,18 @@ class ArrowTable(FilesTable):
         self._schemas: list[Any] = []
         block_rows, lacking, n_bytes = list[list[int]](), set[str](), 0
         for file in files:
-            self._places.append([])
-            block_rows.append([])
             with damage_of_arrow(file):
-                schema, batches = _scanned(file, max_record_bytes)
-                self._schemas.append(schema)
-                for place, rows in batches:
-                    self._places[-1].append(place)
-                    block_rows[-1].append(rows.num_rows)
-                    if rows.num_rows:
-                        n_bytes += rows.get_total_buffer_size()
-                        lacking |= _lacking(rows, file)
+                schema = _schema_of(file)
+                batches = _batches(file, schema, max_record_bytes)
+                for place, batch in batches:
+                    if batch.n_records > 8 * file.size:  # sound for nulls and runs
+                        _read(file, place, schema).validate()
+                    if batch.n_records:
+                        n_bytes += batch.n_bytes
+                        lacking |= _lacking(schema, batch)
+            self._schemas.append(schema)
+            self._places.append([place for place, _ in batches])
+            block_rows.append([batch.n_records for _, batch in batches])
         with damage_of_arrow(files[0], "the schema"):
             spec = common_spec(files, self._schemas, lacking, declared)
         super().__init__(files, [spec], block_rows, n_bytes)
@@ -68,75 +69,50 @@ class ArrowTable(FilesTable):
         with damage_of_arrow(file, f"record batch {block.number}"):
             rows = _read(file, self._places[block.file][block.number], self._schemas[block.file])
             rows.validate(full=True)  # damaged offsets must not be followed
-            part = f"record batch {block.number}"
-            check_decoded_size(file, part, bytes_of_texts(rows.columns), self._max_record_bytes)
+            part, known = f"record batch {block.number}", [name for name in fields if name in rows.schema.names]
+            check_decoded_size(file, part, bytes_of_repeated(map(rows.column, known)), self._max_record_bytes)
             return columns_of_arrow(rows, self.spec, fields)
 
 
-def _lacking(rows: Any, file: StoredFile) -> set[str]:
-    """Return the fields that a row lacks: all of them if the batch is damaged, so that its rows cannot be read."""
-    names: list[str] = rows.schema.names
-    try:
-        rows.validate()  # pyarrow counts the nulls of a damaged batch outside of its buffers
-    except pyarrow().ArrowInvalid:
-        if rows.num_rows > 8 * file.size:
-            raise
-        return set(names)
-    return {name for name, column in zip(names, rows.columns, strict=True) if column.null_count}
-
-
-def _scanned(file: StoredFile, max_record_bytes: int) -> tuple[Any, Iterator[tuple[int, Any]]]:
-    """Return the schema of a file, and its batches with their places: see `_read`."""
+def _schema_of(file: StoredFile) -> Any:
     arrow = pyarrow()
-    # Mapped, the values of batches without compression are not read here.
-    source = arrow.PythonFile(FileObject(file), "r") if file.local is None else arrow.memory_map(file.local)
-    if _is_file(file):
-        reader = arrow.ipc.open_file(source)
-        for place in message_places(file):
-            check_decoded_size(file, f"the message at byte {place}", message_bytes(file, place), max_record_bytes)
-        return reader.schema, ((place, reader.get_batch(place)) for place in range(reader.num_record_batches))
-    return arrow.ipc.read_schema(source), _batches_of_stream(file, source, max_record_bytes)
+    source = arrow.PythonFile(FileObject(file), "r")
+    return arrow.ipc.open_file(source).schema if is_file(file) else arrow.ipc.read_schema(source)
 
 
-def _batches_of_stream(file: StoredFile, source: Any, max_record_bytes: int) -> Iterator[tuple[int, Any]]:
-    arrow = pyarrow()
-    source.seek(0)
-    schema = arrow.ipc.open_stream(source).schema
-    is_whole = any(arrow.types.is_dictionary(field.type) for field in schema)  # a batch needs those before it
-    n_bytes = 0
-    while (found := _message(source)) is not None:
-        place, message = found
-        n_bytes = n_bytes * is_whole + message_bytes(file, place)
-        check_decoded_size(file, f"the message at byte {place}", n_bytes, max_record_bytes)
-        if not is_whole and message.type == "record batch":
-            yield place, arrow.ipc.read_record_batch(message, schema)
+def _lacking(schema: Any, batch: Message) -> set[str]:
+    """Return the fields that a row of a batch lacks: all of them if its header has other arrays than the schema."""
+    arrays = np.array([n_arrays(field.type) for field in schema], np.int64)
+    if arrays.sum() != len(batch.nulls):
+        return {*schema.names}
+    return {name for name, n in zip(schema.names, batch.nulls[np.cumsum(arrays) - arrays].tolist(), strict=True) if n}
+
+
+def _batches(file: StoredFile, schema: Any, max_record_bytes: int) -> list[tuple[int, Message]]:
+    """Return the record batches of a file, each with its place: see `_read`."""
+    messages = list(messages_of(file))
+    # In a stream, a batch needs the dictionaries before it.
+    is_whole = not is_file(file) and any(holds_type(field.type, pyarrow().types.is_dictionary) for field in schema)
+    sizes = np.array([message.n_bytes for message in messages], np.int64)
+    for message, n_bytes in zip(messages, np.cumsum(sizes) if is_whole else sizes, strict=True):
+        check_decoded_size(file, f"the message at byte {message.place}", int(n_bytes), max_record_bytes)
+    batches = [message for message in messages if message.is_batch]
     if is_whole:
-        yield _WHOLE, _read(file, _WHOLE, schema)
-
-
-def _message(source: Any) -> tuple[int, Any] | None:
-    """Return the next message of a stream with its offset; `None` at the end."""
-    place = source.tell()
-    try:
-        return place, pyarrow().ipc.read_message(source)
-    except EOFError:
-        return None
+        n_records, nulls = sum(batch.n_records for batch in batches), np.sum([batch.nulls for batch in batches], axis=0)
+        return [(_WHOLE, Message(0, file.size, True, n_records, nulls, int(sizes.sum())))]
+    return list(enumerate(batches)) if is_file(file) else [(batch.place, batch) for batch in batches]
 
 
 def _read(file: StoredFile, place: int, schema: Any) -> Any:
     """Return a batch of a file by its number, a batch of a stream by its offset, or the whole stream as a table."""
     arrow = pyarrow()
     source = arrow.PythonFile(FileObject(file), "r")
-    if _is_file(file):
+    if is_file(file):
         return arrow.ipc.open_file(source).get_batch(place)
     if place == _WHOLE:
         return arrow.ipc.open_stream(source).read_all()
     source.seek(place)
     return arrow.ipc.read_record_batch(arrow.ipc.read_message(source), schema)
-
-
-def _is_file(file: StoredFile) -> bool:
-    return file.pread(0, len(_MAGIC)) == _MAGIC
 
 
 def _is_schema(message: bytes) -> bool:
@@ -209,10 +185,10 @@ class ArrowBackend(FieldsBackend):
 
     def sniff(self, file: StoredFile) -> SniffResult:
         head = file.pread(0, 16)
-        if head.startswith(_MAGIC):
-            is_whole = file.size > 2 * len(_MAGIC) and file.pread(file.size - len(_MAGIC), len(_MAGIC)) == _MAGIC
+        if head.startswith(MAGIC):
+            is_whole = file.size > 2 * len(MAGIC) and file.pread(file.size - len(MAGIC), len(MAGIC)) == MAGIC
             return SniffResult("yes") if is_whole else SniffResult("damaged", "it does not end with ARROW1")
-        if head.startswith(_MESSAGE) and _is_schema(file.pread(8, min(_MAX_SCHEMA_BYTES, file.size - 8))):
+        if head.startswith(CONTINUES) and _is_schema(file.pread(8, min(_MAX_SCHEMA_BYTES, file.size - 8))):
             return SniffResult("yes")
         return SniffResult("no", "it begins neither with ARROW1 nor with a message of a stream")
 

@@ -23,7 +23,7 @@ from dataformats.storage.files import LocalFile
 _MAGIC = b"LANC"  # the end of a manifest: lance's protos/table.proto
 _VERSIONS = "_versions"
 _MANIFEST = ".manifest"
-_AHEAD_BYTES = 8 * 2**20  # in the files; more does not fit into the caches of processors
+_AHEAD_BYTES = 8 * 2**20  # more does not fit into the caches of processors
 _DIGITS = 20  # names of the second scheme count down from 2^64 - 1
 
 
@@ -48,22 +48,21 @@ class LanceTable(RowTable):
         every: list[StoredFile] = []
         self._manifests = manifests
         self._datasets = [_opened(manifest) for manifest in manifests]
-        counts = list[int]()
+        counts, schemas = list[int](), []
         for manifest, dataset in zip(manifests, self._datasets, strict=True):
             with _damage_of(manifest):
+                schemas.append(dataset.schema)
                 files = [file.path for fragment in dataset.get_fragments() for file in fragment.data_files()]
                 counts += [dataset.count_rows(), *(0 for _ in files)]
             every += [manifest, *(LocalFile(os.path.join(_root(manifest), "data", name)) for name in files)]
         self.files: Sequence[StoredFile] = every
         self.counts: NDArray[np.int64] = np.array(counts, np.int64)
         self.decoded_bytes: int = sum(file.size for file in every)
-        schemas = [dataset.schema for dataset in self._datasets]
         nullable = {field.name for schema in schemas for field in schema if field.nullable}
         self.spec: Spec = common_spec(manifests, schemas, nullable, declared)
         self.default_types: Mapping[str, Type] = default_types(schemas, self.spec)
         self._starts = offsets_of(np.array([dataset.count_rows() for dataset in self._datasets], np.int64))
         self._last = _TakenRows(0, 0, (), ())
-        self._most_ahead = int(_AHEAD_BYTES * self._starts[-1] / max(1, self.decoded_bytes))
 
     def read(self, records: NDArray[np.int64], fields: Sequence[str]) -> Mapping[str, Column]:
         _library()  # refuses forked processes
@@ -96,7 +95,8 @@ class LanceTable(RowTable):
         if fields == last.fields and last.begin <= begin <= last.end:
             if end <= last.end:
                 return _rows_of(last.parts, begin - last.begin, end - last.begin)
-            ahead = min(2 * (last.end - last.begin), self._most_ahead)
+            n, n_bytes = last.end - last.begin, sum(part.nbytes for part in last.parts)
+            ahead = min(2 * n, _AHEAD_BYTES * n // max(1, n_bytes))
         stop = min(max(end, begin + ahead), int(self._starts[-1]))
         try:
             parts = self._take(np.arange(begin, stop), fields)

@@ -9,7 +9,7 @@ from typing import Any
 
 from dataformats.backends.tables.arrow_errors import damage_of_arrow
 from dataformats.backends.tables.common_spec import common_spec, default_types
-from dataformats.backends.tables.decoded_sizes import bytes_of_texts, check_decoded_size
+from dataformats.backends.tables.decoded_sizes import bytes_of_repeated, check_decoded_size
 from dataformats.backends.tables.parquet_footer import MAGIC, RowGroup, read_footer, row_groups
 from dataformats.backends.tables.stored_types import StoredSchema, stored_type
 from dataformats.batch import Column
@@ -23,7 +23,8 @@ from dataformats.storage.threads import concurrent_map
 from dataformats.writing.table_writer import TableWriter
 
 _PARTS = 64  # large row groups are read in so many
-_VALUE_BYTES = 256  # more than most values have: a file with fewer bytes for each may hold one value many times
+_VALUE_BYTES = 256  # more than most values have
+_SMALL_BYTES = 2**20
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}  # bytes in memory
 
 
@@ -41,7 +42,7 @@ class ParquetTable(FilesTable):
         self._options = options
         opened = concurrent_map(_opened, files, local=all(file.local is not None for file in files))
         self._footers = [footer.metadata for footer, _ in opened]
-        schemas = [footer.schema_arrow for footer, _ in opened]
+        self._schemas = schemas = [footer.schema_arrow for footer, _ in opened]
         groups = [group for _, found in opened for group in found if group.n_records]
         lacking = {field.name for schema in schemas for field in schema if field.nullable}
         full = frozenset(lacking).intersection(*(group.full for group in groups))
@@ -55,19 +56,17 @@ class ParquetTable(FilesTable):
         stored = self.files[block.file]
         with damage_of_arrow(stored, f"row group {block.number}"):
             footer = self._footers[block.file]
-            most = stored.most_decoded_bytes(self._options.max_record_bytes)
-            group_bytes = footer.row_group(block.number).total_byte_size
-            is_dense = (block.end - block.first) * len(fields) * _VALUE_BYTES > most or group_bytes > 100 * stored.size
-            if is_dense or group_bytes > most:
-                self._check_size(block, _bytes_of_columns(footer, block.number, fields))
-            texts = [leaf.path for leaf in map(footer.schema.column, range(len(footer.schema)))
-                     if leaf.physical_type == "BYTE_ARRAY" and leaf.path in fields] if is_dense else []  # fmt: skip
+            leaves = _leaves_of(self._schemas[block.file], fields)
+            chunks = [(footer.schema.column(leaf), footer.row_group(block.number).column(leaf)) for leaf in leaves]
+            self._check_size(block, sum(_bytes_of_chunk(*each) for each in chunks))
+            most = stored.most_decoded_bytes(self._options.max_record_bytes) // max(1, len(chunks))
+            repeated = [leaf.path for leaf, chunk in chunks if _may_repeat(leaf, chunk, stored, most)]
             file = _library().ParquetFile(
                 FileObject(stored),
                 metadata=footer,
                 pre_buffer=stored.local is None,  # joins requests; costs a fifth of the time of a local file
                 page_checksum_verification=self._options.verify_checksums,
-                read_dictionary=texts,  # each text once, until their bytes are known
+                read_dictionary=repeated,  # each text once, until their bytes are known
             )
             try:
                 rows = file.read_row_group(block.number, list(fields))  # without those that the file lacks
@@ -76,7 +75,7 @@ class ParquetTable(FilesTable):
                 parts = file.iter_batches(size, row_groups=[block.number], columns=list(fields))
                 rows = pyarrow().Table.from_batches(list(parts))
             rows.validate(full=True)  # damaged offsets must not be followed
-            self._check_size(block, bytes_of_texts(map(rows.column, texts)))
+            self._check_size(block, bytes_of_repeated(rows.columns))
             rows = self._with_far_times(rows, block)
             return columns_of_arrow(rows, self.spec, fields)
 
@@ -119,15 +118,30 @@ def _opened(file: StoredFile) -> tuple[Any, list[RowGroup]]:
         return opened, row_groups(file, footer)
 
 
-def _bytes_of_columns(footer: Any, number: int, fields: Sequence[str]) -> int:
-    """Return how many bytes columns of a row group have in memory at least, by the footer."""
-    group, total, nested = footer.row_group(number), 0, tuple(f"{field}." for field in fields)
-    for at in range(group.num_columns):
-        leaf = group.column(at)
-        if leaf.path_in_schema in fields or leaf.path_in_schema.startswith(nested):
-            width = _WIDTHS.get(leaf.physical_type) or footer.schema.column(at).length or 0
-            total += max(leaf.total_uncompressed_size, leaf.num_values * width)
-    return total
+def _leaves_of(schema: Any, fields: Sequence[str]) -> list[int]:
+    """Return the numbers of the columns that a file stores for fields: one, or several for structs."""
+    owners = [field.name for field in schema for _ in range(_n_leaves(field.type))]
+    return [number for number, owner in enumerate(owners) if owner in fields]
+
+
+def _n_leaves(kind: Any) -> int:
+    return sum(_n_leaves(kind.field(place).type) for place in range(kind.num_fields)) or 1
+
+
+def _bytes_of_chunk(leaf: Any, chunk: Any) -> int:
+    """Return how many bytes a column of a row group has in memory at least, by the footer."""
+    width = _WIDTHS.get(chunk.physical_type) or leaf.length or 0
+    return int(max(chunk.total_uncompressed_size, chunk.num_values * width))
+
+
+def _may_repeat(leaf: Any, chunk: Any, stored: StoredFile, most: int) -> bool:
+    """True if a column of a row group may hold a few texts so often that they have more bytes in memory than `most`.
+
+    To know it costs as much as decoding the column, so larger files are taken at the word of their sizes.
+    """
+    is_small = stored.stored_size <= _SMALL_BYTES or chunk.total_uncompressed_size > 100 * stored.stored_size
+    longest = chunk.total_uncompressed_size if is_small else _VALUE_BYTES
+    return bool(leaf.physical_type == "BYTE_ARRAY" and chunk.num_values * longest > most)
 
 
 def _library() -> Any:

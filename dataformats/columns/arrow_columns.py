@@ -230,14 +230,17 @@ def _column(array: Any, type_: Type, field: str) -> NDArray[Any] | Ragged | list
         except (TypeError, ValueError) as error:
             raise SpecError(f"expected dtype, shape and data of an array: {error}", field=field) from error
     values: list[Any] = _cast(array, type_of_documents(array.type), field).to_pylist()
-    return _with_lists(values) if _holds_tuples(array.type) else values
+    return _with_lists(values) if holds_type(array.type, _has_tuples) else values
 
 
-def _holds_tuples(kind: Any) -> bool:
-    types = pyarrow().types
-    return bool(types.is_map(kind) or types.is_interval(kind)) or any(
-        _holds_tuples(kind.field(place).type) for place in range(kind.num_fields)
-    )
+def _has_tuples(kind: Any) -> bool:
+    return bool(pyarrow().types.is_map(kind) or pyarrow().types.is_interval(kind))
+
+
+def holds_type(kind: Any, matches: Callable[[Any], bool]) -> bool:
+    """True if an Arrow type, or one within its structs and lists, matches."""
+    inner = (kind.field(place).type for place in range(kind.num_fields))
+    return matches(kind) or any(holds_type(one, matches) for one in inner)
 
 
 def _with_lists(value: Any) -> Any:

@@ -768,6 +768,36 @@ def test_row_groups_of_one_value_are_bounded(tmp_path: Path) -> None:
     assert dataformats.open(path, max_record_bytes=8 * 8 * n).read([5], fields=["x"])["x"].tolist() == [0.0]
 
 
+def one_image(arrow: Any, n: int) -> tuple[Any, bytes]:
+    """Return a column of files as Hugging Face stores them, with one image in each row, and its bytes."""
+    image = np.random.default_rng(0).bytes(10_000)
+    rows = arrow.DictionaryArray.from_arrays(arrow.array(np.zeros(n, np.int32)), arrow.array([image]))
+    return arrow.StructArray.from_arrays([rows, arrow.nulls(n, arrow.string())], ["bytes", "path"]), image
+
+
+def test_row_groups_of_one_image_are_bounded(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    column, image = one_image(arrow, 1000)
+    kind = arrow.struct({"bytes": arrow.binary(), "path": arrow.string()})
+    texts = arrow.array([[{"a": "x" * 10_000}]] * 1000)
+    for values, first in ((column.cast(kind), image), (texts, [{"a": "x" * 10_000}])):
+        parquet.write_table(arrow.table({"x": values, "n": np.arange(1000)}), tmp_path / "x.parquet")
+        source = dataformats.open(tmp_path / "x.parquet", max_record_bytes=2**21)
+        assert source.read([3], fields=["n"])["n"].tolist() == [3]
+        with pytest.raises(FormatError, match="row group 0 is longer than a share of max_record_bytes"):
+            source[3]
+        assert dataformats.open(tmp_path / "x.parquet", max_record_bytes=2**27)[3] == {"x": first, "n": 3}
+
+
+@loop_over("is_stream", [False, True])
+def test_dictionaries_within_structs(is_stream: bool, tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    column, image = one_image(arrow, 3)
+    table = arrow.table({"x": column})
+    (write_ipc_stream if is_stream else write_ipc)(tmp_path / "x.arrow", table)
+    assert list(dataformats.open(tmp_path / "x.arrow")) == [{"x": image}] * 3
+
+
 @loop_over("is_stream", [False, True])
 def test_batches_of_one_value_are_bounded(is_stream: bool, tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow")
@@ -777,6 +807,9 @@ def test_batches_of_one_value_are_bounded(is_stream: bool, tmp_path: Path) -> No
         (arrow.array(np.zeros(n)), 8 * n, 0.0),
         (arrow.array(["x" * n, "y"]), n, "x" * n),
         (arrow.DictionaryArray.from_arrays(codes, ["x" * 9]), 9 * n, "x" * 9),
+        (one_image(arrow, 1000)[0], 10**7, one_image(arrow, 1)[1]),
+        (arrow.RunEndEncodedArray.from_arrays(arrow.array([n], arrow.int32()), ["x" * 9]), 18 * n, "x" * 9),
+        (arrow.RunEndEncodedArray.from_arrays(arrow.array([n], arrow.int32()), [7]), 9 * n, 7),
     ):
         table = arrow.table({"x": column})
         new = arrow.ipc.new_stream if is_stream else arrow.ipc.new_file
@@ -785,3 +818,8 @@ def test_batches_of_one_value_are_bounded(is_stream: bool, tmp_path: Path) -> No
         with pytest.raises(FormatError, match=r" is longer than a share of max_record_bytes.*trust the data"):
             dataformats.open(path, max_record_bytes=1000)[0]
         assert dataformats.open(path, max_record_bytes=16 * n_bytes)[0] == {"x": first}
+    write_ipc_stream(path, arrow.table({"x": arrow.nulls(n), "n": np.arange(n)}))
+    assert dataformats.open(path, max_record_bytes=1000).read([5], fields=["n"])["n"].tolist() == [5]
+    write_ipc_stream(path, arrow.table({"x": arrow.nulls(10**9)}))
+    with pytest.raises(FormatError, match="longer than a share"):
+        dataformats.open(path)[5]
