@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from dataformats.backends.tables.stored_types import media_type
+from dataformats.backends.tables.hugging_face import array_type, class_names, features_of, is_media, media_type
 from dataformats.batch.to_arrow import pyarrow
 from dataformats.columns.arrow_columns import holds_files, spec_of_arrow, type_of_arrow, with_leaves
-from dataformats.columns.column_cast import can_cast
 from dataformats.columns.common_type import common_type
-from dataformats.errors import SpecError
 from dataformats.interfaces import StoredFile
 from dataformats.spec import Spec, Type
 
@@ -65,10 +60,10 @@ def common_spec(
         is_list = kind.required == _DOCUMENT and name in kinds and kinds[name].dims
         if is_list or (kind.required == _FILES and any(holds_files(one) for one in _types(schemas, name))):
             kinds[name] = replace(kind, optional=kinds[name].optional)
-    arrow, features = _kept_types(schemas), _features(schemas)
+    arrow, features = _kept_types(schemas), features_of(schemas)
     for name, kind in kinds.items():
-        names = _class_names(features.get(name)) if kind.dtype is not None and kind.dtype.kind in "iu" else ()
-        is_file = kind.codec == "bytes" and not kind.dims and _is_media(features.get(name))
+        names = class_names(features.get(name)) if kind.dtype is not None and kind.dtype.kind in "iu" else ()
+        is_file = kind.codec == "bytes" and not kind.dims and is_media(features.get(name))
         kept = media_type(features[name]) if is_file else arrow.get(name)
         kinds[name] = replace(kind, arrow_type=kept, class_names=names)
     return Spec(kinds)
@@ -82,7 +77,7 @@ def default_types(schemas: Sequence[Any], spec: Spec) -> dict[str, Type]:
     marked = pyarrow().JsonType
     each = [{field.name for field in schema if isinstance(field.type, marked)} for schema in _different(schemas)]
     found = {name: replace(spec[name], codec="json") for name in each[0].intersection(*each)}
-    arrays = {name: _array_type(feature, spec[name]) for name, feature in _features(schemas).items() if name in spec}
+    arrays = {name: array_type(feature, spec[name]) for name, feature in features_of(schemas).items() if name in spec}
     return found | {name: kind for name, kind in arrays.items() if kind is not spec[name]}
 
 
@@ -137,45 +132,6 @@ def _is_text(kind: Any) -> bool:
 
 def _is_temporal(kind: Any) -> bool:
     return bool(pyarrow().types.is_temporal(kind) and not pyarrow().types.is_interval(kind))
-
-
-def _features(schemas: Sequence[Any]) -> dict[str, Any]:
-    """Return the features of Hugging Face, column to feature, that are the same in all files."""
-    first, *others = map(_features_in, {(schema.metadata or {}).get(b"huggingface") for schema in schemas})
-    return {name: feature for name, feature in first.items() if all(other.get(name) == feature for other in others)}
-
-
-def _features_in(text: bytes | None) -> dict[str, Any]:
-    try:
-        return dict(json.loads(text or b"{}")["info"]["features"])
-    except (ValueError, TypeError, LookupError, RecursionError):
-        return {}
-
-
-def _is_media(feature: Any) -> bool:
-    return isinstance(feature, dict) and feature.get("_type") in ("Image", "Audio", "Video")
-
-
-def _class_names(feature: Any) -> tuple[str, ...]:
-    """Return the class names of a feature, or of the elements of a list."""
-    if isinstance(feature, list):
-        return _class_names(feature[0]) if len(feature) == 1 else ()
-    if not isinstance(feature, dict):
-        return ()
-    if feature.get("_type") in ("Sequence", "List", "LargeList"):
-        return _class_names(feature.get("feature"))
-    names = feature.get("names") if feature.get("_type") == "ClassLabel" else None
-    return tuple(names) if isinstance(names, list) and all(isinstance(name, str) for name in names) else ()
-
-
-def _array_type(feature: Any, stored: Type) -> Type:
-    """Return the type of a feature such as `Array2D`, whose values are stored as nested lists; else the stored type."""
-    with contextlib.suppress(KeyError, TypeError, ValueError, SpecError):
-        if re.fullmatch("Array[2-5]D", feature["_type"]):
-            dims = tuple(None if size is None else int(size) for size in feature["shape"])
-            kind = replace(Type.parse(feature["dtype"]), dims=dims, optional=stored.optional)
-            return kind if can_cast(stored, kind) else stored
-    return stored
 
 
 def _different(schemas: Sequence[Any]) -> Iterator[Any]:

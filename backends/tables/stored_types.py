@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from dataformats.backends.tables.hugging_face import feature_of, is_media_type, media_type, metadata_of
 from dataformats.batch import Column
 from dataformats.batch.arrow_types import MEDIA, arrow_schema
 from dataformats.batch.to_arrow import pyarrow, to_arrow
@@ -15,24 +15,11 @@ from dataformats.errors import Remedy, SpecError
 from dataformats.registry import codecs
 from dataformats.spec import Spec, Type
 
-_FEATURES = {
-    codec: "Video" if codec in ("mp4", "webm") else "Audio" if codec == "audio" else "Image" for codec in MEDIA
-}
-_KEY = b"huggingface"
-
-
-def media_type(feature: Mapping[str, Any]) -> Any:
-    """Return the `pyarrow.DataType` of files as Hugging Face stores them, with their feature in its metadata."""
-    arrow = pyarrow()
-    content = arrow.field("bytes", arrow.binary(), metadata={_KEY: json.dumps(feature)})
-    return arrow.struct([content, arrow.field("path", arrow.string())])
-
 
 def stored_type(kind: Type) -> Type:
     """Return the type that Arrow has: `json` is one; blobs of other codecs are stored as `bytes`, media with a path."""
-    if kind.codec in _FEATURES and not kind.dims:
-        arrow_type = kind.arrow_type or media_type({"_type": _FEATURES[kind.codec]})
-        return replace(kind, codec="bytes", args=(), arrow_type=arrow_type)
+    if kind.codec in MEDIA and not kind.dims:
+        return replace(kind, codec="bytes", args=(), arrow_type=kind.arrow_type or media_type(feature_of(kind)))
     if kind.dtype is None:
         return kind if kind.codec in ("bytes", "utf8", "json") else replace(kind, codec="bytes", args=())
     is_known = kind.dtype.kind in "biuf" and kind.dtype.itemsize <= 8 and 0 not in kind.dims
@@ -71,12 +58,12 @@ class StoredSchema:
                     field = field.with_type(kind.arrow_type)
             elif kind.codec == "json" and not kind.dims:
                 field = field.with_type(document)
-            if (feature := _feature(kind)) is not None:
+            if (feature := feature_of(kind)) is not None:
                 features[name] = feature
                 field = field.with_nullable(True)  # as the fields of Hugging Face are, which else ignores the feature
             schema = schema.set(place, field)
         if features:
-            schema = schema.with_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+            schema = schema.with_metadata(metadata_of(features))
         self.stored: Spec = stored
         self.schema: Any = schema
 
@@ -100,23 +87,6 @@ class StoredSchema:
         return arrow.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
-def _media_feature(kind: Any) -> Any:
-    """Return the feature of a type that `media_type` returned; `None` of another one."""
-    is_struct = pyarrow().types.is_struct(kind) and kind.num_fields
-    text = (kind.field(0).metadata or {}).get(_KEY) if is_struct else None
-    return None if text is None else json.loads(text)
-
-
-def _feature(kind: Type) -> dict[str, Any] | None:
-    """Return the feature of Hugging Face for media, for integers with class names, or for lists of these."""
-    if not kind.class_names:
-        return None if kind.arrow_type is None else _media_feature(kind.arrow_type)
-    feature: dict[str, Any] = {"names": [*kind.class_names], "_type": "ClassLabel"}
-    for size in reversed(kind.dims):
-        feature = {"feature": feature, "length": size or -1, "_type": "Sequence"}
-    return feature
-
-
 def _cast(array: Any, kind: Any) -> Any:
     """Cast an array of plain values to an Arrow type, also in ways that pyarrow lacks.
 
@@ -124,7 +94,7 @@ def _cast(array: Any, kind: Any) -> Any:
         ArrowException: A value does not fit.
     """
     arrow = pyarrow()
-    if _media_feature(kind) is not None:
+    if is_media_type(kind):
         contents = [array.cast(arrow.binary()), arrow.nulls(len(array), arrow.string())]
         return arrow.StructArray.from_arrays(contents, fields=[*kind], mask=array.is_null())
     plain = type_of_documents(kind)
