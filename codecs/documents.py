@@ -33,7 +33,6 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)  # an untermina
 _STEP = np.zeros(256, np.int8)
 _STEP[[ord("["), ord("{")]] = 1
 _STEP[[ord("]"), ord("}")]] = -1
-_NESTED = frozenset([dict, list])
 
 
 class _Json(Codec):
@@ -52,7 +51,7 @@ class _Json(Codec):
         blob = bytes(check_size(blob))
         with suppress(ValueError):
             value = parse_common(blob)
-            if not is_deep([value]):
+            if blob.count(b"[") + blob.count(b"{") <= MAX_DEPTH or not is_deep(value):
                 return value
         text = blob.decode()
         check_nesting(text)
@@ -113,9 +112,8 @@ def unpack(blob: bytes, list_hook: Callable[[list[Any]], Any] | None = None) -> 
         max_map_len=size // 2,
         max_ext_len=size,
     )
-    if size > MAX_DEPTH:  # each level takes a byte
-        for _ in _levels(value):
-            pass
+    if size > MAX_DEPTH and is_deep(value):  # each level takes a byte
+        raise _too_deep()
     return value
 
 
@@ -134,15 +132,9 @@ def parse_common(blob: bytes) -> Any:
         raise ValueError("nested very deep") from error
 
 
-def is_deep(values: list[Any]) -> bool:
-    """Return True if lists and dicts in one of these values are nested deeper than `MAX_DEPTH`."""
-    level = values
-    for _ in range(MAX_DEPTH + 1):
-        level = [item for item in level if type(item) in _NESTED]
-        if not level:
-            return False
-        level = [*chain.from_iterable([item.values() if type(item) is dict else item for item in level])]
-    return True
+def is_deep(value: Any) -> bool:
+    """Return True if lists and mappings in a value are nested deeper than `MAX_DEPTH`."""
+    return any(depth == MAX_DEPTH for depth, _ in enumerate(_levels(value)))
 
 
 def check_size(blob: bytes) -> bytes:
@@ -154,7 +146,9 @@ def check_size(blob: bytes) -> bytes:
 
 def check_document(value: Any, keys: type | tuple[type, ...]) -> None:
     """Raise if a key would come back as another value, or nesting is deeper than `MAX_DEPTH`."""
-    for level in _levels(value):
+    for depth, level in enumerate(_levels(value)):
+        if depth == MAX_DEPTH:
+            raise _too_deep()
         for part in level:
             if isinstance(part, Mapping):
                 _check_keys(part, keys)
@@ -168,21 +162,19 @@ class _IsContainer(dict[type, bool]):
         return found
 
 
+_IS_CONTAINER = _IsContainer()
+
+
 def _levels(value: Any) -> Iterator[list[Any]]:
-    """Yield the lists and mappings of each level of nesting, outermost first; raise behind `MAX_DEPTH` levels."""
-    is_container = _IsContainer()
-    level = [value] if is_container[type(value)] else []
-    for _ in range(MAX_DEPTH):
-        if not level:
-            return
+    """Yield the lists and mappings of each level of nesting, outermost first: without end if one contains itself."""
+    level = [value]
+    while level := [item for item in level if _IS_CONTAINER[type(item)]]:
         yield level
-        parts = (part if isinstance(part, (list, tuple)) else part.values() for part in level)
-        items = [*chain.from_iterable(parts)]
-        # The last level is often the largest, and all types of its items are found fast.
-        has_more = any(is_container[kind] for kind in {*map(type, items)})
-        level = [item for item in items if is_container[type(item)]] if has_more else []
-    if level:
-        raise ValueError(f"expected at most {MAX_DEPTH} levels of nesting, found more")
+        level = [*chain.from_iterable([part if isinstance(part, (list, tuple)) else part.values() for part in level])]
+
+
+def _too_deep() -> ValueError:
+    return ValueError(f"expected at most {MAX_DEPTH} levels of nesting, found more")
 
 
 def _check_keys(mapping: Mapping[Any, Any], keys: type | tuple[type, ...]) -> None:

@@ -157,7 +157,7 @@ def _parse(blob: bytes, index: int = 0, may_be_deep: bool = True) -> dict[str, A
         except ValueError:
             value = _parse_text(blob.decode())
         else:
-            if may_be_deep and is_deep([value]):
+            if may_be_deep and is_deep(value):
                 check_nesting(blob.decode())  # raises
     except StopIteration:
         head = bytes(blob[:40])

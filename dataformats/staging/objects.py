@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dataformats.errors import FormatError
-from dataformats.storage.remote.checked_requests import RangeRequest
 from dataformats.storage.remote.names import parent_of, shown_url
-from dataformats.storage.remote.range_requests import first_bytes, retry_transient
+from dataformats.storage.remote.range_requests import first_bytes
 from dataformats.storage.threads import concurrent_map
 
 _OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "oci", "hf", "memory"}
@@ -50,13 +49,9 @@ class Objects:
         self.fs.invalidate_cache(name)
         url = shown_url(str(self.fs.unstrip_protocol(name)))
         try:
-            content = retry_transient(lambda: first_bytes(self.fs, RangeRequest(name, url, 0, _MAX_BYTES + 1)))
+            content = first_bytes(self.fs, name, url, _MAX_BYTES + 1)
         except FileNotFoundError:
             return None
-        except OSError:
-            if self.fs.info(name)["size"]:
-                raise
-            return b""  # S3 sends no range of an empty object
         if len(content) > _MAX_BYTES:
             what, remedy = "too long for a sidecar or a log of a writer", "Delete or rename it."
             raise FormatError(what, path=url, expected=f"at most {_MAX_BYTES} bytes", found="more", remedy=remedy)

@@ -206,14 +206,9 @@ def _bytes_or_none(fs: Any, path: str, limit: int) -> tuple[str, bytes] | None:
     name = shown_url(str(fs.unstrip_protocol(path)))
     try:
         with raise_as_os_error(name):
-            content = retry_transient(lambda: first_bytes(fs, RangeRequest(path, name, 0, limit + 1)))
+            content = first_bytes(fs, path, name, limit + 1)
     except (FileNotFoundError, PermissionError, IsADirectoryError):
         return None
-    except OSError:
-        file = _file_or_none(fs, path)
-        if file is not None and file.size:
-            raise
-        return None if file is None else (name, b"")  # S3 sends no range of an empty object
     if not 0 < len(content) <= limit:
         file = _file_or_none(fs, path)  # tells an empty file from an error, and names one that is too long
         return None if file is None else (file.name, file.read_all(limit))

@@ -51,12 +51,33 @@ def retry_transient(ask: Callable[[], T]) -> T:
     return ask()
 
 
-def first_bytes(fs: Any, request: RangeRequest) -> bytes:
-    """Return the bytes of a range, or as many as the file has. The request is not repeated."""
-    (answer,) = request_all(fs, [request])
-    if isinstance(answer, BaseException):
-        raise answer
-    return bytes(answer)
+def first_bytes(fs: Any, path: str, name: str, length: int) -> bytes:
+    """Return the first bytes of a file, or all that it has.
+
+    Args:
+        fs: The file system.
+        path: The path of the file in it.
+        name: The path for errors.
+        length: How many bytes.
+
+    Raises:
+        OSError: There is no such file, or the server does not answer.
+    """
+
+    def ask() -> bytes:
+        (answer,) = request_all(fs, [RangeRequest(path, name, 0, length)])
+        if isinstance(answer, BaseException):
+            raise answer
+        return bytes(answer)
+
+    try:
+        return retry_transient(ask)
+    except (FileNotFoundError, PermissionError, IsADirectoryError):
+        raise
+    except OSError:
+        if fs.info(path)["size"]:
+            raise
+        return b""  # S3 sends no range of an empty object
 
 
 def _pause(seconds: float) -> None:
