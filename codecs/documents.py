@@ -50,7 +50,7 @@ class _Json(Codec):
         """Return the value. The last of duplicate keys counts."""
         blob = bytes(check_size(blob))
         with suppress(ValueError):
-            value = parse_common(blob)
+            value = parse_with_msgspec(blob)
             if blob.count(b"[") + blob.count(b"{") <= MAX_DEPTH or not is_deep(value):
                 return value
         text = blob.decode()
@@ -117,8 +117,8 @@ def unpack(blob: bytes, list_hook: Callable[[list[Any]], Any] | None = None) -> 
     return value
 
 
-def parse_common(blob: bytes) -> Any:
-    """Return the value of a common document of JSON: what `json.loads` returns, in a quarter of the time.
+def parse_with_msgspec(blob: bytes) -> Any:
+    """Return the value of a JSON document that msgspec reads as `json.loads` does, but faster.
 
     Raises:
         ValueError: `json.loads` has to judge the document. It is damaged, nested very deep, or has a number or a text

@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 
 from dataformats.batch import Blobs, Column
-from dataformats.codecs.documents import MAX_DEPTH, check_document, check_nesting, check_size, is_deep, parse_common
+from dataformats.codecs.documents import (
+    MAX_DEPTH,
+    check_document,
+    check_nesting,
+    check_size,
+    is_deep,
+    parse_with_msgspec,
+)
 from dataformats.codecs.json_columns import FieldColumn, check_spec, encodable
 from dataformats.codecs.json_inference import JsonSamples
 from dataformats.codecs.json_scalars import ScalarColumns
@@ -153,7 +160,7 @@ def _parse(blob: bytes, index: int = 0, may_be_deep: bool = True) -> dict[str, A
     try:
         check_size(blob)
         try:
-            value = parse_common(blob)
+            value = parse_with_msgspec(blob)
         except ValueError:
             value = _parse_text(blob.decode())
         else:

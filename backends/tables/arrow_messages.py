@@ -48,7 +48,7 @@ def is_file(file: StoredFile) -> bool:
 
 
 def messages_of(file: StoredFile) -> Iterator[Message]:
-    """Yield the dictionaries and the record batches of a file, in the order of its footer, or those of a stream.
+    """Yield the dictionaries and the record batches of a file, in the order of its footer or of the stream.
 
     Raises:
         FormatError: A message ends behind the end of the file.

@@ -22,7 +22,7 @@ _KEY = b"huggingface"
 _MAX_INFO_BYTES = 2**24
 _WITH_ARGUMENTS = ("timestamp", "duration", "time32", "time64", "decimal128", "decimal256", "binary")
 _MEDIA = ("Image", "Audio", "Video", "Pdf", "Nifti")
-_CODEC_FEATURES = {"mp4": "Video", "webm": "Video", "audio": "Audio"}  # of other media: Image
+_CODEC_FEATURES = {"mp4": "Video", "webm": "Video", "audio": "Audio"}  # other media are images
 _LISTS = ("List", "Sequence", "LargeList")
 
 

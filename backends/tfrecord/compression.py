@@ -60,7 +60,7 @@ def decompress_file(file: StoredFile, compression: Compression) -> StoredFile:
         raise _mismatch(file, "not a GZIP file", _GZIP.hex(" "), head)
     elif compression == "zlib" and not _is_zlib_header(head):
         raise _mismatch(file, "not a ZLIB file", "a ZLIB header, 78 01 to 78 da", head)
-    return file if compression == "none" else DecompressedFile(file, compression, checks_records=True)
+    return file if compression == "none" else DecompressedFile(file, compression, records_have_checksums=True)
 
 
 def compression_of(head: bytes) -> Literal["gzip", "zlib", "none"]:

@@ -75,8 +75,8 @@ class StoredFile(_Entry):
         compression: The compression if reads return decompressed bytes, such as `"gzip"`, else `"none"`.
         has_name: True if the name leads to the file, so that an index may be kept for it.
         damage: Why the decompressed bytes end early, once `size` is known; `None` if they do not.
-        covers: Other files of a dataset that this one stands for, such as a table beside images: no format takes them
-            for its own data.
+        covers: Other files of the dataset that the reader of this one reads, such as a table beside images: no format
+            takes them for its own data.
     """
 
     name: str

@@ -89,14 +89,14 @@ class DecompressedFile(StoredFile):
         file: The compressed file.
         compression: `"gzip"` or `"zlib"`.
         one_pass: It is read once, in order: faster, without checkpoints.
-        checks_records: Its records have checksums of their own: so bytes of a damaged member can be read.
+        records_have_checksums: True if its records do: then bytes of a damaged member can be read.
 
     Attributes:
         damage: Why the decompressed bytes end early, once `size` is known; `None` if the file is sound.
     """
 
     def __init__(
-        self, file: StoredFile, compression: str, *, one_pass: bool = False, checks_records: bool = False
+        self, file: StoredFile, compression: str, *, one_pass: bool = False, records_have_checksums: bool = False
     ) -> None:
         self._file = file
         self._wbits = WBITS[compression]
@@ -105,7 +105,7 @@ class DecompressedFile(StoredFile):
         self.identity: tuple[str, ...] = (*file.identity, compression)
         self._owner = DECODED_CACHE.owner(self)
         self.damage: FormatError | None = None
-        self._checks_records = checks_records or one_pass
+        self._records_have_checksums = records_have_checksums or one_pass
         self._checksums = array("I")  # CRC-32C of each block of compressed bytes that was read
         self._verified = bytearray()  # 1 for each block that was read in this process: its next reads are free
         self._size: int | None = None
@@ -319,7 +319,7 @@ class DecompressedFile(StoredFile):
 
         A member that ends early has none that is wrong, and what a killed writer left can be read.
         """
-        return not self._checks_records and not cursor.ended and damage is not TruncatedError
+        return not self._records_have_checksums and not cursor.ended and damage is not TruncatedError
 
     def _at(self, offset: int) -> Decompressor:
         """Return a decompressor at `offset`, or at the end of the readable bytes before it."""
@@ -410,7 +410,7 @@ class DecompressedFile(StoredFile):
         """
         number, last = offset // _CHECKED, (min(offset + most, self._file.size) - 1) // _CHECKED
         is_verified = last < len(self._verified) and self._verified.find(0, number, last + 1) < 0
-        if self._checks_records or is_verified:
+        if self._records_have_checksums or is_verified:
             return self._file.pread(offset, most)
         begin = number * _CHECKED
         block = self._file.pread(begin, _CHECKED)

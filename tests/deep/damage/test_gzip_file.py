@@ -144,7 +144,7 @@ def test_one_pass_over_damaged_files(tmp_path: Path, kind: str) -> None:
         found = []
         for one_pass in (True, False):
             stored = opened(tmp_path, data, kind)
-            file = DecompressedFile(stored.stored, kind, one_pass=one_pass, checks_records=True)
+            file = DecompressedFile(stored.stored, kind, one_pass=one_pass, records_have_checksums=True)
             if not one_pass:
                 file._use_reference()
             parts, offset = [], 0

@@ -45,7 +45,7 @@ def compress(data: bytes, kind: str, level: int = 6) -> bytes:
 def opened(folder: Path, compressed: bytes, kind: str, name: str = "x") -> DecompressedFile:
     path = folder / name
     path.write_bytes(compressed)
-    return DecompressedFile(LocalFile(path), kind, checks_records=True)
+    return DecompressedFile(LocalFile(path), kind, records_have_checksums=True)
 
 
 def close(file: DecompressedFile) -> None:
