@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any, cast
 
 from dataformats.errors import FormatError
 
+_ANSWER_S, _SLOWEST_BYTES_PER_S = 30.0, 2**16  # a server that sends headers without end is no reason to wait
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
 
@@ -146,15 +148,24 @@ async def _request_http(fs: Any, request: RangeRequest) -> bytes:
     headers = {"Accept-Encoding": "identity", **fs.kwargs.get("headers", {}), "Range": request.header}
     if request.condition is not None:
         headers["If-Match"] = request.condition
+    given, total_s = {**fs.kwargs, "headers": headers}, _ANSWER_S + request.length / _SLOWEST_BYTES_PER_S
+    if "timeout" not in fs.client_kwargs:
+        given = {"timeout": sys.modules["aiohttp"].ClientTimeout(total=total_s, sock_connect=_ANSWER_S), **given}
     session = await fs.set_session()
-    async with session.get(fs.encode_url(request.path), **{**fs.kwargs, "headers": headers}) as response:
-        if response.status == 404:
-            raise FileNotFoundError(request.path)
-        if response.status == 412:
-            raise changed_error(request.url, f"ETag {request.tag}", "status 412, Precondition Failed")
-        response.raise_for_status()
-        request.check(response.headers)
-        return await read_at_most(response.content.read, request.length)
+    try:
+        async with session.get(fs.encode_url(request.path), **given) as response:
+            if response.status == 404:
+                raise FileNotFoundError(request.path)
+            if response.status == 412:
+                raise changed_error(request.url, f"ETag {request.tag}", "status 412, Precondition Failed")
+            response.raise_for_status()
+            request.check(response.headers)
+            return await read_at_most(response.content.read, request.length)
+    except TimeoutError as error:
+        what = (
+            f"the server sent no {request.length} bytes within {total_s:.0f} s: pass client_kwargs={{'timeout': ...}}"
+        )
+        raise TimeoutError(errno.ETIMEDOUT, what, request.url) from error
 
 
 async def _request_s3(fs: Any, request: RangeRequest) -> bytes:

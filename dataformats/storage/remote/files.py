@@ -209,6 +209,10 @@ def _bytes_or_none(fs: Any, path: str, limit: int) -> tuple[str, bytes] | None:
             content = first_bytes(fs, path, name, limit + 1)
     except (FileNotFoundError, PermissionError, IsADirectoryError):
         return None
+    except OSError:
+        if _file_or_none(fs, path) is not None:
+            raise
+        return None  # a file beside a bucket
     if not 0 < len(content) <= limit:
         file = _file_or_none(fs, path)  # tells an empty file from an error, and names one that is too long
         return None if file is None else (file.name, file.read_all(limit))

@@ -39,7 +39,8 @@ class RangeServer:
         head_status: The status of each HEAD.
         fault: Called with the number of a GET and its range; returns `None`, a status such as `"503"`, `"reset"`,
             `"cut"` for half of the body, `"short"` for half of the range, as its header says, `"shift"` for a range
-            that begins 8 bytes earlier, or `"endless"` for a body of 256 MiB after the headers of the range.
+            that begins 8 bytes earlier, `"endless"` for a body of 256 MiB after the headers of the range, or
+            `"continue"` for nothing but the status 100.
         n_sent: The bytes of endless bodies that were sent.
         compares: False: `If-Match` is ignored.
     """
@@ -102,6 +103,11 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if fault is not None and fault.isdecimal():
             self._start(int(fault), 0)
+            return
+        if fault == "continue":
+            with suppress(OSError):
+                while True:
+                    self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
             return
         if self.store.compares and self.headers.get("If-Match", self.store.tag) != self.store.tag:
             self._start(412, 0)

@@ -12,7 +12,7 @@ import pytest
 
 import dataformats
 from dataformats.loaders import read_ahead
-from dataformats.storage.remote import http_client, range_requests
+from dataformats.storage.remote import checked_requests, http_client, range_requests
 from dataformats.storage.remote.versions import Versions
 from tests.deep.remote.servers import S3_CLIENTS, RangeServer, counting_server, plain_server
 from tests.waiting import LIMIT_S, in_fork
@@ -95,6 +95,16 @@ def test_a_body_without_end_is_read_up_to_the_range(server: RangeServer) -> None
     with pytest.raises(dataformats.FormatError, match=r"sent more bytes than requested: .*expected 1016 bytes, found"):
         source.read([5])
     assert server.n_sent < 2**26  # what buffers of the kernel and the clients take
+
+
+@pytest.mark.parametrize("server", ["http"], indirect=True)
+def test_an_answer_of_headers_without_end_is_given_up(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checked_requests, "_ANSWER_S", 0.2)
+    source = opened(server)
+    len(source)
+    server.fault = lambda number, _: "continue"
+    with pytest.raises(TimeoutError, match=server.url):
+        source.read([5])
 
 
 def test_a_long_page_is_no_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
