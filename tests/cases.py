@@ -254,7 +254,7 @@ TABLES = [
         format,
         f".{format}",
         payload=None,
-        refuses=frozenset(kind for kind in SEQUENCES if kind.endswith("?")),
+        refuses=BLOBS | {"json[]"} if format == "csv" else frozenset(),
         survives_kill=False,
         pending_may_be_lost=True,
         traces_memory=False,
@@ -262,10 +262,11 @@ TABLES = [
         fingerprints_records=False,
         shard_names=tuple(f"train-{number:05d}-of-00003.{format}" for number in range(3)),
         cut_refused=(f".{format}",),
+        needs_sidecar=format == "csv",
         read_once=(f".{format}",),  # a decoded block is kept
         flip_every=31,
     )
-    for format in ("arrow", "parquet")
+    for format in ("arrow", "csv", "parquet")
 ]
 """Formats that a library decodes."""
 

@@ -1,11 +1,14 @@
-"""CSV and TSV, with a line of names or without, read whole by pyarrow."""
+"""CSV and TSV, with a line of names or without, read whole and written by pyarrow."""
 
 from __future__ import annotations
 
+import gzip
 import importlib
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,15 +16,18 @@ import numpy as np
 from dataformats.backends.tables.arrays_of_rows import names_of
 from dataformats.backends.tables.arrow_errors import damage_of_arrow
 from dataformats.backends.tables.common_spec import common_spec
+from dataformats.backends.tables.stored_types import StoredSchema
 from dataformats.batch import Column
 from dataformats.batch.arrow_types import arrow_type
-from dataformats.batch.to_arrow import pyarrow
+from dataformats.batch.to_arrow import pyarrow, to_arrow
 from dataformats.columns.arrow_columns import columns_of_arrow
-from dataformats.errors import CorruptRecordError, DataFormatsError, FormatError, Remedy
+from dataformats.columns.column_cast import can_cast
+from dataformats.errors import CorruptRecordError, DataFormatsError, FormatError, Remedy, SpecError
 from dataformats.indexing.files_table import FileBlock, FilesTable
-from dataformats.interfaces import Backend, BadRowsError, ReaderOptions, SniffResult, StoredFile
+from dataformats.interfaces import BadRowsError, FieldsBackend, ReaderOptions, SniffResult, StoredFile
 from dataformats.spec import Spec, Type
 from dataformats.storage.file_object import FileObject
+from dataformats.writing.table_writer import TableWriter
 
 _TABS = (".tsv", ".tsv.gz")
 _MAX_NAMES_BYTES = 2**16
@@ -35,6 +41,7 @@ _ENCODING = Remedy("If it is Latin-1, pass {encoding}.", encoding="latin-1")
 _LONG_ROW = "straddling object"  # an error of pyarrow: a row is longer than a block
 _NUMBER = re.compile(r"\s*[+-]?[\d.]+([eE][+-]?\d+)?\s*")
 _BLOCKS = (2**20, 2**26, 2**30)  # bytes, from pyarrow's default on
+_GZIP_LEVEL = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +68,27 @@ class DelimitedTable(FilesTable):
     cell of a column that is not text is missing. Integers beyond int64, which pyarrow takes for floats, are `uint64` or
     text, and numbers with leading zeros, such as postal codes, are text.
 
+    Text in a file of `CsvWriter` is in quotation marks, and a cell without any character is missing, in all columns.
+
     Args:
         declared: The types of columns, or of some.
+        saved: The types of the columns if `CsvWriter` wrote the files, else `None`.
         dialect: How cells are written.
     """
 
     spec_is_inferred = True
 
-    def __init__(self, files: Sequence[StoredFile], declared: Spec | None, dialect: Dialect) -> None:
-        self._dialect = dialect
-        self._types = _arrow_types(declared or {})
+    def __init__(
+        self, files: Sequence[StoredFile], declared: Spec | None, saved: Spec | None, dialect: Dialect
+    ) -> None:
+        self._dialect, self._is_exact = dialect, saved is not None
+        types, own = dict(saved or {}), dict(declared or {})
+        types |= {name: kind for name, kind in own.items() if name not in types or not can_cast(types[name], kind)}
+        self._types = _arrow_types(types)
         schemas, counts, lacking, n_bytes = self._scanned(files)
-        super().__init__(files, [common_spec(files, schemas, lacking, None)], [[n] for n in counts], n_bytes)
+        spec = common_spec(files, schemas, lacking, None)
+        spec = Spec({name: _type_of_cells(kind, types.get(name, kind)) for name, kind in spec.items()})
+        super().__init__(files, [spec], [[n] for n in counts], n_bytes)
 
     def _scanned(self, files: Sequence[StoredFile]) -> tuple[list[Any], list[int], set[str], int]:
         """Return the schema of each file, its rows, the columns with missing values, and the bytes of all values."""
@@ -161,12 +177,13 @@ class DelimitedTable(FilesTable):
             use_threads=use_threads, block_size=blocks[0], column_names=dialect.names, encoding=dialect.encoding
         )
         parse = library.ParseOptions(
-            delimiter=dialect.delimiter or _delimiter_of(file),
+            delimiter=dialect.delimiter or _delimiter_of(file, is_exact=self._is_exact),
             escape_char=dialect.escape or False,
             newlines_in_values=True,
             invalid_row_handler=invalid_row_handler,
         )
-        convert = library.ConvertOptions(column_types=self._types)
+        exact = {"null_values": [""], "strings_can_be_null": True, "quoted_strings_can_be_null": False}
+        convert = library.ConvertOptions(column_types=self._types, **(exact if self._is_exact else {}))
         try:
             with damage_of_arrow(file):
                 rows = library.read_csv(_stream(file), read_options=read, parse_options=parse, convert_options=convert)
@@ -209,17 +226,24 @@ def _uneven_row(text: str, expected: int, found: int) -> CorruptRecordError:
 
 def _stream(file: StoredFile) -> Any:
     stream = FileObject(file)
-    return pyarrow().CompressedInputStream(stream, "gzip") if file.basename.lower().endswith(".gz") else stream
+    return pyarrow().CompressedInputStream(stream, "gzip") if _has_ending(file.basename, ".gz") else stream
 
 
-def _delimiter_of(file: StoredFile) -> str:
+def _has_ending(name: str, endings: str | tuple[str, ...]) -> bool:
+    """True if the name of a file, or of one that is still written, has one of these endings."""
+    return name.lower().removesuffix(".partial").endswith(endings)
+
+
+def _delimiter_of(file: StoredFile, *, is_exact: bool) -> str:
     """Return a tab or a comma, by the name; or a semicolon if the line of names has some and no comma.
 
     Spreadsheets write semicolons in countries that write numbers with a comma. Read with commas, all cells of a row
     would be one.
     """
-    if file.basename.lower().endswith(_TABS):
+    if _has_ending(file.basename, _TABS):
         return "\t"
+    if is_exact:
+        return ","
     with damage_of_arrow(file):
         names = _stream(file).read(_MAX_NAMES_BYTES).partition(b"\n")[0]
     return ";" if b";" in names and b"," not in names else ","
@@ -229,18 +253,66 @@ def _arrow_types(declared: Mapping[str, Type]) -> dict[str, Any]:
     """Return the types to read columns as: their numbers, or text for a codec to decode."""
     arrow, found = pyarrow(), dict[str, Any]()
     for name, kind in declared.items():
-        if kind.dtype is None:
-            found[name] = arrow.binary() if kind.codec == "bytes" else arrow.string()
-        elif not kind.dims and kind.dtype.kind in "biuf" and kind.dtype.itemsize <= 8:
-            found[name] = arrow_type(kind)
+        if kind.dtype is None or kind.dims:
+            found[name] = arrow.binary() if kind.required == Type("bytes") else arrow.string()
+        elif kind.dtype.kind in "biuf" and kind.dtype.itemsize <= 8:
+            found[name] = arrow.float32() if kind.codec == "float16" else arrow_type(kind)
     return found
 
 
-class CsvBackend(Backend):
+def _type_of_cells(found: Type, declared: Type) -> Type:
+    """Return the type of a column: the declared one of lists and of float16, which pyarrow does not parse."""
+    if not (declared.dims or declared.codec == "float16"):
+        return found
+    codec = "utf8" if declared.codec == "bytes" else declared.codec  # JSON has no bytes
+    return replace(declared, codec=codec, optional=found.optional)
+
+
+class CsvWriter(TableWriter):
+    """Writes one CSV file: a line of names, text in quotation marks, nothing for a missing value, JSON for lists."""
+
+    def __init__(self, path: Path, stored: Spec) -> None:
+        pyarrow()  # names the extra if it is missing
+        super().__init__(path, stored)
+        self._lists = [name for name, kind in stored.items() if kind.dims]
+        self._schema = StoredSchema(Spec({name: _written_type(kind) for name, kind in stored.items()}))
+        is_packed = _has_ending(path.name, ".gz")
+        self._out: Any = gzip.GzipFile("", "wb", _GZIP_LEVEL, self._file, mtime=0) if is_packed else self._file
+        library = importlib.import_module("pyarrow.csv")
+        options = library.WriteOptions(delimiter="\t" if _has_ending(path.name, _TABS) else ",")
+        self._writer = library.CSVWriter(self._out, self._schema.schema, write_options=options)
+
+    def write_block(self, columns: Mapping[str, Column], n: int) -> None:
+        texts = {name: _as_json(columns[name]) for name in self._lists}
+        self._writer.write_batch(self._schema.batch({**columns, **texts}))
+
+    def finish(self) -> None:
+        self._writer.close()
+        if self._out is not self._file:
+            self._out.close()
+
+
+def _written_type(stored: Type) -> Type:
+    """Return the type whose values pyarrow writes: lists and documents are text."""
+    codec = "utf8" if stored.dims or stored.codec == "json" else stored.codec
+    return Type("float32" if codec == "float16" else codec, optional=stored.optional)
+
+
+def _as_json(column: Column) -> list[str | None]:
+    """Return the texts of lists; `None` for a missing one."""
+    values = to_arrow(column).to_pylist()
+    return [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]
+
+
+class CsvBackend(FieldsBackend):
     """CSV and TSV, recognized by their names."""
 
     name = "csv"
     suffixes: tuple[str, ...] = (".csv", ".csv.gz", *_TABS)
+    copies_records = False
+    stores_full_spec = False
+    stores_optional_fields = True
+    stores_one_nan = True
 
     def matches_name(self, name: str) -> bool:
         return name.lower().endswith(self.suffixes)
@@ -272,7 +344,33 @@ class CsvBackend(Backend):
             escape: The character that makes a quotation mark a part of a cell, such as a backslash.
             encoding: The encoding of the text, by Python's name of it.
         """
-        return DelimitedTable(files, options.spec, Dialect(delimiter, names_of(names), escape, encoding))
+        dialect = Dialect(delimiter, names_of(names), escape, encoding)
+        return DelimitedTable(files, options.spec, options.saved, dialect)
+
+    def stored_type(self, type_: Type) -> Type:
+        is_number = type_.dtype is not None and type_.dtype.kind in "biuf" and type_.dtype.itemsize <= 8
+        if not is_number and type_.element != Type("utf8") and type_.required != Type("json"):
+            what = f"a cell of CSV holds a number, text, a list of these or a JSON document, found {type_}"
+            remedy = (
+                "Declare bytes that are text as utf8, leave the field out, or write another format, such as Parquet"
+            )
+            raise SpecError(what, remedy=remedy)
+        return replace(type_, arrow_type=None)
+
+    def stored_spec(self, spec: Spec, **_: Any) -> Spec:
+        name = next(iter(spec), "")
+        if len(spec) == 1 and spec[name].optional:
+            what = "the line of a missing value would be blank, and programs skip blank lines"
+            raise SpecError(what, field=name, remedy="Write another format, such as Parquet, or another field as well")
+        return super().stored_spec(spec)
+
+    def create(self, path: Path, *, stored: Spec, resume: bool = False, **_: Any) -> CsvWriter:
+        """Return a writer. The name tells whether tabs separate the cells, and whether the file is compressed.
+
+        Args:
+            resume: The file begins anew: the last cell may be cut.
+        """
+        return CsvWriter(path, stored)
 
 
 BACKEND = CsvBackend()

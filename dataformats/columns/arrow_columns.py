@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,8 +14,11 @@ from numpy.typing import NDArray
 from dataformats.batch import Column, Ragged, RecordBatch
 from dataformats.batch.arrow_types import arrow_type
 from dataformats.batch.column_types import concat_columns
+from dataformats.batch.stored_records import join_values
 from dataformats.batch.to_arrow import pyarrow
+from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.columns.column_cast import can_cast, cast_column
+from dataformats.columns.field_decoder import FieldDecoder
 from dataformats.columns.masks import insert_missing
 from dataformats.columns.numbers import offsets_of
 from dataformats.errors import DataFormatsError, Remedy, SpecError
@@ -197,9 +201,26 @@ def column_of_arrow(array: Any, type_: Type, field: str) -> Column:
 def _values(array: Any, type_: Type, field: str) -> Column:
     """Return the column of an array without nulls, cast if the file stores another type of numbers."""
     stored = type_of_arrow(array.type)
+    if stored == Type("utf8") and type_.dims:
+        return _lists_of_json(array.to_pylist(), type_, field)
     if not can_cast(stored, type_):
         return _column(array, type_.required, field)
     return cast_column(_column(array, stored, field), type_, field)
+
+
+def _lists_of_json(texts: list[str], type_: Type, field: str) -> Column:
+    """Return the column of lists that are written as JSON.
+
+    Raises:
+        SpecError: A text is no such list.
+    """
+    codecs = CodecResolver(trusted=False)
+    encode = codecs.encoder(type_.required, field)
+    try:
+        values = [json.loads(text) for text in texts]
+    except (ValueError, RecursionError) as error:
+        raise SpecError(f"expected {type_} as JSON: {error}", field=field) from error
+    return FieldDecoder(codecs, type_.required, type_.required, field).decode(*join_values([*map(encode, values)]))
 
 
 def _empty(kind: Any) -> Any:

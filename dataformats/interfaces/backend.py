@@ -68,6 +68,7 @@ class ReaderOptions:
         progress: Called with (bytes done, bytes in all) while an index is built; `None` is silent.
         max_record_bytes: A longer record is a problem, not an allocation.
         spec: The types that the call declares, for a format whose files have none.
+        saved: The types with which the files were written, by their sidecar; `None` without one.
         counts: int64[n_files], the records of each file, if another process has opened the same files: then they are
             not compressed, and need not be opened before they are read. A backend may ignore it.
     """
@@ -77,6 +78,7 @@ class ReaderOptions:
     progress: Callable[[int, int], None] | None = None
     max_record_bytes: int = MAX_RECORD_BYTES
     spec: Spec | None = None
+    saved: Spec | None = field(default=None, compare=False)
     counts: NDArray[np.int64] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -244,6 +246,7 @@ class FieldsBackend(Backend):
             blob each: `stored_spec` keeps the `?`, or refuses the type; a writer gets no blob (`[]`) of a field that a
             record lacks; a reader's `Located` of the field has extents for the other records only, and `counts` of 1
             and 0. False: `create` refuses types with a `?`.
+        stores_one_nan: True if all NaNs are read as one, whatever their bits were.
     """
 
     copies_records: bool = True
@@ -251,6 +254,7 @@ class FieldsBackend(Backend):
     infers_types: bool = False
     keeps_records: bool = True
     stores_optional_fields: bool = False
+    stores_one_nan: bool = False
 
     def stored_type(self, type_: Type) -> Type:
         """Return the format's own type for values of a type: by default the same, if each value is one blob.

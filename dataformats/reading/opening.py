@@ -193,7 +193,7 @@ def arguments_of(path: Any, *, spec: SpecLike | None = None, **options: Any) -> 
     """
     spec = None if spec is None else Spec(spec)
     _check_codecs(spec or {}, options.get("payload"), options.get("codecs"))
-    names = {one.name for one in fields(OpenArguments)} - {"backend_options", "counts"}
+    names = {one.name for one in fields(OpenArguments)} - {"backend_options", "counts", "saved"}
     known = {name: options.pop(name) for name in names & options.keys()}
     if "max_record_bytes" in known:
         known["max_record_bytes"] = checked_int("max_record_bytes", known["max_record_bytes"], 0)
@@ -285,13 +285,15 @@ class OpenArguments(ReaderOptions):
                 )
             keep_on_disk(chain.from_iterable(files), self.cache.removeprefix(_DISK), self.cache_bytes)
         backend_options = checked_options(backend, "open", self.backend_options)
-        reader = backend.open(list(chain.from_iterable(files)), arguments, **backend_options)
+        declared = declared_schema(arguments, backend.name, metadata)
+        reader = backend.open(
+            list(chain.from_iterable(files)), replace(arguments, saved=declared.saved), **backend_options
+        )
         if self.payload is not None and reader.spec is not None:
             remedy = Remedy("Leave out {payload}; name the types of fields in {spec}.", payload=self.payload, spec=...)
             raise SpecError(f"{backend.name} stores each field separately", remedy=remedy)
         for lacking in lacking_parts(reader):
             report(lacking)
-        declared = declared_schema(arguments, backend.name, metadata)
         source: FileSource
         if isinstance(reader, Table):
             source = TableSource(arguments, backend, reader, declared)
@@ -354,7 +356,7 @@ class OpenArguments(ReaderOptions):
 
     def __reduce__(self) -> tuple[Any, ...]:
         defaults = OpenArguments(path=None)
-        names = [one.name for one in fields(self) if one.name not in ("spec", "progress", "counts")]
+        names = [one.name for one in fields(self) if one.name not in ("spec", "progress", "counts", "saved")]
         changed = {name: getattr(self, name) for name in names if getattr(self, name) != getattr(defaults, name)}
         changed["path"] = to_picklable(self.path)
         return _arguments, (changed | ({} if self.spec is None else {"spec": self.spec.to_json()}),)

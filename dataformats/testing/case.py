@@ -51,6 +51,7 @@ class FormatCase:
         separator: Bytes behind each record that it is whole without, such as the end of a line: they separate it from
             the next one.
         cut_refused: Endings of the files that must be whole for the data to be opened, or counted.
+        needs_sidecar: True if only the sidecar shows that a file was cut.
         read_once: Endings of the files that are read whole at the first use, and not again.
         flip_every: The distance in bits of the bits that `BackendDurability` flips: 1 is all of them; an odd number
             reaches every position in a byte.
@@ -91,6 +92,7 @@ class FormatCase:
     ends: Callable[[Sequence[int]], Sequence[int]] | None = None
     separator: int = 0
     cut_refused: tuple[str, ...] = ()
+    needs_sidecar: bool = False
     read_once: tuple[str, ...] = ()
     flip_every: int = 1
     cut_every: int = 1

@@ -267,9 +267,10 @@ def _write_all(data: DatasetFixture, name: str) -> Path:
 
 
 def _write(data: DatasetFixture, name: str = "damaged") -> Path:
-    """Write three records without a sidecar, which would be one more file to damage."""
+    """Write three records, if possible without a sidecar, which would be one more file to damage."""
     path = _write_all(data, name)
-    path.with_name(path.name + ".dataformats.json").unlink(missing_ok=True)
+    if not data.case.needs_sidecar:
+        path.with_name(path.name + ".dataformats.json").unlink(missing_ok=True)
     return path
 
 
@@ -297,7 +298,8 @@ def _inner_bytes(whole: bytes, value: bytes) -> set[int]:
 
 def _options(data: DatasetFixture) -> dict[str, Any]:
     nowhere = os.path.join(os.devnull, "x")  # no index is kept: thousands would be
-    return {"format": data.case.format, "index": nowhere, **data.declared(_spec(data))}
+    declared = {} if data.case.needs_sidecar else data.declared(_spec(data))
+    return {"format": data.case.format, "index": nowhere, **declared}
 
 
 def _open(data: DatasetFixture, path: Any, **options: Any) -> RecordSource:

@@ -6,7 +6,8 @@ import contextlib
 import tempfile
 from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import FormatError
 from dataformats.interfaces import Backend, BlockTable, ReaderOptions, Table
 from dataformats.kernels import crc32, crc32_extents
-from dataformats.spec import VALUE
+from dataformats.spec import VALUE, Spec
 from dataformats.storage.files import LocalFile, LocalFolder
 from dataformats.writing.encoding import FieldsEncoder
 
@@ -32,15 +33,20 @@ _MAX_BYTES = 2**62
 _ROW = np.dtype([("length", "<i8"), ("crc32", "<u4")])
 
 
-def content_of(records: StoredRecords, before: Content) -> Content:
+def content_of(
+    records: StoredRecords, before: Content, one_nan: Mapping[str, np.dtype[Any]] = MappingProxyType({})
+) -> Content:
     """Return the content of these records behind others, in whatever portions they come.
 
     Args:
         records: The records.
         before: The content of the records before them; `{}`: there are none.
+        one_nan: The dtypes of fields whose NaNs are all the same.
     """
     content = {}
     for name, (blobs, counts) in records.fields.items() if len(records) else ():
+        if name in one_nan:
+            blobs = _with_one_nan(blobs, one_nan[name])
         rows = np.empty(len(blobs), _ROW)
         rows["length"] = blobs.lengths
         rows["crc32"] = crc32_extents(blobs.buffer, blobs.starts, blobs.lengths)
@@ -50,7 +56,14 @@ def content_of(records: StoredRecords, before: Content) -> Content:
     return content or before
 
 
-def check_written(backend: Backend, files: Mapping[str, Path], n_records: int, content: Content) -> None:
+def _with_one_nan(blobs: Blobs, dtype: np.dtype[Any]) -> Blobs:
+    numbers = blobs.contiguous()[0].view(dtype)
+    return Blobs.back_to_back(np.where(np.isnan(numbers), dtype.type(np.nan), numbers), blobs.lengths)
+
+
+def check_written(
+    backend: Backend, files: Mapping[str, Path], n_records: int, content: Content, stored: Spec | None = None
+) -> None:
     """Read a file back, and compare its records with the records that were to be written.
 
     Args:
@@ -58,12 +71,13 @@ def check_written(backend: Backend, files: Mapping[str, Path], n_records: int, c
         files: Final name to present path, of the file or the folder first, then of the files beside it.
         n_records: How many records were written.
         content: Their content.
+        stored: The types under which their fields are stored.
 
     Raises:
         FormatError: They differ, or a record is damaged.
     """
     n, found = 0, Content()
-    with contextlib.closing(_stored(backend, files)) as steps:
+    with contextlib.closing(_stored(backend, files, stored)) as steps:
         for records in steps:
             n, found = n + len(records), content_of(records, found)
     if (n, found) != (n_records, content):
@@ -72,13 +86,13 @@ def check_written(backend: Backend, files: Mapping[str, Path], n_records: int, c
         raise FormatError(what, path=str(next(iter(files.values()))), remedy=remedy)
 
 
-def _stored(backend: Backend, files: Mapping[str, Path]) -> Generator[StoredRecords]:
+def _stored(backend: Backend, files: Mapping[str, Path], stored: Spec | None) -> Generator[StoredRecords]:
     """Yield the records of a file, or of all files in a folder, a few megabytes each."""
     from dataformats.reading.blob_reader import BlobReader  # only conversions read back
 
     with _opened(files) as opened:
         found = backend.find(opened) if isinstance(opened, LocalFolder) else [opened]
-        reader = backend.open(found, ReaderOptions(max_record_bytes=_MAX_BYTES))
+        reader = backend.open(found, ReaderOptions(max_record_bytes=_MAX_BYTES, saved=stored))
         if isinstance(reader, Table):
             assert isinstance(reader, BlockTable)  # the others are not written
             yield from _encoded(backend, reader)

@@ -201,7 +201,7 @@ class ShardWriter:
     def _note(self, records: StoredRecords) -> None:
         """Note what must be read back of the current file."""
         if self._verify:
-            self._content = content_of(records, self._content)
+            self._content = content_of(records, self._content, self._schema.one_nan)
 
     # ---- files
 
@@ -374,7 +374,8 @@ def complete_file(
         listed = list_file(name, file.n_records, path, beside, checksums=checksums)
     else:
         with ThreadPoolExecutor(1) as thread:  # the file is read twice, at the same time
-            check = thread.submit(check_written, schema.backend, {name: path, **beside}, file.n_records, content)
+            files = {name: path, **beside}
+            check = thread.submit(check_written, schema.backend, files, file.n_records, content, schema.stored)
             listed = list_file(name, file.n_records, path, beside, checksums=checksums)
             check.result()
     return ShardEntry(path.name, listed, dict(facts))

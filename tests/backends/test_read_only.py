@@ -82,7 +82,7 @@ def same(found: Any, expected: Any) -> bool:
     return len(found) == len(expected) and all(map(is_same_value, found, expected))
 
 
-TESTED_ELSEWHERE = {"csv", "hdf5", "lance", "litdata", "lmdb", "zarr"}
+TESTED_ELSEWHERE = {"hdf5", "lance", "litdata", "lmdb", "zarr"}
 
 
 def test_every_read_only_format_has_a_case() -> None:

@@ -55,7 +55,7 @@ ROWS = {
     "granular": Row("granular", "granular/v3/resume_complete/*", "granular/v3/resume_complete", written=GENERAL),
     "parquet": Row("parquet", "parquet/types.parquet", written=GENERAL, checked=(32, 76)),
     "arrow": Row("arrow", "arrow/types.arrow", written=GENERAL),
-    "csv": Row("csv", "table.csv"),
+    "csv": Row("csv", "table.csv", written={"label": "int64", "name": "utf8", "vector": "float32[3]"}, suffix=".csv"),
     "webdataset": Row("webdataset", "webdataset/train-*.tar", written=GENERAL, checked=(0, 512)),
     "json": Row("json", "json/indent.json"),
     "jsonl": Row("jsonl", "jsonl/python.jsonl", written={"label": "int64", "name": "utf8", "x": "float64[]"}),
