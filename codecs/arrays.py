@@ -19,6 +19,7 @@ import numpy as np
 
 from dataformats.batch import Blobs, Column, StackedList
 from dataformats.batch.value_slices import SplitBlobs, ValueSlice
+from dataformats.columns.codec_resolver import FunctionCodec
 from dataformats.columns.exact_cast import DTYPES, to_exact_array
 from dataformats.errors import SpecError
 from dataformats.interfaces import ArrayCodec, Codec
@@ -44,7 +45,11 @@ class _Array(ArrayCodec):
     name = "array"
 
     def with_args(self, args: Sequence[str]) -> Codec:
-        """Return the codec of `array`, or of `array(float32,64,128)`, raw bytes as in Granular 0.5."""
+        """Return the codec of `array`, of `array(float32,64,128)`, as in Granular 0.5, or `array(uint8,height,3)`."""
+        if named := Type(self.name, tuple(args)).shape_fields:
+            _sizes([size for size in args[1:] if size not in named], args)
+            dtype = _named_dtype(args[0], args)  # `ShapedFields` gives these arrays their shape
+            return FunctionCodec(self.name, _refuse, lambda blob: _checked_bools(np.frombuffer(blob, dtype)).copy())
         return FixedArray(_named_dtype(args[0], args), _sizes(args[1:], args)) if args else self
 
     def specialized_for(self, declared: Type) -> Codec:
@@ -328,6 +333,10 @@ def _checked_bools(values: NDArray[Any]) -> NDArray[Any]:
     if values.dtype.kind == "b" and values.size and int(values.view(np.uint8).max()) > 1:
         raise ValueError(f"expected 0 or 1, found {int(values.view(np.uint8).max())}")
     return values
+
+
+def _refuse(_: Any) -> bytes:
+    raise TypeError("arrays whose sizes are in other fields are read, not written. Write them as 'array'.")
 
 
 def _named_dtype(name: str, args: Sequence[str]) -> np.dtype[Any]:

@@ -31,6 +31,8 @@ VALUE = "value"
 
 _NUMBERS = frozenset((*NUMBER_TYPES, *ML_TYPES))
 _TYPE = re.compile(r"(?P<codec>[A-Za-z_][\w.\-]*)(?:\((?P<args>[^()]*)\))?(?P<dims>(?:\[[\d,\s]*\])*)(?P<optional>\??)")
+_SIZE = r"\s*(?:\d{1,10}|(?!None\b)[^\W\d][\w./ \-]*)\s*"  # a number or the name of a field
+_SHAPED = re.compile(rf"(?P<codec>{'|'.join(NUMBER_TYPES)})\[(?P<sizes>{_SIZE}(?:,{_SIZE})*)\](?P<optional>\??)")
 _PYTHON_TYPES = {bool: "bool", int: "int64", float: "float64", str: "utf8", bytes: "bytes"}
 _MAX_DIMS = 32
 _MAX_ELEMENTS = 2**40  # so that no size of a batch in bytes passes 2^63
@@ -40,6 +42,9 @@ _MAX_DIGITS = 20  # Python refuses to read numbers of thousands of digits
 @dataclass(frozen=True, slots=True)
 class Type:
     """The type of one field: a codec or a dtype, dimensions, and `?` if records may lack the field.
+
+    A shape may name integer fields, which hold the sizes of each record's array: `uint8[height,width,3]` is the codec
+    `array` with the arguments `uint8`, `height`, `width` and `3`. It is stored as raw bytes in C order.
 
     Two types are equal if their values are read the same way: class names and Arrow types do not count.
 
@@ -62,6 +67,8 @@ class Type:
         (True, None)
         >>> Type("int64", class_names=("cat", "dog")).class_names[1]
         'dog'
+        >>> Type.parse("uint8[height,width,3]").shape_fields
+        ('height', 'width')
     """
 
     codec: str
@@ -87,6 +94,10 @@ class Type:
             return cls._of_json(text)
         name = text if isinstance(text, str) else _name_of(text)
         match = None if name is None else _TYPE.fullmatch(name.strip())
+        shaped = _SHAPED.fullmatch(name.strip()) if match is None and name is not None else None
+        if shaped is not None:
+            sizes = [size.strip() for size in shaped["sizes"].split(",")]
+            return cls("array", (shaped["codec"], *sizes), optional=bool(shaped["optional"]))
         if match is None:
             raise SpecError(
                 f"{text!r} is not a type: expected codec[(args)][dims][?], such as 'float32[28,28]', "
@@ -168,11 +179,20 @@ class Type:
         return None if self.args or self.codec not in _NUMBERS else _little_endian(self.codec)
 
     @property
+    def shape_fields(self) -> tuple[str, ...]:
+        """The fields of a record that hold sizes of its array; empty if the shape names none."""
+        sizes = self.args[1:] if self.codec == "array" else ()
+        is_shape = all(re.fullmatch(_SIZE, size) for size in sizes)
+        return tuple(size for size in sizes if is_shape and not size.isdecimal())
+
+    @property
     def fixed(self) -> bool:
         """True if every dimension has a size."""
         return None not in self.dims
 
     def __str__(self) -> str:
+        if self.shape_fields and self.args[0] in NUMBER_TYPES and not self.dims:
+            return f"{self.args[0]}[{','.join(self.args[1:])}]{'?' if self.optional else ''}"
         args = f"({','.join(self.args)})" if self.args else ""
         return f"{self.codec}{args}{_show_dims(self.dims)}{'?' if self.optional else ''}"
 

@@ -61,7 +61,7 @@ def arrow_type(type_: Type, *, media_structs: bool = False) -> Any:
         n_lists = 1 + max((depth for depth, size in enumerate(type_.dims) if size is None), default=-1)
         dtype = np.dtype(np.float32) if type_.codec in ML_TYPES else type_.dtype
         value, sizes = _number_type(dtype, type_.dims[n_lists:])
-    elif type_.codec == "array" and type_.args:
+    elif type_.codec == "array" and type_.args and not type_.shape_fields:
         value, sizes = _number_type(np.dtype(type_.args[0]), tuple(map(int, type_.args[1:])))
     else:
         value = _codec_type(type_, media_structs)

@@ -14,6 +14,7 @@ from dataformats.batch.value_slices import SliceHints, SplitBlobs, StoredBlobs, 
 from dataformats.columns.column_cast import cast_elements
 from dataformats.columns.field_decoder import FieldDecoder
 from dataformats.columns.masks import elements_of
+from dataformats.columns.shaped_fields import ShapedFields
 from dataformats.columns.stored_type import stored_type
 from dataformats.errors import CodecError, FormatError, SpecError
 from dataformats.interfaces import FieldCodecs, Reader, RecordCoder
@@ -52,6 +53,10 @@ class BatchDecoder(ABC):
         self.all_fields: dict[str, bool | range] = dict.fromkeys(spec, True)
         self.masks: dict[tuple[str, ...], dict[str, bool | range]] = {}
         self.hints: SliceHints = SliceHints()
+
+    def stored(self, mask: Mask) -> Mask:
+        """Return the mask of the values that decode these fields: with those that hold sizes of their arrays."""
+        return mask
 
     @abstractmethod
     def slices(self, mask: Mask) -> Sequence[ValueSlice | None]:
@@ -101,7 +106,29 @@ def bind(reader: Reader, spec: Spec, codecs: FieldCodecs, coder: RecordCoder | N
         coder: Decodes whole records; `None` if they are single values or have fields that are stored apart.
         written: The types under which the coder decodes numbers, which are then cast.
     """
-    return _FieldwiseDecoder(reader, spec, codecs) if coder is None else _RecordDecoder(spec, coder, written)
+    decoder = _FieldwiseDecoder(reader, spec, codecs) if coder is None else _RecordDecoder(spec, coder, written)
+    return _ShapingDecoder(decoder) if any(kind.shape_fields for kind in spec.values()) else decoder
+
+
+class _ShapingDecoder(BatchDecoder):
+    """Decodes arrays whose shapes are in other fields, by the decoder of their bytes and of these fields."""
+
+    def __init__(self, decoder: BatchDecoder) -> None:
+        super().__init__(decoder.spec, single=False)
+        self._decoder = decoder
+        self._shaped = ShapedFields(decoder.spec)
+
+    def stored(self, mask: Mask) -> Mask:
+        return self._shaped.stored(mask)
+
+    def slices(self, mask: Mask) -> Sequence[ValueSlice | None]:
+        return self._decoder.slices(self.stored(mask))
+
+    def decode(self, stored: StoredBlobs, mask: Mask) -> dict[str, Column]:
+        return self._shaped.columns(self._decoder.decode(stored, self.stored(mask)), mask)
+
+    def _stored_fields(self, mask: Mask) -> Iterable[str]:
+        return self._decoder._stored_fields(self.stored(mask))
 
 
 class _RecordDecoder(BatchDecoder):

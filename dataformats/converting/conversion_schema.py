@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from dataformats.columns.codec_resolver import CodecResolver, as_bytes
+from dataformats.columns.shaped_fields import ShapedFields
 from dataformats.errors import DataFormatsError, Remedy, SpecError, UnknownNameError
 from dataformats.interfaces import Backend, BlobBackend, FieldsBackend, RecordCodec
 from dataformats.interfaces.declared_spec import declared_spec, is_single
@@ -88,6 +89,7 @@ def plan_of(
     if inferred and isinstance(backend, FieldsBackend) and backend.stores_optional_fields:
         portable = Spec({name: replace(kind, optional=_may_lack(kind)) for name, kind in portable.items()})
     new = with_types(portable, spec or Spec({}))
+    ShapedFields(new)  # raises if the new records lack the sizes
     chosen = source.select(*(old[name] for name in new))
     carried = {name: copied_type(chosen.spec[old[name]], kind, codecs) for name, kind in new.items()}
     if not any(carried.values()):
@@ -120,14 +122,18 @@ def _payload_of(source: RecordSource) -> str | None:
 
 
 def portable_spec(spec: Mapping[str, Type], backend: Backend) -> Spec:
-    """Return the types of these fields in another format: short floats become float32, Granular's integers numbers."""
+    """Return the types of these fields in another format: short floats become float32, integers of Granular numbers.
+
+    Shaped fields become arrays that store their shape.
+    """
     codecs = dict.fromkeys(ML_TYPES, "float32") | ({} if backend.keeps_field_types else _INTEGERS)
-    return Spec(
-        {
-            name: kind if kind.args else replace(kind, codec=codecs.get(kind.codec, kind.codec))
-            for name, kind in spec.items()
-        }
-    )
+    return Spec({name: _portable_type(kind, codecs) for name, kind in spec.items()})
+
+
+def _portable_type(kind: Type, codecs: Mapping[str, str]) -> Type:
+    if kind.shape_fields:
+        return replace(kind, args=())
+    return kind if kind.args else replace(kind, codec=codecs.get(kind.codec, kind.codec))
 
 
 def _may_lack(type_: Type) -> bool:

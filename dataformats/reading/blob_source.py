@@ -233,7 +233,7 @@ class BlobSource(FileSource):
     def fetch(self, indices: ArrayLike, fields: Fields = None) -> None:
         if self.cache == "memory":
             return
-        mask = WHOLE_RECORDS if self._reader.spec is None else self.mask(fields)
+        mask = WHOLE_RECORDS if self._reader.spec is None else self._schema.decoder.stored(self.mask(fields))
         self._blobs.fetch_blocks(self._locate(as_numbers(indices), indices, mask))
 
     @_comparing_indexes
@@ -241,7 +241,7 @@ class BlobSource(FileSource):
         """Read by the fast path: all records are sound and fit the spec; else by its reference, which finds errors."""
         decoder, blobs = self._schema.decoder, self._blobs
         mask = self._mask(decoder, fields)
-        stored_fields = WHOLE_RECORDS if self._reader.spec is None else mask
+        stored_fields = WHOLE_RECORDS if self._reader.spec is None else decoder.stored(mask)
         records = as_numbers(indices)
         rows = blobs.read_rows(records, mask) if decoder.spec is self._reader.spec else None
         if rows is not None:
@@ -262,7 +262,7 @@ class BlobSource(FileSource):
         """Read one record by the shortest path, if it is sound and short; else as a batch of one."""
         decoder, blobs = self._schema.decoder, self._blobs
         mask = decoder.all_fields if fields is None else self._mask(decoder, fields)
-        stored = blobs.read_record(index, _WHOLE if self._reader.spec is None else tuple(mask))
+        stored = blobs.read_record(index, _WHOLE if self._reader.spec is None else tuple(decoder.stored(mask)))
         if stored is not None:
             try:
                 return decoder.decode_record(stored, mask)

@@ -13,6 +13,7 @@ from dataformats.batch import Blobs, Column, Nullable, Ragged, RecordBatch, take
 from dataformats.columns.column_cast import can_cast, cast_column
 from dataformats.columns.field_decoder import decode_part
 from dataformats.columns.masks import check_part, elements_of, insert_missing
+from dataformats.columns.shaped_fields import ShapedFields
 from dataformats.errors import SpecError
 from dataformats.interfaces import Backend, SequenceCodec
 from dataformats.interfaces.record_source import Fields
@@ -59,6 +60,7 @@ class TableSource(FileSource):
         self._table = table
         super().__init__(arguments, backend, declared, DatasetSchema(backend, table, declared, arguments.index))
         self._types = self.spec
+        self._shaped = ShapedFields(self.spec)
         open_files([], arguments.io, [])  # refuses an unknown `io`
         in_memory = fields_in_memory(arguments.cache, table.spec)
         if blocks is None and isinstance(table, BlockTable):
@@ -127,13 +129,15 @@ class TableSource(FileSource):
         return found
 
     def _columns(self, records: NDArray[np.int64], mask: _Mask) -> dict[str, Column]:
-        names = tuple(mask)
+        stored = self._shaped.stored(mask)
+        names = tuple(stored)
         if isinstance(self._table, RowTable):
             found = self._table.read(records, names)
         else:
             assert self._blocks is not None
             found = self._blocks.read(records, names)
-        return {name: self._column(found[name], name, part) for name, part in mask.items()}
+        columns = {name: self._column(found[name], name, part) for name, part in stored.items()}
+        return self._shaped.columns(columns, mask)
 
     def _column(self, stored: Any, name: str, part: bool | range) -> Column:
         if not isinstance(part, range):
@@ -179,7 +183,7 @@ class TableSource(FileSource):
     def fetch(self, indices: ArrayLike, fields: Fields = None) -> None:
         if self._blocks is not None:
             for block in np.unique(self._blocks.blocks_of(as_indices(indices, len(self)))).tolist():
-                self._blocks.get_many([block], tuple(self.mask(fields)))
+                self._blocks.get_many([block], tuple(self._shaped.stored(self.mask(fields))))
 
     # ---- life
 

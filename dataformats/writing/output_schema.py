@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dataformats.columns.codec_resolver import CodecResolver
+from dataformats.columns.codec_resolver import CodecResolver, as_bytes
 from dataformats.errors import Remedy, SpecError, UnknownNameError
 from dataformats.interfaces import (
     Backend,
@@ -62,7 +62,6 @@ class OutputSchema:
         stored: Spec | None = None,
     ) -> None:
         self.backend: Backend = backends.get(format)
-        _check_written(spec or {})
         self.spec = spec
         self.options: dict[str, Any] = checked_options(self.backend, "create", options)
         self.stored: Spec | None = stored
@@ -93,7 +92,8 @@ class OutputSchema:
                 raise SpecError(f"{backend.name} stores each field separately", remedy=remedy)
             self.payload = None
             if self.stored is None:
-                self.stored = backend.stored_spec(self.spec, **self.options)
+                shaped = [name for name, kind in self.spec.items() if kind.shape_fields]
+                self.stored = backend.stored_spec(as_bytes(self.spec, shaped), **self.options)
             _check_optional(backend, {**self.spec, **self.stored})
             self._create = functools.partial(backend.create, stored=self.stored)
             has_names = any(kind.class_names for kind in self.spec.values())
@@ -119,6 +119,7 @@ class OutputSchema:
         """
         resolver = CodecResolver(codecs, trusted=trusted, installed=codecs_beside(self.backend.name))
         given = spec if spec is not None else self.spec
+        _check_written(given or {})
         if self.stored is not None and given is not None:
             return FieldsEncoder(given, self.stored, resolver)
         codec = resolver.codec(Type.parse(str(self.payload)))
@@ -177,10 +178,11 @@ def _parameters(function: Callable[..., Any]) -> frozenset[str]:
 def _check_written(spec: Mapping[str, Type]) -> None:
     """Raise `SpecError` for types that are only read."""
     wider = {name: replace(kind, codec="float32") for name, kind in spec.items() if kind.codec in ML_TYPES}
+    wider |= {name: replace(kind, args=()) for name, kind in spec.items() if kind.shape_fields}
     if wider:
         raise SpecError.of(
             SpecError(
-                f"values of {spec[name].codec} are read, not written",
+                f"values of {spec[name].element} are read, not written",
                 field=name,
                 remedy=Remedy("Pass {spec}.", spec={name: str(kind)}),
             )

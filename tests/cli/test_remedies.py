@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dataformats
@@ -266,6 +267,10 @@ def payload_of_new_fields(folder: Path) -> Call:
     return "convert", [PHOTOS, folder / "g"], {"format": "granular", "payload": "msgpack"}
 
 
+def shape_in_fields(folder: Path) -> Call:
+    return "create", [folder / "a.ffr", {"image": np.zeros(3)}], {"spec": {"image": "uint8[n]"}}
+
+
 def split_of_files(folder: Path) -> Call:
     return "cat", [PHOTOS], {"split": "train"}
 
@@ -353,7 +358,7 @@ CASES: list[Callable[[Path], Call]] = [
     missing_value, late_field, late_field_in_steps, list_in_context, json_type, json_missing, json_late, json_value,
     json_lists, json_in_lines, json_is_read, array_type, target_exists, not_a_name, old_sequences, images,
     payload_of_fields, payload_of_new_fields, split_of_files, damaged_dtype, values_for_lines,
-    several_splits, splits_of_images,
+    several_splits, splits_of_images, shape_in_fields,
     field_for_no_member, joined_fields, packed_bytes, optional_image,
     shared_shard, shard_of_a_dataset, finished, null_in_list, path_without_bytes, early_time,
 ]  # fmt: skip

@@ -33,14 +33,15 @@ GOLDEN: list[tuple[str, str, tuple[str, ...], tuple[int | None, ...], bool]] = [
     ("array(float32,64,128)", "array", ("float32", "64", "128"), (), False),
     ("jpg(90)[]?", "jpg", ("90",), (None,), True),
     ("x-y.z_1[0]", "x-y.z_1", (), (0,), False),
+    ("uint8[height, image/width,3]?", "array", ("uint8", "height", "image/width", "3"), (), True),
     (" int64 ", "int64", (), (), False),
     ("f( a , b )[ 2 , 3 ]?", "f", ("a", "b"), (2, 3), True),
     ("f()", "f", (), (), False),
     ("f[6\x1f, 7]", "f", (), (6, 7), False),
 ]
-BAD = ["", " ", "?", "[]", "1x", "-x", "int64??", "int64[", "int64]", "int64[]]", "int64[-1]", "int64[1.5]", "int64[a]"]
+BAD = ["", " ", "?", "[]", "1x", "-x", "int64??", "int64[", "int64]", "int64[]]", "int64[-1]", "int64[1.5]", "utf8[a]"]
 BAD += ["int64[1,]", "int64[,]", "int64[,2]", "f(", "f)", "f(()", "f(a))", "int64?[]", "int64 64", "x" + "[1]" * 33]
-BAD += ["int64[2147483648]", "int64[" + "9" * 5000 + "]", "a\nb", "int64[1][", "é[é]"]
+BAD += ["int64[2147483648]", "int64[" + "9" * 5000 + "]", "a\nb", "int64[1][", "é[é]", "int64[a,]", "int64[a][]"]
 
 names = st.from_regex(r"[A-Za-z_][\w.\-]{0,9}", fullmatch=True)
 arguments = st.lists(st.from_regex(r"[^(),\s\[\]]{1,6}", fullmatch=True), max_size=3).map(tuple)
