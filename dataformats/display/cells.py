@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dataformats.display.conversation import conversation
 from dataformats.display.json_values import as_json
-from dataformats.display.media import as_image, image_facts, media_of
+from dataformats.display.media import as_image, image_facts, media_of, media_within
 from dataformats.display.text import array_type, text_of, with_class_name
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, default=as_json)  # writes a long value only as far as it is shown
@@ -59,16 +59,17 @@ def cell(value: Any, limits: CellLimits, class_names: Sequence[str] = ()) -> Cel
         return _of_array(value, limits)
     if isinstance(value, (bool, int, float, complex, np.generic, np.ndarray)):
         return {"kind": "number", "text": with_class_name(str(value), value, class_names)[: limits.characters]}
-    if (
-        isinstance(value, (list, tuple))
-        and value
-        and all(isinstance(item, (bytes, np.ndarray)) for item in value[:100])
-    ):
+    if _is_list(value):
         return _of_list(value, limits)
     turns = conversation(value, limits.turns, min(limits.characters, _TURN))
     if turns is not None:
         return {"kind": "chat", "length": len(value), "turns": [turn._asdict() for turn in turns]}
     return {"kind": "null"} if value is None else _of_tree(value, limits)
+
+
+def items_within(value: Any) -> Sequence[Any]:
+    """Return the media files inside a document, or else the items of a list."""
+    return value if _is_list(value) else media_within(value) or value
 
 
 def short_text(value: Any, class_names: Sequence[str] = ()) -> str:
@@ -88,6 +89,18 @@ def as_download(value: Any) -> tuple[bytes, str, str]:
     return json.dumps(as_json(value)).encode(), "application/octet-stream", "json"
 
 
+def _is_list(value: Any) -> bool:
+    """Return True for a list that is shown item by item."""
+    is_list = isinstance(value, (list, tuple)) and len(value) > 0
+    return is_list and all(isinstance(item, (bytes, np.ndarray)) for item in value[:100])
+
+
+def _media(value: Any, limits: CellLimits) -> Cell:
+    """Return the first media files inside a value as `items`, if there are any."""
+    found = media_within(value)[: limits.items]
+    return {"items": [_of_bytes(blob, limits) for blob in found]} if found else {}
+
+
 def _cut(text: str, limits: CellLimits) -> Cell:
     return {"text": text[: limits.characters], "length": len(text), "cut": len(text) > limits.characters}
 
@@ -99,7 +112,7 @@ def _of_bytes(blob: bytes, limits: CellLimits) -> Cell:
     text = text_of(blob, limits.characters)
     if text is not None:
         return {"kind": "text", "text": text, "length": len(blob), "bytes": True, "cut": len(blob) > limits.characters}
-    return {"kind": "bytes", "hex": blob[: limits.characters // 4].hex(), "length": len(blob)}
+    return {"kind": "bytes", "hex": blob[: limits.characters // 4].hex(), "length": len(blob), **_media(blob, limits)}
 
 
 def _of_image(blob: bytes, kind: str) -> Cell:
@@ -163,7 +176,8 @@ def _of_list(items: Sequence[Any], limits: CellLimits) -> Cell:
 
 
 def _of_tree(value: Any, limits: CellLimits) -> Cell:
-    facts: Cell = {"kind": "json"} | ({"entries": len(value)} if isinstance(value, (Mapping, list, tuple)) else {})
+    facts: Cell = {"kind": "json", **_media(value, limits)}
+    facts |= {"entries": len(value)} if isinstance(value, (Mapping, list, tuple)) else {}
     start = ""
     with suppress(TypeError, ValueError, RecursionError):  # which the slower way below knows how to write
         for part in _ENCODER.iterencode(value):

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import importlib
 import re
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from dataformats.protobuf_wire import fields
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from PIL.ImageFile import ImageFile
 
 _MIN_BYTES, _HEAD_BYTES = 16, 2048
+_LEVELS, _PARTS = 6, 10_000
 _MEMORY = 2**27  # bytes for a thumbnail
 _PIXEL_BYTES = {"WebP": 12}  # WebP's decoder keeps three copies; others have the pixels, and perhaps converted ones
 _MAX_PIXEL_BYTES, _BUFFERED_BYTES = 5, 8  # a JPEG in several scans keeps the coefficients of all pixels
@@ -109,6 +115,32 @@ def media_of(blob: bytes | bytearray | memoryview) -> Media | None:
     if len(head) < _MIN_BYTES:
         return None
     return next((media for media, start in _STARTS if start.match(head)), _MP3 if _is_mp3(head) else None)
+
+
+def media_within(value: Any) -> list[bytes]:
+    r"""Return the media files inside a document: in lists, mappings, and protobuf messages of unknown types.
+
+    The first 10,000 parts of each of six levels are looked at, level by level. Media themselves have none inside.
+
+    Example:
+        >>> from dataformats.display.media import media_within
+        >>> gif = b"GIF89a" + bytes(20)
+        >>> media_within({"name": "a", "frames": [{"file": gif}]}) == media_within(b"\x0a\x1a" + gif) == [gif]
+        True
+    """
+    found, level = [], _parts(value)
+    for _ in range(_LEVELS):
+        found += [part for part in level if isinstance(part, bytes) and media_of(part)]
+        level = [*islice(chain.from_iterable(map(_parts, level)), _PARTS)]
+    return found
+
+
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, bytes) and media_of(value) is None:
+        with suppress(ValueError):
+            return [part for _, _, part in islice(fields(value), _PARTS)]
+    inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return [*islice(inside, _PARTS)]
 
 
 def _is_mp3(head: bytes) -> bool:

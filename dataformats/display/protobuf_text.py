@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 
+from dataformats.display.media import media_text
 from dataformats.display.text import quote_text, text_of
 from dataformats.protobuf_wire import FIXED32, FIXED64, fields
 
@@ -48,7 +49,7 @@ def _value(wire_type: int, value: int | bytes, levels: int) -> str:
         return f"varint {value}"
     if wire_type in _FLOATS:
         return f"fixed{8 * len(value)} {_FLOATS[wire_type].unpack(value)[0]:.6g} or {int.from_bytes(value, 'little')}"
-    text = text_of(value, len(value))
+    text, media = text_of(value, len(value)), media_text(value)
     if text is not None:
         return quote_text(text, _CHARACTERS)
-    return _message(value, levels - 1) or f"{len(value)} bytes"
+    return f"{media}, {len(value)} bytes" if media else _message(value, levels - 1) or f"{len(value)} bytes"

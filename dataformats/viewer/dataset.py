@@ -14,7 +14,7 @@ import numpy as np
 
 from dataformats.batch import RecordBatch
 from dataformats.cli.exit_codes import in_lines
-from dataformats.display.cells import Cell, CellLimits, cell
+from dataformats.display.cells import Cell, CellLimits, cell, items_within
 from dataformats.display.text import escape_text
 from dataformats.errors import DataFormatsError
 from dataformats.inspecting.description import shown_path
@@ -235,7 +235,7 @@ def _value(batch: RecordBatch, row: int, name: str, item: int | None) -> Any:
     if present is not None and not present[row]:
         raise LookupError(f"record {int(batch.indices[row])} has no {name!r}")
     value = column[row]
-    return value if item is None else value[item]
+    return value if item is None else items_within(value)[item]
 
 
 def _rows(batch: RecordBatch, limits: CellLimits, spec: Spec) -> Iterator[Cell]:

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dataformats.display.media import as_image, image_facts, media_of, thumbnail
+from dataformats.display.media import as_image, image_facts, media_of, media_within, thumbnail
+from dataformats.display.value_text import as_text
 from dataformats.testing.loop_over import loop_over
 
 REST = bytes(60)
@@ -55,6 +56,23 @@ def test_not_recognized() -> None:
     texts = [b"GIF89a is the name of a format", b"RIFF files are little-endian"]
     others = [b"\0\0\0\x20ftypheic" + REST, b"\xff\xfb\x90" + REST * 20, REST, b"\xff" * 4096]
     assert [blob for blob in [b"", *heads, *texts, *others] if media_of(blob)] == []
+
+
+def test_media_are_found_inside_documents() -> None:
+    jpeg, png = encoded("jpeg"), encoded("png")
+    message = b"\x08\x07\x22" + _varint(len(jpeg) + 3) + b"\x12" + _varint(len(jpeg)) + jpeg  # field 4, in it field 2
+    assert media_within(message) == media_within({"a": [message]}) == [jpeg]
+    assert media_within([{"file": png}, {"file": jpeg, "pages": (png, 3)}]) == [png, jpeg, png]
+    assert media_within(message[:-1]) == media_within(jpeg) == media_within("text") == media_within(None) == []
+    deep: Any = png
+    for _ in range(7):
+        deep = [deep]
+    assert (media_within(deep), media_within(deep[0])) == ([], [png])
+    assert f"2: JPEG image, 40 x 30, RGB, {len(jpeg)} bytes" in as_text(message)
+
+
+def _varint(n: int) -> bytes:
+    return bytes([n & 127 | 128, n >> 7])
 
 
 def test_random_bytes_are_no_media() -> None:

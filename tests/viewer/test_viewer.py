@@ -288,6 +288,20 @@ def test_items_of_a_list(tmp_path: Path) -> None:
     assert browser("/secret/value/0/0?item=2").status == 422
 
 
+def test_pictures_in_documents(tmp_path: Path) -> None:
+    pictures = [dataformats.open(PHOTOS)[index]["image"] for index in range(5)]
+    lengths = [bytes([len(one) & 127 | 128, len(one) >> 7 & 127 | 128, len(one) >> 14]) for one in pictures]
+    message = b"".join(b"\x22" + length + one for length, one in zip(lengths, pictures, strict=True))
+    for payload, document in (("msgpack", {"views": [{"file": one} for one in pictures]}), ("bytes", message)):
+        with dataformats.create(tmp_path / payload, "tfrecord", payload=payload) as writer:
+            writer.append(document)
+        browser = Browser(tmp_path / payload)
+        (shown,) = browser("/secret/api/records?numbers=0&fields=0").json["rows"][0]["cells"]
+        assert [item["kind"] for item in shown["items"]] == ["image"] * 3
+        assert browser("/secret/value/0/0?item=4").body == pictures[4]
+        assert browser("/secret/thumbnail/0/0?item=4&size=64").body.startswith(b"\xff\xd8\xff")
+
+
 @loop_over(
     "value, kind",
     [

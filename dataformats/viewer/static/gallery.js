@@ -11,7 +11,7 @@ export function pictureColumns(rows, columns) {
   return columns.map((_, at) => at).filter((at) => sound.some((row) => imageOf(row.cells[at])));
 }
 
-const imageOf = (cell) => (cell.kind === "image" ? cell : cell.kind === "list" && cell.items.find((item) => item.kind === "image"));
+const imageOf = (cell) => (cell.kind === "image" ? cell : cell.items?.find((item) => item.kind === "image"));
 
 /** Return the gallery of the column `at`. */
 export function gallery(rows, columns, at, { onOpen, onSelect }) {
@@ -24,7 +24,7 @@ export function gallery(rows, columns, at, { onOpen, onSelect }) {
 
 function tile(row, columns, at, index, onOpen, onSelect) {
   const shown = row.error ? null : imageOf(row.cells[at]);
-  const place = { record: row.record, field: columns[at].position, item: shown && row.cells[at].kind === "list" ? 0 : undefined };
+  const place = { record: row.record, field: columns[at].position, item: shown && row.cells[at].items ? row.cells[at].items.indexOf(shown) : undefined };
   const none = element("span", { class: row.error ? "bad" : "missing", text: row.error ? row.error.type : "no image" });
   const captions = row.error ? [] : row.cells.flatMap((cell, field) => (CAPTION.has(cell.kind) ? [[columns[field].name, cell.text]] : []));
   return element(

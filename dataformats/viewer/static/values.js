@@ -23,26 +23,28 @@ const SMALL = {
     element("span", { class: "text", text: oneLine(cell.text), title: cell.text }),
     cell.cut ? note(` ${grouped(cell.length)}`, cell.bytes ? "bytes" : "characters") : null,
   ],
-  json: (cell) => [
+  json: (cell, place) => [
     element("span", { class: "code", text: cell.text, title: cell.text }),
     cell.entries === undefined ? null : note(` ${grouped(cell.entries)}`, "entries"),
+    pictures(cell, place),
   ],
   chat: (cell) => [
     ...cell.turns.map((turn) => element("div", { class: "turn" }, element("b", { text: turn.role }), " ", element("span", { class: "text", text: oneLine(turn.text), title: turn.text }))),
     cell.turns.length < cell.length ? note(counted(cell.length, "message")) : null,
   ],
-  bytes: (cell) => [element("span", { class: "code", text: spaced(cell.hex.slice(0, 24)) }), note(` ${bytes(cell.length)}`)],
+  bytes: (cell, place) => [element("span", { class: "code", text: spaced(cell.hex.slice(0, 24)) }), note(` ${bytes(cell.length)}`), pictures(cell, place)],
   image: (cell, place) => picture(cell, place, 96, "thumb"),
   audio: (cell) => note(`♪ ${cell.name}, ${bytes(cell.length)}`),
   video: (cell) => note(`▶ ${cell.name}, ${bytes(cell.length)}`),
   array: (cell) => [drawn(cell, 96, 26, 40), note(` ${cell.dtype}[${cell.shape.join(",")}]`, cell.values.join(" "))],
   list: (cell, place) => [
-    ...cell.items
-      .filter((item) => item.kind === "image")
-      .map((item, index) => picture(item, { ...place, item: index }, 96, "thumb")),
+    pictures(cell, place),
     note(`${counted(cell.length, "item")}: lengths ${cell.lengths.map(grouped).join(", ")}${cell.length > cell.lengths.length ? ", …" : ""}`),
   ],
 };
+
+const pictures = (cell, place) =>
+  cell.items?.map((item, index) => (item.kind === "image" ? picture(item, { ...place, item: index }, 96, "thumb") : null));
 
 const oneLine = (text) => text.replace(/\s+/g, " ");
 const spaced = (hex) => hex.replace(/(..)/g, "$1 ").trim();
@@ -79,13 +81,13 @@ const LARGE = {
     const unit = cell.bytes ? "byte" : "character";
     return [tree(cell.text) || folded(cell.text), cut(cell, unit, place)];
   },
-  json: (cell, place) => [tree(cell.text) || folded(cell.text), cut(cell, "character", place)],
+  json: (cell, place) => [tree(cell.text) || folded(cell.text), cut(cell, "character", place), items(cell, place)],
   chat(cell, place) {
     const turns = cell.turns.map((turn) => element("li", {}, element("b", { text: turn.role }), element("div", { class: "said", text: turn.text })));
     const shown = turns.length < cell.length ? `, the first ${turns.length} shown` : "";
     return [element("ul", { class: "items" }, turns), facts(`${counted(cell.length, "message")}${shown}`, place)];
   },
-  bytes: (cell, place) => [dump(cell.hex), facts(bytes(cell.length), place)],
+  bytes: (cell, place) => [dump(cell.hex), facts(bytes(cell.length), place), items(cell, place)],
   image(cell, place) {
     if (cell.error) return [element("p", { class: "bad", text: cell.error }), facts(bytes(cell.length), place)];
     const isArray = cell.name.includes("[");
@@ -105,13 +107,16 @@ const LARGE = {
     return [cell.line || cell.map ? drawn(cell, 360, 96, 240) : null, values, facts(text, place)];
   },
   list(cell, place) {
-    const items = cell.items.map((item, index) =>
-      element("li", {}, element("div", {}, large(item, { ...place, item: index }))),
-    );
-    const shown = items.length < cell.length ? `, the first ${items.length} shown` : "";
-    return [element("ol", { class: "items", start: 0 }, items), facts(`${counted(cell.length, "item")}${shown}`, place)];
+    const shown = cell.items.length < cell.length ? `, the first ${cell.items.length} shown` : "";
+    return [items(cell, place), facts(`${counted(cell.length, "item")}${shown}`, place)];
   },
 };
+
+/** Return the items of a list, or the files inside a document. */
+function items(cell, place) {
+  const shown = cell.items?.map((item, index) => element("li", {}, element("div", {}, large(item, { ...place, item: index }))));
+  return shown ? element("ol", { class: "items", start: 0 }, shown) : null;
+}
 
 function facts(text, place) {
   return element("p", { class: "about" }, note(text), " ", element("a", { href: api.value(place), download: "", text: "Download" }));

@@ -45,6 +45,7 @@ def write_kinds(path: Path, n: int = 30) -> Path:
         "story": "utf8",
         "tree": "json",
         "score": "float32",
+        "views": "msgpack",
         "blob": "bytes",
     }
     rng = np.random.default_rng(5)
@@ -62,6 +63,7 @@ def write_kinds(path: Path, n: int = 30) -> Path:
                 "story": "Once upon a time there was a record. " * (index + 1),
                 "tree": {"id": index, "tags": ["a", "b"], "box": {"x": 1.5, "y": None}},
                 "score": rng.normal(),
+                "views": {"id": index, "files": [{"file": photos[at]["image"]} for at in (0, 1)]},
                 "blob": rng.bytes(40),
             }
             writer.append(record)

@@ -349,10 +349,12 @@ def test_every_kind_of_value(page: Any, serve: Callable[..., Server], tmp_path: 
     opened(page, serve(str(write_kinds(tmp_path / "kinds"))))
     assert page.locator("tbody svg.spark").count() > 30
     assert page.locator("tbody canvas.heat").count() == 30
+    assert page.locator("tbody tr[data-record='4'] .code ~ img.thumb").count() == 2  # in a document
     page.click("tr[data-record='4']")
     until(page, "document.querySelector('#detail .whole')?.naturalWidth === 320")
     until(page, "document.querySelector('#detail audio')?.duration > 0.2")
     until(page, "document.querySelector('#detail video')?.videoWidth === 64")
+    until(page, "document.querySelectorAll('#detail .items .whole')[1]?.naturalWidth === 320")
     assert page.locator("#detail .tree summary").count() >= 2
     waits_for(page, "#detail .is-array", "float32[400], 400 values")
     page.keyboard.press("3")
