@@ -10,7 +10,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from dataformats.display.media import media_of
+from dataformats.batch import RecordBatch
+from dataformats.display.media import media_of, media_within
 from dataformats.errors import DataFormatsError, FormatError, Remedy
 from dataformats.indexing.index_set import INDEX_SUFFIX
 from dataformats.interfaces import CachesIndexes, OutdatedIndexError, Reader, RecordCodec, Table
@@ -32,6 +33,9 @@ MEDIA_CODECS = {"JPEG": "jpg", "PNG": "png", "WebP": "webp", "MP4": "mp4", "WebM
 MEDIA_CODECS |= dict.fromkeys(("WAV", "FLAC", "MP3"), "audio")
 """Name of `Media` to the codec that decodes it."""
 _TENSOR = re.compile(rb"\x08[\x01-\x19]\x12")  # a dtype and a shape, as tf.io.serialize_tensor begins
+_SIZES = (("height", "width"), ("rows", "cols"), ("h", "w"))
+_PIXELS = {1: "uint8[{}]", 2: "uint16[{}]", 3: "uint8[{},3]", 4: "uint8[{},4]", 12: "float32[{},3]"}
+"""Bytes of a pixel to the type of an image with raw pixels."""
 _MAX_RECORDS, _MAX_BYTES = 4, 2**24  # records whose bytes are looked at, and bytes that this may read
 _NO_LIMIT = 2**62  # to know the size of a file behind a URL may take a request
 
@@ -195,12 +199,19 @@ def _notes_on_bytes(source: RecordSource, few: range) -> Iterator[str]:
     decoded = few if starts is None else range(len(source))[: starts[1] if len(starts) > 1 else None]
     if not names or len(decoded) * source.record_bytes(decoded) > _MAX_BYTES:
         return
-    for name, column in source.read(few, names).columns.items():
-        blobs = list(filter(None, column))  # a record may lack it
+    numbers = [name for name, kind in source.spec.items() if kind.dtype is not None and not kind.dims]
+    batch = source.read(few, [*names, *numbers])
+    for name in names:
+        blobs = list(filter(None, batch[name]))  # a record may lack it
         kinds = set(map(_codec_of, blobs))
+        pixels = _pixels_of(batch, name) if kinds == {None} else None
         kind = kinds.pop() if len(kinds) == 1 else None
+        field = f"{name!r:.80}".replace("{", "{{").replace("}", "}}")
+        if pixels is not None:
+            rows, columns = Type.parse(pixels).shape_fields
+            what = f"field {field} has the bytes of pixels in {rows!r} rows and {columns!r} columns: pass {{spec}}"
+            yield Remedy(what, spec={name: pixels + "?" * source.spec[name].optional})
         if kind is not None and source.payload != "bytes":
-            field = f"{name!r:.80}".replace("{", "{{").replace("}", "}}")
             held = "values" if kind == "tensor" else "files"
             yield Remedy(
                 f"field {field} holds {held} that {kind!r} decodes: pass {{spec}}",
@@ -212,6 +223,9 @@ def _notes_on_bytes(source: RecordSource, few: range) -> Iterator[str]:
             if all(cast(RecordCodec, codecs.get(payload)).matches(blob) for blob in blobs):
                 yield Remedy(f"each of the first records looks like {title}: pass {{payload}}", payload=payload)
                 break
+        else:
+            if kind is None and any(map(media_within, blobs)):
+                yield f"field {name!r:.80} holds documents with media inside: take these out by a codec and map"
 
 
 def _codec_of(blob: bytes) -> str | None:
@@ -223,6 +237,19 @@ def _codec_of(blob: bytes) -> str | None:
         if _TENSOR.match(blob):
             codecs.get("tensor").decode(blob)
             return "tensor"
+    return None
+
+
+def _pixels_of(batch: RecordBatch, name: str) -> str | None:
+    """Return the type of arrays that the bytes of a field may be, if integers of the same records are their sizes."""
+    numbers = {field: column for field, column in batch.columns.items() if isinstance(column, np.ndarray)}
+    sizes = {field: column.tolist() for field, column in numbers.items() if column.dtype.kind in "iu"}
+    pairs = [(field, field.removesuffix(h) + w) for h, w in _SIZES for field in sizes if field.endswith(h)]
+    for height, width in pairs:
+        rows = zip(batch[name], sizes[height], sizes.get(width, ()), strict=False)
+        found = {len(blob) / (h * w) if h > 0 < w else 0 for blob, h, w in rows if blob}
+        if len(found) == 1 and (pixel := _PIXELS.get(found.pop())):
+            return pixel.format(f"{height},{width}")
     return None
 
 

@@ -435,6 +435,7 @@ OTHERS = {
     "each of the first records looks like a JSON object: pass {payload}",  # tests/cli/test_info.py
     "each of the first records is a file that 'jpg' decodes: pass {payload}",
     "field 'a' holds files that 'jpg' decodes: pass {spec}",
+    "field 'a' has the bytes of pixels in 'b' rows and 'c' columns: pass {spec}",  # tests/reading/test_shaped_fields.py
     "field 'a' holds text that is not UTF-8: for Latin-1, pass {encoding}",  # a note: tests/backends/test_tables.py
 }
 

@@ -110,3 +110,13 @@ def test_other_programs_read_raw_bytes(tmp_path: Path) -> None:
     dataformats.convert(write(tmp_path / "x.tfrecord"), tmp_path / "g", "granular", spec=SHAPED, workers=0)
     assert json.loads((tmp_path / "g" / "spec.json").read_text("utf-8"))["image"] == "bytes"
     assert np.array_equal(dataformats.open(tmp_path / "g")[1]["image"], images()[1])
+
+
+def test_raw_pixels_are_noted(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.tfrecord")
+    (tmp_path / "x.tfrecord.dataformats.json").unlink()
+    what = "field 'image' has the bytes of pixels in 'height' rows and 'width' columns: "
+    assert dataformats.info(path).notes == (what + "pass spec={'image': 'uint8[height,width,3]'}",)
+    other = write(tmp_path / "y.tfrecord", height=4)
+    (tmp_path / "y.tfrecord.dataformats.json").unlink()
+    assert dataformats.info(other).notes == ()

@@ -300,6 +300,7 @@ def test_pictures_in_documents(tmp_path: Path) -> None:
         assert [item["kind"] for item in shown["items"]] == ["image"] * 3
         assert browser("/secret/value/0/0?item=4").body == pictures[4]
         assert browser("/secret/thumbnail/0/0?item=4&size=64").body.startswith(b"\xff\xd8\xff")
+    assert any("media inside" in note for note in dataformats.info(tmp_path / "bytes").notes)
 
 
 @loop_over(
