@@ -11,7 +11,8 @@ from typing import Any, cast
 
 from dataformats.errors import FormatError
 
-_ANSWER_S, _SLOWEST_BYTES_PER_S = 30.0, 2**16  # a server that sends headers without end is no reason to wait
+_ANSWER_S, _SLOWEST_BYTES_PER_S = 60.0, 2**13  # 64 requests at once share a slow link
+_CONNECT_S = 30.0  # the default of aiohttp
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
 
@@ -148,9 +149,10 @@ async def _request_http(fs: Any, request: RangeRequest) -> bytes:
     headers = {"Accept-Encoding": "identity", **fs.kwargs.get("headers", {}), "Range": request.header}
     if request.condition is not None:
         headers["If-Match"] = request.condition
-    given, total_s = {**fs.kwargs, "headers": headers}, _ANSWER_S + request.length / _SLOWEST_BYTES_PER_S
+    given = {**fs.kwargs, "headers": headers}
     if "timeout" not in fs.client_kwargs:
-        given = {"timeout": sys.modules["aiohttp"].ClientTimeout(total=total_s, sock_connect=_ANSWER_S), **given}
+        total_s = _ANSWER_S + request.length / _SLOWEST_BYTES_PER_S
+        given = {"timeout": sys.modules["aiohttp"].ClientTimeout(total=total_s, sock_connect=_CONNECT_S), **given}
     session = await fs.set_session()
     try:
         async with session.get(fs.encode_url(request.path), **given) as response:
@@ -162,9 +164,7 @@ async def _request_http(fs: Any, request: RangeRequest) -> bytes:
             request.check(response.headers)
             return await read_at_most(response.content.read, request.length)
     except TimeoutError as error:
-        what = (
-            f"the server sent no {request.length} bytes within {total_s:.0f} s: pass client_kwargs={{'timeout': ...}}"
-        )
+        what = f"the server did not send {request.length} bytes in time: pass a longer 'timeout' in client_kwargs"
         raise TimeoutError(errno.ETIMEDOUT, what, request.url) from error
 
 
