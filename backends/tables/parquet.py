@@ -25,6 +25,7 @@ from dataformats.writing.table_writer import TableWriter
 _PARTS = 64  # large row groups are read in so many
 _VALUE_BYTES = 256  # more than most values have
 _SMALL_BYTES = 2**20
+_WHOLE_BYTES = 2**18  # a file of fewer bytes is read whole
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}  # bytes in memory
 
 
@@ -61,15 +62,18 @@ class ParquetTable(FilesTable):
             self._check_size(block, sum(_bytes_of_chunk(*each) for each in chunks))
             most = stored.most_decoded_bytes(self._options.max_record_bytes) // max(1, len(chunks))
             repeated = [leaf.path for leaf, chunk in chunks if _may_repeat(leaf, chunk, stored, most)]
+            is_small = stored.size <= _WHOLE_BYTES
+            whole = pyarrow().BufferReader(stored.pread(0, stored.size)) if is_small else None
             file = _library().ParquetFile(
-                FileObject(stored),
+                FileObject(stored) if whole is None else whole,
                 metadata=footer,
                 pre_buffer=stored.local is None,  # joins requests; costs a fifth of the time of a local file
                 page_checksum_verification=self._options.verify_checksums,
                 read_dictionary=repeated,  # each text once, until their bytes are known
             )
             try:
-                rows = file.read_row_group(block.number, list(fields))  # without those that the file lacks
+                # Without the fields that the file lacks. Threads cost more than they save in small files.
+                rows = file.read_row_group(block.number, list(fields), use_threads=not is_small)
             except NotImplementedError:  # a nested column has more than 2 GiB of text
                 size = max(1, file.metadata.row_group(block.number).num_rows // _PARTS)
                 parts = file.iter_batches(size, row_groups=[block.number], columns=list(fields))
