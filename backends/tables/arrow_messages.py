@@ -16,6 +16,7 @@ MAGIC = b"ARROW1"
 CONTINUES = b"\xff\xff\xff\xff"
 """The bytes before the length of a message, but not in files of 2019 and earlier."""
 
+_START_BYTES = 2**12  # more than most headers have
 _DICTIONARY, _BATCH = 2, 3  # types of messages
 _BLOCK = np.dtype([("offset", "<i8"), ("metadata", "<i4"), ("", "<i4"), ("body", "<i8")])
 _NODE = np.dtype([("length", "<i8"), ("nulls", "<i8")])
@@ -77,12 +78,12 @@ def n_arrays(kind: Any) -> int:
 
 def _message_at(file: StoredFile, place: int) -> Message | None:
     """Return the message at an offset; `None` at the end of a stream."""
-    start = _bytes_at(file, place, 8)
-    begin = place + 4 + 4 * start.startswith(CONTINUES)
-    length = int.from_bytes(start[begin - place - 4 :][:4], "little")
+    start = _bytes_at(file, place, _START_BYTES)
+    skipped = 4 + 4 * start.startswith(CONTINUES)
+    begin, length = place + skipped, int.from_bytes(start[skipped - 4 : skipped], "little")
     if not length:
         return None
-    head = _bytes_at(file, begin, length)
+    head = start[skipped : skipped + length] if skipped + length <= len(start) else _bytes_at(file, begin, length)
     table = _target(head, 0)
     body = max(0, _number(head, _field(head, table, 3), 8))
     end = begin + length + body
