@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.batch import Blobs, Column, Ragged
+from dataformats.batch import Blobs, Column, Nullable, Ragged
 from dataformats.codecs.documents import JSON
 from dataformats.codecs.json_inference import JsonSamples
 from dataformats.codecs.text import UTF8
@@ -62,6 +62,31 @@ def encodable(kind: Type, value: Any, field: str) -> Any:
     if kind.dtype is not None:
         return to_exact_array(kind, value, field=field).tolist()
     return _elements(kind, value, kind.dims, field)
+
+
+def plain_values(column: Column, kind: Type) -> list[Any] | None:
+    """Return the values of a column as `json.dumps` takes them, `None` for a missing one.
+
+    Returns:
+        `None` if the column does not hold numbers or text of exactly this type, which no check can refuse.
+    """
+    values = column.values if isinstance(column, Nullable) else column
+    numbers = values.values if isinstance(values, Ragged) and kind.dims[:1] == (None,) else values
+    if kind.dtype is not None:
+        inner = kind.dims if numbers is values else kind.dims[1:]
+        if not isinstance(numbers, np.ndarray) or numbers.dtype != kind.dtype or numbers.shape[1:] != inner:
+            return None
+        found = values.tolist() if isinstance(values, np.ndarray) else [part.tolist() for part in values]
+    elif kind.codec == "utf8" and kind.dims in ((), (None,)) and getattr(numbers, "item_kind", "") == "utf8":
+        found = [*values]
+    else:
+        return None
+    present = getattr(column, "present", None)
+    if present is None:
+        return found
+    if not kind.optional:
+        return None
+    return [value if here else None for value, here in zip(found, present.tolist(), strict=True)]
 
 
 def _elements(kind: Type, value: Any, dims: tuple[int | None, ...], field: str) -> Any:

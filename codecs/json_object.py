@@ -18,7 +18,7 @@ from dataformats.codecs.documents import (
     is_deep,
     parse_with_msgspec,
 )
-from dataformats.codecs.json_columns import FieldColumn, check_spec, encodable
+from dataformats.codecs.json_columns import FieldColumn, check_spec, encodable, plain_values
 from dataformats.codecs.json_inference import JsonSamples
 from dataformats.codecs.json_scalars import ScalarColumns
 from dataformats.errors import CodecError, CorruptRecordError, Remedy, SpecError
@@ -26,6 +26,7 @@ from dataformats.interfaces import FieldCodecs, RecordCodec, RecordCoder
 from dataformats.spec import Spec
 
 _SCAN: Any = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # the C function behind `raw_decode`
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _NEEDS_SPEC = Remedy("Pass {spec} with a type for each field.", spec=...)
 _SPACE = " \t\r\n"
 _SPARSE = 8  # times as many cells as values: only the values are looked at
@@ -91,6 +92,21 @@ class _ObjectCoder(RecordCoder):
         self._known = frozenset(spec) if inferred else None
         self._scalars = ScalarColumns(spec, is_closed=inferred)
         self._columns = {name: FieldColumn(name, kind, codecs) for name, kind in spec.items()}
+
+    def encode_columns(self, columns: Mapping[str, Column]) -> Blobs | None:
+        values = [plain_values(columns[name], kind) for name, kind in self._spec.items() if name in columns]
+        if columns.keys() != self._spec.keys() or None in values:
+            return None
+        absent = {name for name in self._spec if getattr(columns[name], "present", None) is not None}
+        records: Iterable[dict[str, Any]] = (
+            dict(zip(self._spec, row, strict=True)) for row in zip(*values, strict=True)
+        )
+        if absent:
+            records = (
+                {name: value for name, value in record.items() if value is not None or name not in absent}
+                for record in records
+            )
+        return Blobs.join([check_size(_ENCODER.encode(record).encode()) for record in records])
 
     def encode(self, record: Mapping[str, Any]) -> bytes:
         """Return compact UTF-8, the keys in the order of the spec; a missing value has no key."""
@@ -189,7 +205,7 @@ def _parse_text(text: str) -> Any:
 
 def _dumped(values: dict[str, Any]) -> bytes:
     try:
-        blob = json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()
+        blob = _ENCODER.encode(values).encode()
         check_document(values, str)
     except (TypeError, ValueError, RecursionError) as error:
         name = next((name for name, value in values.items() if not _is_document(value)), None)

@@ -112,7 +112,7 @@ def _struct(data: bytes, at: int, depth: int = 0) -> tuple[dict[int, Any], int]:
 def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     if _BYTE < kind < _DOUBLE:
         return _zigzag(data, at)
-    if kind == _BINARY or kind == _DOUBLE:
+    if kind in (_BINARY, _DOUBLE):
         n, at = _varint(data, at) if kind == _BINARY else (8, at)
         if n > len(data) - at:
             raise IndexError("the footer ends")

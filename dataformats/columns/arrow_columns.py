@@ -336,7 +336,7 @@ def _numbers(array: Any, type_: Type, field: str) -> NDArray[Any]:
 
 
 def _to_numpy(array: Any) -> NDArray[Any]:
-    """Return the numbers of an array without nulls. The method `to_numpy` of pyarrow imports pandas, which takes 0.3 s."""
+    """Return the numbers of an array without nulls. `to_numpy` of pyarrow imports pandas, which takes 0.3 s."""
     if not pyarrow().types.is_boolean(array.type):
         return np.from_dlpack(array)
     return np.from_dlpack(array.cast(pyarrow().uint8())).view(np.bool_)

@@ -181,6 +181,14 @@ class RecordCoder(ABC):
             CodecError: A value does not encode.
         """
 
+    def encode_columns(self, columns: Mapping[str, Column]) -> Blobs | None:
+        """Return the bytes of the records of these columns, as `encode` does, if one call is faster.
+
+        Returns:
+            `None`, the default, if records like these must be encoded one by one.
+        """
+        return None
+
     @abstractmethod
     def decode_batch(self, blobs: Blobs, fields: Mapping[str, bool | range]) -> dict[str, Column]:
         """Return a column for each requested field.

@@ -18,8 +18,8 @@ from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.columns.exact_cast import to_exact_array
 from dataformats.columns.numbers import NumberColumn
 from dataformats.errors import CodecError, Remedy, SpecError
-from dataformats.interfaces import Codec
-from dataformats.spec import Spec, Type
+from dataformats.interfaces import Codec, RecordCoder
+from dataformats.spec import VALUE, Spec, Type
 
 Encoded = bytes | Mapping[str, Sequence[bytes]]
 """A record as stored: one blob, or the blobs of each field."""
@@ -205,15 +205,31 @@ def _check_mapping(record: Any) -> None:
         raise SpecError(f"expected a mapping of fields, found {type(record).__name__}")
 
 
-def mapping_encoder(encode: Callable[[Mapping[str, Any]], bytes]) -> Encode:
-    """Return the encoder of records with fields."""
+class RecordEncoder:
+    """Encodes a record with fields into one blob.
 
-    def checked(record: Any) -> bytes:
+    Args:
+        coder: The payload, bound to the types of the fields.
+    """
+
+    def __init__(self, coder: RecordCoder) -> None:
+        self._coder = coder
+
+    def __call__(self, record: Any) -> bytes:
+        """Return the bytes of a record.
+
+        Raises:
+            SpecError: It does not fit the spec.
+            CodecError: A value does not encode.
+        """
         if type(record) is not dict:
             _check_mapping(record)
-        return encode(record)
+        return self._coder.encode(record)
 
-    return checked
+    def columns(self, format: str, columns: Mapping[str, Column]) -> StoredRecords | None:
+        """Return the records of these columns as they are stored; `None` if they must be encoded one by one."""
+        blobs = self._coder.encode_columns(columns)
+        return None if blobs is None else StoredRecords(format, {VALUE: (blobs, None)})
 
 
 def value_encoder(codec: Codec) -> Encode:
