@@ -15,6 +15,7 @@ from dataformats.errors import CodecError, SpecError
 from dataformats.spec import Spec, Type
 
 Mask = Mapping[str, "bool | range"]
+_MAX_ELEMENTS = 2**40  # NumPy refuses larger shapes, even of no element
 
 
 class ShapedFields:
@@ -62,7 +63,7 @@ def _reshaped(array: Any, sizes: Iterable[Any], kind: Type, name: str) -> Any:
     of_fields = dict(zip(kind.shape_fields, sizes, strict=True))
     shape: list[Any] = [of_fields[size] if size in of_fields else int(size) for size in kind.args[1:]]
     are_sizes = all(type(size) is int and size >= 0 for size in shape)
-    if are_sizes and math.prod(shape) == len(array):
+    if are_sizes and math.prod(shape) == len(array) and math.prod(size or 1 for size in shape) <= _MAX_ELEMENTS:
         return array.reshape(shape)
     expected = f"{math.prod(shape) * array.itemsize} bytes" if are_sizes else "sizes from 0 on"
     found = ", ".join(f"{field}={size!r}" for field, size in of_fields.items())

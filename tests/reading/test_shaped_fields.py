@@ -60,6 +60,7 @@ def test_formats_give_arrays_of_their_own_shape(format: str, tmp_path: Path) -> 
         ({"height": -5, "width": -3}, r"expected sizes from 0 on, found 45 bytes and height=-5, width=-3"),
         ({"height": None}, r"expected sizes from 0 on, found 45 bytes and height=None"),
         ({"image": b""}, r"expected 45 bytes, found 0 bytes"),
+        ({"image": b"", "height": 2**62, "width": 0}, r"found 0 bytes and height=4611686018427387904, width=0"),
     ],
 )
 def test_wrong_sizes_are_errors_of_their_record(changes: dict[str, Any], problem: str, tmp_path: Path) -> None:
