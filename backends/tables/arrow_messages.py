@@ -17,7 +17,7 @@ CONTINUES = b"\xff\xff\xff\xff"
 """The bytes before the length of a message, but not in files of 2019 and earlier."""
 
 _START_BYTES = 2**12  # more than most headers have
-_DICTIONARY, _BATCH = 2, 3  # types of messages
+_SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3  # types of messages
 _BLOCK = np.dtype([("offset", "<i8"), ("metadata", "<i4"), ("", "<i4"), ("body", "<i8")])
 _NODE = np.dtype([("length", "<i8"), ("nulls", "<i8")])
 _BUFFER = np.dtype([("offset", "<i8"), ("length", "<i8")])
@@ -58,10 +58,14 @@ def messages_of(file: StoredFile) -> Iterator[Message]:
     if is_file(file):
         length = int.from_bytes(_bytes_at(file, file.size - 10, 4), "little")
         footer = _bytes_at(file, file.size - 10 - length, length)
+        n_bytes = 0
         for number in (2, 3):
             for place in _structs(footer, _target(footer, 0), number, _BLOCK)["offset"].tolist():
-                if (message := _message_at(file, place)) is not None:
-                    yield message
+                message = _message_at(file, place)
+                n_bytes += 0 if message is None else message.end - place
+                if message is None or n_bytes > file.size:
+                    raise ValueError(f"no message of its own at byte {place}")
+                yield message
         return
     place = 0
     while (found := _message_at(file, place)) is not None:
@@ -82,6 +86,8 @@ def _message_at(file: StoredFile, place: int) -> Message | None:
     skipped = 4 + 4 * start.startswith(CONTINUES)
     begin, length = place + skipped, int.from_bytes(start[skipped - 4 : skipped], "little")
     if not length:
+        if start and place + len(start) < begin:
+            raise ValueError(f"the file ends within the length of a message at byte {place}")
         return None
     head = start[skipped : skipped + length] if skipped + length <= len(start) else _bytes_at(file, begin, length)
     table = _target(head, 0)
@@ -91,8 +97,10 @@ def _message_at(file: StoredFile, place: int) -> Message | None:
         what = "a message ends behind the end of the file"
         raise FormatError(what, path=file.name, offset_bytes=place, expected=f"{end} bytes", found=f"{file.size} bytes")
     kind = _number(head, _field(head, table, 1), 1)
-    if kind not in (_DICTIONARY, _BATCH):
+    if kind == _SCHEMA and not place:
         return Message(place, end)
+    if kind not in (_DICTIONARY, _BATCH):
+        raise ValueError(f"a message of type {kind} at byte {place}")
     batch = _target(head, _field(head, table, 2))
     if kind == _DICTIONARY:
         batch = _target(head, _field(head, batch, 1))

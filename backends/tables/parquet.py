@@ -26,6 +26,7 @@ _PARTS = 64  # large row groups are read in so many
 _VALUE_BYTES = 256  # more than most values have
 _SMALL_BYTES = 2**20
 _WHOLE_BYTES = 2**18  # a file of fewer bytes is read whole
+_READ_AS_DICTIONARY = {"PLAIN", "RLE", "BIT_PACKED", "RLE_DICTIONARY", "PLAIN_DICTIONARY"}  # by pyarrow
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}  # bytes in memory
 
 
@@ -62,7 +63,9 @@ class ParquetTable(FilesTable):
             self._check_size(block, sum(_bytes_of_chunk(*each) for each in chunks))
             most = stored.most_decoded_bytes(self._options.max_record_bytes) // max(1, len(chunks))
             repeated = [leaf.path for leaf, chunk in chunks if _may_repeat(leaf, chunk, stored, most)]
-            is_small = stored.size <= _WHOLE_BYTES
+            if not {*chunk.encodings} <= _READ_AS_DICTIONARY:
+        return False
+    is_small = stored.size <= _WHOLE_BYTES
             whole = pyarrow().BufferReader(stored.pread(0, stored.size)) if is_small else None
             file = _library().ParquetFile(
                 FileObject(stored) if whole is None else whole,
@@ -139,10 +142,12 @@ def _bytes_of_chunk(leaf: Any, chunk: Any) -> int:
 
 
 def _may_repeat(leaf: Any, chunk: Any, stored: StoredFile, most: int) -> bool:
-    """True if a column of a row group may hold a few texts so often that they have more bytes in memory than `most`.
+    """True if a column of a row group may repeat texts, by a dictionary, up to more bytes in memory than `most`.
 
     To know it costs as much as decoding the column, so larger files are taken at the word of their sizes.
     """
+    if not {*chunk.encodings} <= _READ_AS_DICTIONARY:
+        return False
     is_small = stored.stored_size <= _SMALL_BYTES or chunk.total_uncompressed_size > 100 * stored.stored_size
     longest = chunk.total_uncompressed_size if is_small else _VALUE_BYTES
     return bool(leaf.physical_type == "BYTE_ARRAY" and chunk.num_values * longest > most)

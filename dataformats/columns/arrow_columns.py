@@ -176,7 +176,7 @@ def column_of_arrow(array: Any, type_: Type, field: str) -> Column:
     """
     arrow = pyarrow()
     if isinstance(array, arrow.ChunkedArray):
-        if array.num_chunks > 1 and array.nbytes > _MAX_JOINED:
+        if array.num_chunks > 1 and array.get_total_buffer_size() > _MAX_JOINED:  # `nbytes` fails for empty unions
             joined: Column = concat_columns([column_of_arrow(chunk, type_, field) for chunk in array.chunks])
             return joined
         array = array.chunk(0) if array.num_chunks == 1 else arrow.concat_arrays(array.chunks or [_empty(array.type)])

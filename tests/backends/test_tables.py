@@ -789,6 +789,15 @@ def test_row_groups_of_one_image_are_bounded(tmp_path: Path) -> None:
         assert dataformats.open(tmp_path / "x.parquet", max_record_bytes=2**27)[3] == {"x": first, "n": 3}
 
 
+@loop_over("encoding", ["PLAIN", "DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
+def test_texts_without_dictionaries(encoding: str, tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    texts = [f"https://example.com/{number}" for number in range(1000)]
+    path = tmp_path / "x.parquet"
+    parquet.write_table(arrow.table({"x": texts}), path, use_dictionary=False, column_encoding={"x": encoding})
+    assert [record["x"] for record in dataformats.open(path, max_record_bytes=2**20)] == texts
+
+
 @loop_over("is_stream", [False, True])
 def test_dictionaries_within_structs(is_stream: bool, tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow")
@@ -823,3 +832,33 @@ def test_batches_of_one_value_are_bounded(is_stream: bool, tmp_path: Path) -> No
     write_ipc_stream(path, arrow.table({"x": arrow.nulls(10**9)}))
     with pytest.raises(FormatError, match="longer than a share"):
         dataformats.open(path)[5]
+
+
+def test_damaged_headers_of_arrow_are_no_empty_batches(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    stream, path = tmp_path / "x.arrows", tmp_path / "x.arrow"
+    rows = arrow.table({"x": [1, 2]})
+    with arrow.ipc.new_stream(stream, rows.schema) as writer:
+        writer.write_table(rows)
+    with arrow.ipc.new_file(path, rows.schema) as writer:
+        writer.write_table(rows)
+    for file in (stream, path):
+        whole = file.read_bytes()
+        begin = whole.index(b"\xff\xff\xff\xff", 24)  # of the record batch
+        for damaged in (whole[: begin + 7], whole[:begin] + whole[begin : begin + 8] + b"\x04" + whole[begin + 9 :]):
+            file.write_bytes(damaged)
+            with pytest.raises(FormatError):
+                dataformats.open(file, format="arrow")
+
+
+def test_messages_of_arrow_are_not_read_many_times(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    path = tmp_path / "x.arrow"
+    with arrow.ipc.new_file(path, arrow.schema([("x", arrow.int64())])) as writer:
+        writer.write_table(arrow.table({"x": range(1000)}))
+        writer.write_table(arrow.table({"x": [1]}))
+    whole = path.read_bytes()
+    block = whole.rindex(whole.index(b"\xff\xff\xff\xff", 24).to_bytes(8, "little"))
+    path.write_bytes(whole[: block + 24] + whole[block : block + 24] + whole[block + 48 :])
+    with pytest.raises(FormatError, match="no message of its own"):
+        dataformats.open(path)
