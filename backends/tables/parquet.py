@@ -63,9 +63,7 @@ class ParquetTable(FilesTable):
             self._check_size(block, sum(_bytes_of_chunk(*each) for each in chunks))
             most = stored.most_decoded_bytes(self._options.max_record_bytes) // max(1, len(chunks))
             repeated = [leaf.path for leaf, chunk in chunks if _may_repeat(leaf, chunk, stored, most)]
-            if not {*chunk.encodings} <= _READ_AS_DICTIONARY:
-        return False
-    is_small = stored.size <= _WHOLE_BYTES
+            is_small = stored.size <= _WHOLE_BYTES
             whole = pyarrow().BufferReader(stored.pread(0, stored.size)) if is_small else None
             file = _library().ParquetFile(
                 FileObject(stored) if whole is None else whole,

@@ -20,6 +20,9 @@ def stored_type(kind: Type) -> Type:
     """Return the type that Arrow has: `json` is one; blobs of other codecs are stored as `bytes`, media with a path."""
     if kind.codec in MEDIA and not kind.dims:
         return replace(kind, codec="bytes", args=(), arrow_type=kind.arrow_type or media_type(feature_of(kind)))
+    if kind.dtype is None and len(kind.dims) > 1:
+        what = f"expected lists of {kind.codec}, found lists of lists, {kind}"
+        raise SpecError(what, remedy=f"Declare it as {'json' if kind.codec == 'utf8' else 'msgpack'}")
     if kind.dtype is None:
         return kind if kind.codec in ("bytes", "utf8", "json") else replace(kind, codec="bytes", args=())
     is_known = kind.dtype.kind in "biuf" and kind.dtype.itemsize <= 8 and 0 not in kind.dims

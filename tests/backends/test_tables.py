@@ -789,6 +789,13 @@ def test_row_groups_of_one_image_are_bounded(tmp_path: Path) -> None:
         assert dataformats.open(tmp_path / "x.parquet", max_record_bytes=2**27)[3] == {"x": first, "n": 3}
 
 
+@loop_over("name", ["x.parquet", "x.arrow"])
+def test_lists_of_lists_of_text_are_refused(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    with pytest.raises(SpecError, match=r"lists of lists, utf8\[\]\[2\]\. Declare it as json"):
+        dataformats.create(tmp_path / name, spec={"words": "utf8[][2]"})
+
+
 @loop_over("encoding", ["PLAIN", "DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
 def test_texts_without_dictionaries(encoding: str, tmp_path: Path) -> None:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
