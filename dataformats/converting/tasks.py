@@ -24,7 +24,7 @@ from dataformats.reading.scan import as_numbers, split_by_bytes
 from dataformats.spec import VALUE
 from dataformats.staging.area import StagingArea
 from dataformats.staging.entries import ShardEntry
-from dataformats.writing.encoding import Encode, Encoded, FieldsEncoder, RecordEncoder, refuse_record
+from dataformats.writing.encoding import Encode, Encoded, FieldsEncoder, PayloadEncoder, refuse_record
 from dataformats.writing.output_schema import OutputSchema
 from dataformats.writing.read_back import Content, content_of
 from dataformats.writing.shard_writer import check_shards, complete_file
@@ -120,7 +120,7 @@ class Conversion(SentOnce):
         if self.plan.copied:
             return self._copied(part)
         batch = self._read(part)
-        if isinstance(self.encode, FieldsEncoder | RecordEncoder) and not batch.single:
+        if isinstance(self.encode, FieldsEncoder | PayloadEncoder) and not batch.single:
             stored = self.encode.columns(self.format, batch.columns)
             if stored is not None:
                 return stored

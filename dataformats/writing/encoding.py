@@ -205,8 +205,8 @@ def _check_mapping(record: Any) -> None:
         raise SpecError(f"expected a mapping of fields, found {type(record).__name__}")
 
 
-class RecordEncoder:
-    """Encodes a record with fields into one blob.
+class PayloadEncoder:
+    """Encodes a record with fields into one blob, by a payload.
 
     Args:
         coder: The payload, bound to the types of the fields.

@@ -26,7 +26,7 @@ from dataformats.interfaces import (
 from dataformats.registry import backends, codecs_beside
 from dataformats.spec import ML_TYPES, Spec, Type
 from dataformats.storage.remote.names import shown_url
-from dataformats.writing.encoding import NEEDS_SPEC, Encode, FieldsEncoder, RecordEncoder, value_encoder
+from dataformats.writing.encoding import NEEDS_SPEC, Encode, FieldsEncoder, PayloadEncoder, value_encoder
 
 
 class OutputSchema:
@@ -128,7 +128,7 @@ class OutputSchema:
                 raise SpecError(f"the payload {self.payload!r} holds fields", remedy=NEEDS_SPEC)
             for kind in given.values():
                 resolver.codec(kind.element)  # raises for an unknown one before anything is written
-            return RecordEncoder(codec.bind(given, resolver))
+            return PayloadEncoder(codec.bind(given, resolver))
         if given is not None:
             remedy = Remedy("Leave out {spec} or {payload}.", spec=..., payload=...)
             raise SpecError(f"the payload {self.payload!r} holds single values, not fields", remedy=remedy)

@@ -12,7 +12,7 @@ from dataformats.batch.to_arrow import pyarrow
 from dataformats.columns.arrow_columns import batch_of_arrow, spec_of_arrow
 from dataformats.errors import CodecError, SpecError
 from dataformats.spec import VALUE, Spec, Type
-from dataformats.writing.encoding import Encode, FieldsEncoder, RecordEncoder
+from dataformats.writing.encoding import Encode, FieldsEncoder, PayloadEncoder
 from dataformats.writing.output_schema import OutputSchema
 
 _RECORDS = 1024
@@ -78,7 +78,7 @@ class TableRecords:
 
     def stored(self, batch: RecordBatch) -> StoredRecords | None:
         """Return the records as they are stored; `None` if they must be encoded one by one."""
-        if not isinstance(self.encode, FieldsEncoder | RecordEncoder):
+        if not isinstance(self.encode, FieldsEncoder | PayloadEncoder):
             return None
         try:
             return self.encode.columns(self._format, batch.columns)
