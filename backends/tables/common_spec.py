@@ -63,8 +63,9 @@ def common_spec(
     arrow, features = _kept_types(schemas), features_of(schemas)
     for name, kind in kinds.items():
         names = class_names(features.get(name)) if kind.dtype is not None and kind.dtype.kind in "iu" else ()
-        is_file = kind.codec == "bytes" and not kind.dims and is_media(features.get(name))
-        kept = media_type(features[name]) if is_file else arrow.get(name)
+        media = media_type(features[name]) if kind.codec == "bytes" and is_media(features.get(name)) else None
+        is_media_column = media is not None and (media.num_fields == 1) == bool(kind.dims)
+        kept = media if is_media_column else arrow.get(name)
         kinds[name] = replace(kind, arrow_type=kept, class_names=names)
     return Spec(kinds)
 

@@ -64,44 +64,67 @@ def _features_in(text: bytes | None) -> dict[str, Any]:
 
 
 def feature_of(kind: Type) -> dict[str, Any] | None:
-    """Return the feature of media, of integers with class names, or of lists of such integers; `None` for others."""
+    """Return the feature of media, of integers with class names, or of lists of these; `None` for others."""
     if kind.class_names:
         feature: dict[str, Any] = {"names": [*kind.class_names], "_type": "ClassLabel"}
-        for size in reversed(kind.dims):
-            feature = {"feature": feature, "length": size or -1, "_type": "Sequence"}
-        return feature
-    if kind.arrow_type is None:
-        return {"_type": _CODEC_FEATURES.get(kind.codec, "Image")} if kind.codec in MEDIA and not kind.dims else None
-    return json.loads(kind.arrow_type.field(0).metadata[_KEY]) if is_media_type(kind.arrow_type) else None
+    elif kind.arrow_type is not None:
+        return _feature_in(kind.arrow_type) if is_media_type(kind.arrow_type) else None
+    elif kind.codec in MEDIA:
+        feature = {"_type": _CODEC_FEATURES.get(kind.codec, "Image")}
+    else:
+        return None
+    for size in reversed(kind.dims):
+        feature = _list_of(feature, size or -1)
+    return feature
+
+
+def _list_of(feature: Any, length: int = -1) -> dict[str, Any]:
+    return {"feature": feature, "length": length, "_type": "Sequence"}
+
+
+def _item_of(feature: Any) -> Any:
+    """Return the feature of the items of a list; `None` if it is no list."""
+    if isinstance(feature, list):
+        return feature[0] if len(feature) == 1 else None
+    return feature.get("feature") if isinstance(feature, dict) and feature.get("_type") in _LISTS else None
 
 
 def is_media(feature: Any) -> bool:
-    """True if the values of a feature are files: their bytes, and a path."""
+    """True if the values of a feature are files, their bytes and a path, or lists of files."""
+    if (item := _item_of(feature)) is not None:
+        return is_media(item)
     return isinstance(feature, dict) and feature.get("_type") in _MEDIA
 
 
 def media_type(feature: Any) -> Any:
-    """Return the `pyarrow.DataType` of files, bytes and a path, with their feature in its metadata."""
+    """Return the `pyarrow.DataType` of files, or of lists of files, with their feature in its metadata."""
     arrow = pyarrow()
+    if (item := _item_of(feature)) is not None:
+        return arrow.list_(media_type(item))
     content = arrow.field("bytes", arrow.binary(), metadata={_KEY: json.dumps(feature)})
     return arrow.struct([content, arrow.field("path", arrow.string())])
 
 
 def is_media_type(kind: Any) -> bool:
     """True for a type that `media_type` returned."""
-    is_struct = pyarrow().types.is_struct(kind) and kind.num_fields
-    return bool(is_struct and _KEY in (kind.field(0).metadata or {}))
+    types = pyarrow().types
+    if types.is_list(kind):
+        return is_media_type(kind.value_type)
+    return bool(types.is_struct(kind) and kind.num_fields and _KEY in (kind.field(0).metadata or {}))
+
+
+def _feature_in(media: Any) -> Any:
+    """Return the feature of a type that `media_type` returned."""
+    if media.num_fields == 1:
+        return _list_of(_feature_in(media.value_type))
+    return json.loads(media.field(0).metadata[_KEY])
 
 
 def class_names(feature: Any) -> tuple[str, ...]:
     """Return the class names of a feature, or of the elements of a list."""
-    if isinstance(feature, list):
-        return class_names(feature[0]) if len(feature) == 1 else ()
-    if not isinstance(feature, dict):
-        return ()
-    if feature.get("_type") in _LISTS:
-        return class_names(feature.get("feature"))
-    names = feature.get("names") if feature.get("_type") == "ClassLabel" else None
+    if (item := _item_of(feature)) is not None:
+        return class_names(item)
+    names = feature.get("names") if isinstance(feature, dict) and feature.get("_type") == "ClassLabel" else None
     return tuple(names) if isinstance(names, list) and all(isinstance(name, str) for name in names) else ()
 
 

@@ -18,7 +18,7 @@ from dataformats.spec import Spec, Type
 
 def stored_type(kind: Type) -> Type:
     """Return the type that Arrow has: `json` is one; blobs of other codecs are stored as `bytes`, media with a path."""
-    if kind.codec in MEDIA and not kind.dims:
+    if kind.codec in MEDIA and kind.dims in ((), (None,)):
         return replace(kind, codec="bytes", args=(), arrow_type=kind.arrow_type or media_type(feature_of(kind)))
     if kind.dtype is None and len(kind.dims) > 1:
         what = f"expected lists of {kind.codec}, found lists of lists, {kind}"
@@ -98,8 +98,12 @@ def _cast(array: Any, kind: Any) -> Any:
     """
     arrow = pyarrow()
     if is_media_type(kind):
-        contents = [array.cast(arrow.binary()), arrow.nulls(len(array), arrow.string())]
-        return arrow.StructArray.from_arrays(contents, fields=[*kind], mask=array.is_null())
+        if kind.num_fields > 1:
+            contents = [array.cast(arrow.binary()), arrow.nulls(len(array), arrow.string())]
+            return arrow.StructArray.from_arrays(contents, fields=[*kind], mask=array.is_null())
+        lists = array.cast(arrow.list_(arrow.binary()))
+        items = _cast(lists.values, kind.value_type)
+        return arrow.Array.from_buffers(kind, len(lists), lists.buffers()[:2], children=[items])
     plain = type_of_documents(kind)
     if kind.num_fields and not array.type.num_fields:
         codec = codecs.get("msgpack" if arrow.types.is_large_binary(array.type) else "json")
