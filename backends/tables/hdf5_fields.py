@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.tables.arrays_of_rows import blob_column, check_names, is_in, left_out, same_length
-from dataformats.backends.tables.hdf5_chunks import DeflatedChunks
+from dataformats.backends.tables.hdf5_chunks import DeflatedChunks, References
 from dataformats.batch import Column, Ragged
 from dataformats.columns.numbers import offsets_of, type_of_dtype
 from dataformats.errors import DataFormatsError, FormatError, SpecError
@@ -31,6 +31,7 @@ class Hdf5Field:
         type: The type of a value.
         row_bytes: Bytes of a value in memory; 16 for one of any length.
         deflated: The chunks, if they can be decompressed without h5py.
+        references: The references of values of any length, if they can be read without h5py.
     """
 
     dataset: Any
@@ -38,9 +39,12 @@ class Hdf5Field:
     type: Type
     row_bytes: int
     deflated: DeflatedChunks | None
+    references: References | None
 
     def rows(self, first: int, end: int) -> NDArray[Any]:
-        """Return the rows `[first, end)` of the dataset; raises the errors of h5py."""
+        """Return the rows `[first, end)` of the dataset; raises the errors of h5py, and `FormatError`."""
+        if self.references is not None:
+            self.references.check(first, end)
         found = None if self.deflated is None else self.deflated.read(first, end)
         return self.dataset[first:end] if found is None else found
 
@@ -93,12 +97,15 @@ def _parts(name: str, dataset: Any, file: StoredFile) -> Iterator[tuple[str, Hdf
         except TypeError as error:  # NumPy has no such type
             yield name, SpecError(str(error), field=name)
             return
-        deflated = DeflatedChunks.of(dataset)
+        library, deflated = importlib.import_module("h5py"), DeflatedChunks.of(dataset)
+        items, text = library.check_vlen_dtype(dataset.dtype), library.check_string_dtype(dataset.dtype)
+        is_reference = items is not None or (text is not None and text.length is None)
+        references = References.of(dataset, file, items) if is_reference else None
         for members, dtype in leaves:
             label = "/".join((name, *members))
             try:
                 kind, width = _type_of(dtype, dataset.shape[1:], label)
-                yield label, Hdf5Field(dataset, members, kind, width, deflated)
+                yield label, Hdf5Field(dataset, members, kind, width, deflated, references)
             except SpecError as error:
                 yield label, error
 

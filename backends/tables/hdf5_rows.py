@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.rows.reader import FixedRows, RowsReader
+from dataformats.backends.tables.hdf5_chunks import chunk_places
 from dataformats.backends.tables.hdf5_fields import Hdf5Field
 from dataformats.interfaces import Extents, StoredFile
 
@@ -48,7 +49,7 @@ def stored_rows(field: Hdf5Field, file: StoredFile) -> StoredRows | None:
     """Return where the rows of a field lie; `None` if h5py must decode them, or chunks would cost many requests."""
     dataset, dtype, first, dims = field.dataset, field.dataset.dtype, 0, field.dataset.shape[1:]
     kind = importlib.import_module("h5py").h5t.py_create(dtype, logical=True)
-    is_plain = dataset.id.get_type().equal(kind) and not dataset.id.get_create_plist().get_nfilters()
+    is_plain = dataset.id.get_type().equal(kind)
     for member in field.members:
         dtype, place = dtype.fields[member][:2]
         first += place
@@ -56,13 +57,9 @@ def stored_rows(field: Hdf5Field, file: StoredFile) -> StoredRows | None:
     if not (is_plain and has_rows) or dtype.base != dtype.base.newbyteorder("<"):
         return None
     step, chunk_rows = dataset.dtype.itemsize * math.prod(dims), (dataset.chunks or dataset.shape)[0]
-    found: dict[int, int] = {}
-    if dataset.chunks is None and dataset.id.get_storage_size() == len(dataset) * step:
-        found = {} if dataset.id.get_offset() is None else {0: dataset.id.get_offset()}
-    elif dataset.chunks and dataset.chunks[1:] == dims and file.local and not dataset.file.userblock_size:
-        dataset.id.chunk_iter(lambda chunk: found.update({chunk.chunk_offset[0] // chunk_rows: chunk.byte_offset}))
-    if not found or len(found) != -(-len(dataset) // chunk_rows) or max(found) >= len(found):
-        return None  # some chunks have only the fill value
-    shifts = np.array([found[chunk] - chunk * chunk_rows * step for chunk in range(len(found))], np.int64)
+    places = chunk_places(dataset, file, step)
+    if places is None:
+        return None
+    shifts = places - np.arange(len(places)) * chunk_rows * step
     rows = FixedRows(field.type, field.row_bytes, first + int(shifts[0]), step, len(dataset))
     return rows, chunk_rows, shifts - shifts[0]

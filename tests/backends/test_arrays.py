@@ -298,6 +298,28 @@ def test_chunks_behind_a_user_block() -> None:
     assert np.array_equal(batch["half"], (order / 2).astype("f4"))
 
 
+@loop_over("chunks", [None, (16,)])
+def test_damaged_references_of_hdf5(chunks: tuple[int] | None, tmp_path: Path) -> None:
+    """HDF5 would allocate what they state."""
+    library = pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
+    for name, kind, value in (
+        ("text.h5", library.string_dtype(), b"abc"),
+        ("lists.h5", library.vlen_dtype(np.int32), [1, 2, 3]),
+    ):
+        with library.File(tmp_path / name, "w") as file:
+            stored = file.create_dataset("x", (40,), kind, chunks=chunks)
+            for row in range(40):
+                stored[row] = value
+        with library.File(tmp_path / name) as file:
+            chunk = file["x"].id.get_chunk_info(1).byte_offset if chunks else file["x"].id.get_offset() + 16 * 16
+        content = bytearray((tmp_path / name).read_bytes())
+        content[chunk + 16 * 3 : chunk + 16 * 3 + 4] = b"\0\0\0\x40"
+        (tmp_path / f"damaged_{name}").write_bytes(content)
+        assert len(dataformats.open(tmp_path / name).read(range(40))) == 40
+        with pytest.raises(FormatError, match=f"at byte {chunk + 48}: the reference of row 19 is damaged"):
+            dataformats.open(tmp_path / f"damaged_{name}")[19]
+
+
 def test_fields_of_several_lengths() -> None:
     pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
     path = GOLDEN / "hdf5" / "lengths.h5"
