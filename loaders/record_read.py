@@ -158,8 +158,8 @@ def _log_windows(url: str) -> None:
 def block_cache_for(sources: Sequence[Readable], shuffle: Shuffle, world_size: int) -> BlockCache | None:
     """Return a cache for the windows of each source that a rank reads from, and the next ones; or for records in order.
 
-    `None` if no file is behind a URL, if records come in any order, or if these windows are more than 2 GiB: then each
-    record is a request.
+    `None` if no file is behind a URL, if records come in any order, or if these windows, and the files, are more than
+    2 GiB: then each record is a request.
     """
     every = (part for source in sources if isinstance(source, RecordSource) for part in joined_sources(source))
     files = [source for source in every if source.nbytes and not source.facts.decodes_blocks]
@@ -177,4 +177,5 @@ def block_cache_for(sources: Sequence[Readable], shuffle: Shuffle, world_size: i
     sharers = world_size if name is None else nodes_of(world_size)  # each has a cache
     n_windows = 2 * -(-shuffle.groups // sharers)  # streams take turns: all of their next windows begin at once
     limit = n_windows * shuffle.window_blocks * n_files * (record_block_bytes + 2 * block_bytes)
+    limit = min(limit, sum(source.nbytes + block_bytes * len(source.paths) for source in files))  # all blocks there are
     return BlockCache(limit, block_bytes, name) if limit <= _MAX_BYTES else None
