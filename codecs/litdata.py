@@ -1,7 +1,8 @@
 """Arrays of litdata, with dtype and shape in front: `litdata(numpy)` and `litdata(tensor)`.
 
 The layouts of litdata 0.2.76, `litdata/streaming/serializers.py`, have four bytes each for the number of the
-dtype, of dimensions, and for each dimension, little-endian for arrays of NumPy and big-endian for tensors.
+dtype, of dimensions, and for each dimension, little-endian for arrays of NumPy and big-endian for tensors. Before
+October 2025, they were little-endian for tensors, too, which are read.
 """
 
 from __future__ import annotations
@@ -87,6 +88,8 @@ class _Litdata(Codec):
     def decode(self, blob: bytes) -> NDArray[Any]:
         """Return the array."""
         dtypes, word = self._facts()
+        if any(blob[0:5:4]):  # the dtype and the number of dimensions are small
+            word = "<u4"
         code, n_dims = np.frombuffer(blob, word, 2).tolist()
         begin = 8 + 4 * n_dims
         if code not in dtypes or begin > len(blob):

@@ -345,6 +345,18 @@ def test_litdata_trees_and_tokens() -> None:
         np.testing.assert_array_equal(tokens[index], np.arange(index * 10, index * 10 + 10 + index))
 
 
+def test_litdata_of_2024(tmp_path: Path) -> None:
+    """The index had no loader; tokens had no sizes, which `dim` tells; the numbers before tensors were little-endian."""
+    shutil.copytree(LITDATA / "tokens", tmp_path / "x")
+    index = tmp_path / "x" / "index.json"
+    index.write_text(index.read_text().replace('"item_loader": "TokensLoader", ', ""))
+    assert dataformats.open(tmp_path / "x")[1]["value"].tolist() == [*range(10, 21)]
+    index.write_text(index.read_text().replace('"no_header_tensor:16"', '"tensor"'))
+    words = [2, 16, 40, 48, 15, 2, 1, 2, 7, 8, 0, 0]  # a table of offsets, and an int32[1,2]
+    (tmp_path / "x" / "chunk-0-0.bin").write_bytes(np.array(words, "<u4").tobytes())
+    assert dataformats.open(tmp_path / "x")[0]["value"].tolist() == [[7, 8]]
+
+
 def test_litdata_rows_of_arrow(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
     src = dataformats.open(LITDATA / "arrow")
