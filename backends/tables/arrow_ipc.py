@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from dataformats.writing.table_writer import TableWriter
 
 _STATE = "state.json"  # lists the files of a dataset of Hugging Face
 _MAX_STATE_BYTES = 2**24
+_CACHE = re.compile(r"cache-[0-9a-f]{16}(_\d+_of_\d+)?\.arrow")  # what `map` and `shuffle` of `datasets` made of the data
 _WHOLE = -1
 _MAX_SCHEMA_BYTES = 2**20
 
@@ -182,7 +184,10 @@ class ArrowBackend(FieldsBackend):
         listed = _listed(folder.file(_STATE), names) if is_dataset else None
         if listed == [] and INFO in names:
             return [empty_stream(folder.file(INFO))]
-        return found if listed is None else folder.files(listed)
+        if listed is not None:
+            return folder.files(listed)
+        data = [file for file in found if not _CACHE.fullmatch(file.basename)]
+        return data if data and INFO in names else found
 
     def sniff(self, file: StoredFile) -> SniffResult:
         head = file.pread(0, 16)

@@ -654,6 +654,11 @@ def test_a_dataset_of_hugging_face(tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text(json.dumps({"_data_files": names}), "utf-8")
     (tmp_path / "dataset_info.json").write_text("{}", "utf-8")
     assert [record["n"] for record in dataformats.open(tmp_path)] == [0, 1, 2, 3]
+    (tmp_path / "state.json").unlink()
+    (tmp_path / "cache-1.arrow").rename(tmp_path / "cache-9e12e6fc5c4e6449.arrow")
+    assert [record["n"] for record in dataformats.open(tmp_path)] == [0, 1, 2, 3]
+    (tmp_path / "dataset_info.json").unlink()
+    assert len(dataformats.open(tmp_path)) == 5
 
 
 def test_an_empty_dataset_of_hugging_face(tmp_path: Path) -> None:
