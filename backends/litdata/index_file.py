@@ -62,7 +62,7 @@ def read_index(file: StoredFile) -> LitdataIndex:
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         found = f"{type(error).__name__}: {error}"[:200]
         raise FormatError("the index of a litdata dataset is damaged", path=file.name, found=found) from error
-    # Before August 2024, the index had no loader, and counted the elements of items that are one tensor of one dimension.
+    # Before August 2024, the index had no loader, and counted the elements of items that are one flat tensor.
     counted = any(entry.get("dim") is not None for entry in content["chunks"])
     is_tokens = config.get("item_loader", "TokensLoader" if counted else None) == "TokensLoader"
     return LitdataIndex(spec, chunks, is_tokens and len(paths) == 1)

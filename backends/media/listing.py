@@ -23,6 +23,7 @@ _PROBED_DEPTH, _PROBED_FOLDERS = 4, 3
 _TABLES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 _COCO = ".coco.json"
 _ANNOTATIONS, _LABELS = ABOUT_MEDIA
+_INSTANCES = "instances"  # begins the name of COCO's document with all boxes
 _IMAGES = "images"  # the folder in which YOLO's programs look for them
 _CLASSES = ("data.yaml", "classes.txt", "obj.names")  # YOLO's files of class names
 _DATA = frozenset(("csv", "json", "jsonl", "parquet", "tsv", "xml"))
@@ -79,6 +80,17 @@ class Beside:
         files = folder.files([name for name, _, _ in found])
         for file, (_, of, extension) in zip(files, found, strict=True):
             self.companions[extension] += [(number, file) for number in of]
+
+    def add_documents(self, folder: Folder, labels: Sequence[str]) -> None:
+        """Add the documents of COCO for the images in the folders `labels`: `instances_val2017.json` of `val2017`.
+
+        If such documents are there, others, as of other folders, of keypoints and of captions, are not read.
+        """
+        names = [name for name in folder.names() if name.endswith(".json")]
+        of_labels = [name for name in names if name.removesuffix(".json").endswith(tuple(labels))]
+        read = [name for name in of_labels or names if name.startswith(_INSTANCES)] or of_labels or names
+        self.tables += [("", file) for file in folder.files(read)]
+        self.unread += [f"{_ANNOTATIONS}/{name}" for name in names if name not in read]
 
     def add_labels(self, folder: Folder, paths: Sequence[str], skipped: int) -> None:
         """Add YOLO's `labels/train/1.txt` of `images/train/1.jpg`; `skipped` is the number of leading folders."""
@@ -204,8 +216,7 @@ def find_media(kind: MediaKind, folder: Folder) -> list[StoredFile]:
             paths += [path + name for name in names]
             counts[number] += len(names)
     if _ANNOTATIONS in about:
-        names = [name for name in about[_ANNOTATIONS].names() if name.endswith(".json")]
-        beside.tables += [("", file) for file in about[_ANNOTATIONS].files(names)]
+        beside.add_documents(about[_ANNOTATIONS], labels)
     boxes = about.get(_LABELS) or (_boxes_beside(folder) if media else None)
     if boxes is not None:
         beside.add_labels(boxes, paths, min(len(labels), 1))

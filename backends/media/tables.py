@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -62,7 +62,6 @@ def table_fields(names: MediaNames) -> tuple[dict[str, TableField], list[str]]:
     lacking: list[str] = []
     unread = names.beside.unread_data if names.beside.is_whole else []
     numbers = {path: number for number, path in enumerate(names.paths)}
-    basenames = {path.rpartition("/")[2]: number for path, number in numbers.items()}
     has_entry = np.zeros(len(numbers), np.bool_)
     for folder, file in names.beside.tables:
         title = file.name.removeprefix(names.name).lstrip("/")
@@ -70,8 +69,8 @@ def table_fields(names: MediaNames) -> tuple[dict[str, TableField], list[str]]:
         spec, records = _objects(file) if is_coco else _rows(file)
         of = [numbers.get(f"{folder}{record[FILE_NAME]}".replace("/./", "/").removeprefix("./")) for record in records]
         if is_coco:  # whose names begin from a folder that the document does not tell
-            names_of = [str(record[FILE_NAME]).rpartition("/")[2] for record in records]
-            of = [basenames.get(name) if one is None else one for one, name in zip(of, names_of, strict=True)]
+            by_end = _by_end([str(record[FILE_NAME]) for record in records], names.paths, folder)
+            of = [end if one is None else one for one, end in zip(of, by_end, strict=True)]
         named = np.array([one for one in of if one is not None], np.int64)
         if not len(named):
             unread.append(title)
@@ -80,7 +79,9 @@ def table_fields(names: MediaNames) -> tuple[dict[str, TableField], list[str]]:
         if strangers and names.beside.is_whole:
             lacking.append(f"{len(strangers)} entries of {title!r} name no file, such as {strangers[0]!r}")
         if len(np.unique(named)) < len(named) or has_entry[named].any():
-            raise FormatError("a file has two entries", path=file.name)
+            twice = next(one for one in named.tolist() if has_entry[one] or (named == one).sum() > 1)
+            found_entries, remedy = names.paths[twice], "Keep one entry of each file"
+            raise FormatError("a file has two entries", path=file.name, found=found_entries, remedy=remedy)
         has_entry[named] = True
         _add(found, spec, records, of, len(numbers))
     if 0 < has_entry.sum() < len(has_entry):
@@ -89,6 +90,24 @@ def table_fields(names: MediaNames) -> tuple[dict[str, TableField], list[str]]:
     if unread:
         lacking.append(f"{len(unread)} files beside the media are not read, such as {unread[0]!r}")
     return found, lacking
+
+
+def _by_end(names: Sequence[str], paths: Sequence[str], folder: str) -> list[int | None]:
+    """Return the number of the path in a folder that ends as each name does, or else in its basename.
+
+    No other path may end so, and no other name have the basename.
+    """
+    found: dict[str, int | None] = {}
+    for number, path in enumerate(paths):
+        end = path if path.startswith(folder) else ""
+        while end:
+            found[end] = None if end in found else number
+            end = end.partition("/")[2]
+    bases = [name.rpartition("/")[2] for name in names]
+    times = Counter(bases)
+    return [
+        found.get(name if name in found or times[base] > 1 else base) for name, base in zip(names, bases, strict=True)
+    ]
 
 
 def typed_boxes(names: Mapping[int, str]) -> dict[str, Type]:

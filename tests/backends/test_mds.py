@@ -346,7 +346,7 @@ def test_litdata_trees_and_tokens() -> None:
 
 
 def test_litdata_of_2024(tmp_path: Path) -> None:
-    """The index had no loader; tokens had no sizes, which `dim` tells; the numbers before tensors were little-endian."""
+    """The index had no loader, which `dim` tells; the numbers before tensors were little-endian."""
     shutil.copytree(LITDATA / "tokens", tmp_path / "x")
     index = tmp_path / "x" / "index.json"
     index.write_text(index.read_text().replace('"item_loader": "TokensLoader", ', ""))

@@ -486,6 +486,40 @@ def test_boxes_of_coco(tmp_path: Path) -> None:
     assert "'annotations/captions.json'" in dataformats.info(folder).notes[0]
 
 
+def write_coco(path: Path, *names: str, category: int = 1) -> None:
+    """Write a document in which each image has a box."""
+    path.parent.mkdir(exist_ok=True)
+    images = [{"id": i, "file_name": name} for i, name in enumerate(names)]
+    boxes = [{"image_id": i, "bbox": [i, 2, 3, 4], "category_id": category} for i in range(len(names))]
+    path.write_text(json.dumps({"images": images, "annotations": boxes, "categories": []}))
+
+
+def test_documents_of_coco_by_split(tmp_path: Path) -> None:
+    """The files of both splits have the same names, and there are documents of keypoints."""
+    names = [f"{i}.png" for i in range(3)]
+    for category, split in enumerate(("train2017", "val2017")):
+        write_flat(tmp_path / split)
+        for kind in ("instances", "person_keypoints"):
+            write_coco(tmp_path / "annotations" / f"{kind}_{split}.json", *names, category=category)
+    with pytest.warns(UserWarning, match="3 files beside the media are not read, such as 'annotations/instances_val"):
+        source = dataformats.open(tmp_path, split="train2017")
+    assert [record["class"] for record in source] == [[0], [0], [0]]
+
+
+def test_files_of_one_name_in_coco(tmp_path: Path) -> None:
+    """Names begin from a folder that the document does not tell; a name of two files tells neither."""
+    for folder in ("a", "b"):
+        write_flat(tmp_path / "images" / folder, 1)
+    write_coco(tmp_path / "annotations" / "x.json", "b/0.png", "a/0.png")
+    assert [record["boxes"][0, 0] for record in dataformats.open(tmp_path)] == [1, 0]
+    write_coco(tmp_path / "annotations" / "x.json", "0.png")
+    with pytest.warns(UserWarning, match="1 files beside the media are not read"):
+        assert "boxes" not in dataformats.open(tmp_path).spec
+    write_coco(tmp_path / "annotations" / "x.json", "b/0.png", "images/b/0.png")
+    with pytest.raises(FormatError, match="a file has two entries: found images/b/0.png. Keep one entry of each"):
+        dataformats.open(tmp_path)
+
+
 @loop_over("format", ["videos", "audio"])
 def test_folders_of_videos_and_sounds(format: str, tmp_path: Path) -> None:
     ending, field = {"videos": ("mp4", "video"), "audio": ("wav", "audio")}[format]
