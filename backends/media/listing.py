@@ -84,13 +84,14 @@ class Beside:
     def add_documents(self, folder: Folder, labels: Sequence[str]) -> None:
         """Add the documents of COCO for the images in the folders `labels`: `instances_val2017.json` of `val2017`.
 
-        If such documents are there, others, as of other folders, of keypoints and of captions, are not read.
+        If there are such documents, others are not read: for other folders, of keypoints, of captions.
         """
         names = [name for name in folder.names() if name.endswith(".json")]
-        of_labels = [name for name in names if name.removesuffix(".json").endswith(tuple(labels))]
-        read = [name for name in of_labels or names if name.startswith(_INSTANCES)] or of_labels or names
+        of_labels = [name for name in names if name.removesuffix(".json").endswith(tuple(labels))] or names
+        read = [name for name in of_labels if name.startswith(_INSTANCES)] or of_labels
         self.tables += [("", file) for file in folder.files(read)]
-        self.unread += [f"{_ANNOTATIONS}/{name}" for name in names if name not in read]
+        others = [name for name in names if name not in read and not name.startswith(_INSTANCES)]
+        self.unread += [f"{_ANNOTATIONS}/{name}" for name in others]
 
     def add_labels(self, folder: Folder, paths: Sequence[str], skipped: int) -> None:
         """Add YOLO's `labels/train/1.txt` of `images/train/1.jpg`; `skipped` is the number of leading folders."""

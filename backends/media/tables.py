@@ -24,6 +24,8 @@ from dataformats.storage.threads import concurrent_map
 BOXES = {"class": Type("int64", dims=(None,)), "boxes": Type("float32", dims=(None, 4))}
 """The objects in an image: their classes, and four numbers each."""
 
+_OF_BOXES = {"id", "image_id", "category_id", "bbox", "area"}
+
 FILE_NAME = "file_name"
 """The column of a table that names the files."""
 
@@ -66,7 +68,7 @@ def table_fields(names: MediaNames) -> tuple[dict[str, TableField], list[str]]:
     for folder, file in names.beside.tables:
         title = file.name.removeprefix(names.name).lstrip("/")
         is_coco = file.name.endswith(".json")
-        spec, records = _objects(file) if is_coco else _rows(file)
+        spec, records, others = _objects(file) if is_coco else (*_rows(file), [])
         of = [numbers.get(f"{folder}{record[FILE_NAME]}".replace("/./", "/").removeprefix("./")) for record in records]
         if is_coco:  # whose names begin from a folder that the document does not tell
             by_end = _by_end([str(record[FILE_NAME]) for record in records], names.paths, folder)
@@ -75,6 +77,8 @@ def table_fields(names: MediaNames) -> tuple[dict[str, TableField], list[str]]:
         if not len(named):
             unread.append(title)
             continue
+        if others:
+            lacking.append(f"{title!r} says more about boxes, which is not read: {', '.join(map(repr, others))}")
         strangers = [record[FILE_NAME] for record, one in zip(records, of, strict=True) if one is None]
         if strangers and names.beside.is_whole:
             lacking.append(f"{len(strangers)} entries of {title!r} name no file, such as {strangers[0]!r}")
@@ -182,29 +186,34 @@ def _rows(file: StoredFile) -> tuple[Mapping[str, Type], list[dict[str, Any]]]:
     return types, [record for record in source.read(range(len(source))) if record.get(FILE_NAME) is not None]
 
 
-def _objects(file: StoredFile) -> tuple[Mapping[str, Type], list[dict[str, Any]]]:
-    """Return a row for each image of a document of COCO; no rows if it has no boxes."""
+def _objects(file: StoredFile) -> tuple[Mapping[str, Type], list[dict[str, Any]], list[str]]:
+    """Return a row for each image of a document of COCO, and what else it says of boxes; no rows if it has no boxes."""
     try:
         document = json.loads(file.read_all(_MAX_BYTES))
     except (ValueError, RecursionError) as error:
         if isinstance(error, FormatError):
             raise
         raise FormatError(f"the file is not JSON ({error})", path=file.name) from error
-    objects = defaultdict(list)
+    objects, others = defaultdict(list), set[str]()
     try:
         for one in document["annotations"]:
+            others.update(name for name, value in one.items() if value and name not in _OF_BOXES)
             objects[one["image_id"]].append(([float(number) for number in one["bbox"]], int(one["category_id"])))
         images = [(str(image[FILE_NAME]), objects[image["id"]]) for image in document["images"]]
-        return typed_boxes(_classes_of_coco(document)), [
-            {
-                FILE_NAME: name,
-                "class": np.array([number for _, number in of], np.int64),
-                "boxes": np.array([box for box, _ in of], np.float32).reshape(-1, 4),
-            }
-            for name, of in images
-        ]
-    except (KeyError, TypeError, ValueError):
-        return {}, []
+        return (
+            typed_boxes(_classes_of_coco(document)),
+            [
+                {
+                    FILE_NAME: name,
+                    "class": np.array([number for _, number in of], np.int64),
+                    "boxes": np.array([box for box, _ in of], np.float32).reshape(-1, 4),
+                }
+                for name, of in images
+            ],
+            sorted(others),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return {}, [], []
 
 
 def _add(

@@ -486,11 +486,11 @@ def test_boxes_of_coco(tmp_path: Path) -> None:
     assert "'annotations/captions.json'" in dataformats.info(folder).notes[0]
 
 
-def write_coco(path: Path, *names: str, category: int = 1) -> None:
+def write_coco(path: Path, *names: str, category: int = 1, **others: Any) -> None:
     """Write a document in which each image has a box."""
     path.parent.mkdir(exist_ok=True)
     images = [{"id": i, "file_name": name} for i, name in enumerate(names)]
-    boxes = [{"image_id": i, "bbox": [i, 2, 3, 4], "category_id": category} for i in range(len(names))]
+    boxes = [{"image_id": i, "bbox": [i, 2, 3, 4], "category_id": category, **others} for i in range(len(names))]
     path.write_text(json.dumps({"images": images, "annotations": boxes, "categories": []}))
 
 
@@ -501,7 +501,7 @@ def test_documents_of_coco_by_split(tmp_path: Path) -> None:
         write_flat(tmp_path / split)
         for kind in ("instances", "person_keypoints"):
             write_coco(tmp_path / "annotations" / f"{kind}_{split}.json", *names, category=category)
-    with pytest.warns(UserWarning, match="3 files beside the media are not read, such as 'annotations/instances_val"):
+    with pytest.warns(UserWarning, match="2 files beside the media are not read, such as 'annotations/person_key"):
         source = dataformats.open(tmp_path, split="train2017")
     assert [record["class"] for record in source] == [[0], [0], [0]]
 
@@ -515,6 +515,9 @@ def test_files_of_one_name_in_coco(tmp_path: Path) -> None:
     write_coco(tmp_path / "annotations" / "x.json", "0.png")
     with pytest.warns(UserWarning, match="1 files beside the media are not read"):
         assert "boxes" not in dataformats.open(tmp_path).spec
+    write_coco(tmp_path / "annotations" / "x.json", "b/0.png", "a/0.png", iscrowd=1, area=9, keypoints=[])
+    with pytest.warns(UserWarning, match=r"'annotations/x.json' says more about boxes, which is not read: 'iscrowd'$"):
+        dataformats.open(tmp_path)
     write_coco(tmp_path / "annotations" / "x.json", "b/0.png", "images/b/0.png")
     with pytest.raises(FormatError, match="a file has two entries: found images/b/0.png. Keep one entry of each"):
         dataformats.open(tmp_path)
