@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -57,7 +58,9 @@ class NpyBackend(Backend):
                 (file, {VALUE: FixedRows.of(file, header.dtype, header.shape, header.first)})
                 for file, header in zip(files, headers, strict=True)
             ]
-            return open_union(shards, lambda one: types_of(one[1]), _reader, options)
+            reader = open_union(shards, lambda one: types_of(one[1]), _reader, options)
+            reader.lacking = _columns(files, headers)
+            return reader
         for file, header in zip(files, headers, strict=True):
             if len(header.shape) > 1:
                 what, remedy = "windows are cut from arrays of one dimension", "Leave out window="
@@ -69,6 +72,17 @@ class NpyBackend(Backend):
 def _reader(shards: Sequence[tuple[StoredFile, dict[str, FixedRows]]]) -> RowsReader:
     """Return a reader of arrays whose rows have the same type."""
     return RowsReader([file for file, _ in shards], [rows for _, rows in shards])
+
+
+def _columns(files: Sequence[StoredFile], headers: Sequence[ArrayHeader]) -> list[str]:
+    """Return what to say of files that seem to be columns of one table, such as `images.npy` and `labels.npy`."""
+    names = [file.basename.removesuffix(".npy") for file in files]
+    kinds = {re.sub(r"\d+", "", name) for name in names}  # shards differ in their numbers
+    counts = {header.shape[0] for header in headers}
+    if not 1 < len(kinds) == len(files) or len(counts) > 1:
+        return []
+    call = f"dataformats.zip({{{names[0]!r}: dataformats.open({files[0].name!r}), ...}})"
+    return [f"the rows of {', '.join(map(repr, names))} follow each other: to join columns, call {call}"]
 
 
 def _checked(file: StoredFile, header: ArrayHeader, window: int | None) -> ArrayHeader:

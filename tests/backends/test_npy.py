@@ -32,8 +32,12 @@ def test_rows(name: str) -> None:
 
 def test_rows_of_several_files() -> None:
     """A list of files is one source, if the shapes of the rows are equal."""
-    source = dataformats.open([GOLDEN / "labels.npy", GOLDEN / "version_2.npy"])
+    with pytest.warns(
+        UserWarning, match="'labels', 'version_2' follow each other: to join columns, call dataformats.zip"
+    ):
+        source = dataformats.open([GOLDEN / "labels.npy", GOLDEN / "version_2.npy"])
     np.testing.assert_array_equal(source.read(range(100))["value"], np.tile(ARRAYS["labels"], 2))
+    assert len(dataformats.open([GOLDEN / "labels.npy"] * 2)) == 100
     with pytest.raises(SpecError, match=r"expected int64 as in '.*labels.npy', found float32\[8\] in '.*vectors.npy'"):
         dataformats.open([GOLDEN / "labels.npy", GOLDEN / "vectors.npy"])
 
