@@ -14,6 +14,8 @@ from dataformats.indexing.union_reader import open_union
 from dataformats.interfaces import Backend, Reader, ReaderOptions, SniffResult, StoredFile
 from dataformats.spec import VALUE
 
+_INDEX_MAP = re.compile(r"_indexmap_\w+_(doc|sample|shuffle)_idx\.npy")  # a cache that Megatron-LM leaves beside data
+
 
 class NpyBackend(Backend):
     """Arrays of `numpy.save`: a record is a row, or a window over the elements of an array of one dimension."""
@@ -21,6 +23,10 @@ class NpyBackend(Backend):
     name = "npy"
     suffixes: tuple[str, ...] = (".npy",)
     has_checked_header = True
+
+    def matches_name(self, name: str) -> bool:
+        """True for names in `.npy`, but for the index maps of Megatron-LM."""
+        return super().matches_name(name) and _INDEX_MAP.search(name) is None
 
     def sniff(self, file: StoredFile) -> SniffResult:
         """Recognize a file by the magic number; the header must be sound."""

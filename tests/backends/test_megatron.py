@@ -69,6 +69,14 @@ def test_folder_and_list_of_pairs(tmp_path: Path) -> None:
     check_documents(dataformats.open([GOLDEN / "int32", GOLDEN / "uint16"]), expected)
 
 
+def test_index_maps_beside_a_pair(tmp_path: Path) -> None:
+    """Megatron-LM leaves them there as NumPy arrays."""
+    with dataformats.create(tmp_path / "x.bin", "megatron", spec={"tokens": "int32[]"}) as writer:
+        writer.append({"tokens": [7]})
+    np.save(tmp_path / "x_train_indexmap_10ns_2sl_1s_doc_idx.npy", np.arange(4, dtype=np.int32))
+    assert dataformats.open(tmp_path).format == "megatron"
+
+
 def test_prefix_of_a_url(tmp_path: Path) -> None:
     import fsspec
 
