@@ -180,6 +180,11 @@ def _notes(
 ) -> Iterator[str]:
     """Yield what stands out: see `Info.notes`."""
     yield from reader.notes()
+    for name, kind in source.spec.items():
+        numbered = (n for n, of in enumerate(kind.class_names) if of.isdecimal() and int(of) != n)
+        if (n := next(numbered, None)) is not None:
+            of = kind.class_names[n]
+            yield f"field {name!r} counts the classes in the order of their names: {n} is the class {of!r}"
     is_stored = isinstance(reader, Table) and not options.get("spec")
     facts = source.spec_facts
     if is_stored or facts.provenance == "inferred" or facts.payload == "bytes" != options.get("payload"):

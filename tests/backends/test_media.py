@@ -94,6 +94,18 @@ def test_splits_are_no_labels(tmp_path: Path) -> None:
     assert len(dataformats.open(tmp_path / "val")) == 8
 
 
+def test_note_on_numbers_as_class_names(tmp_path: Path) -> None:
+    for number in ("0", "1"):
+        write_flat(tmp_path / number, 1)
+    assert dataformats.info(tmp_path).notes == ()
+    write_flat(tmp_path / "10", 1)
+    write_flat(tmp_path / "2", 1)
+    expected = "field 'label' counts the classes in the order of their names: 2 is the class '10'"
+    assert dataformats.info(tmp_path).notes == (expected,)
+    dataformats.convert(tmp_path, tmp_path / "x.tfrecord")
+    assert expected in dataformats.info(tmp_path / "x.tfrecord").notes
+
+
 def test_labels_equal_torchvision(tmp_path: Path) -> None:
     datasets = pytest.importorskip("torchvision.datasets", reason="torchvision is not installed")
     folder = write_images(tmp_path / "photos", [*map(str, range(12)), "a-b", "a", "Z"])
