@@ -33,6 +33,7 @@ def doctor(
     - `Missing`, `Empty`: few records lack a field or have no byte in it, or all lack it.
     - `DuplicateKey`, `Duplicate`: few records repeat a key (`id`, `key`, `filename`, ...), or any are equal but for it.
     - `BrokenImage`, `OddImage`: images do not decode; few have other channels, or a tenth of the usual size.
+    - `TurnedImage`: EXIF says that images are turned, as phones write it; boxes may fit the turned ones.
     - `NotFinite`, `Outlier`, `Constant`: NaN and infinite numbers; a few values far from all others; one value in all.
     - `Imbalance`: a class has a hundred times as many records as another one.
     - `Timestamp`: few records do not come after the one before.

@@ -38,6 +38,12 @@ _TRIED = 64  # values without a medium, after which a field has none
 _SIZES = 10_000
 _MISSING = "Missing", "lack it"
 _BROKEN = "hold an image that does not decode"
+_TURNED = re.compile(  # the orientation of EXIF, 2 to 8, in either order of bytes
+    rb"(?:Exif|eXIf).{0,6}?(?:II\*\x00.{0,999}?\x12\x01\x03\x00\x01\x00\x00\x00[\x02-\x08]"
+    rb"|MM\x00\*.{0,999}?\x01\x12\x00\x03\x00\x00\x00\x01\x00[\x02-\x08])",
+    re.DOTALL,
+)
+_EXIF_BYTES = 2**16
 _NAME = r"(?:^|.*[/._])"
 _KEY = re.compile(r"__(?:key|url)__|(?:.*[/.])?(?:key|id|uid|uuid|guid|sample_id|url|path|file_?name|file_?path)", re.I)
 _CLASS = re.compile(_NAME + r"(?:label|class|category|target)(?:_id)?", re.I)
@@ -129,6 +135,8 @@ class RecordProfile:
         if self._n_blobs[name] >= _TRIED and not self._shapes[name]:
             return
         self._n_blobs[name] += len(blobs)
+        turned = [_TURNED.search(blob, 0, _EXIF_BYTES) is not None for blob in blobs]
+        self._tally(name, "TurnedImage", "are turned by EXIF, which is not applied", indices[turned])
         for row, shape in enumerate(_shapes(blobs)):
             if isinstance(shape, str):
                 self._tally(name, "BrokenImage", shape, indices[row : row + 1])
@@ -160,7 +168,7 @@ class RecordProfile:
                 self._tallies[name, "OddImage", what] = tally
         for (name, kind, what), tally in self._tallies.items():
             is_few = n >= _ENOUGH and (0 < tally.n <= _RARE * n or (kind == "Missing" and tally.n == n))
-            if is_few or kind == "NotFinite" or what == _BROKEN:
+            if is_few or kind in ("NotFinite", "TurnedImage") or what == _BROKEN:
                 yield _of_records(kind, name, f"{tally.n} of {n} records {what}", tally)
         for key, copies in self._keys.items():
             yield from copies.findings("DuplicateKey", key, "repeat the key of another one", _RARE)

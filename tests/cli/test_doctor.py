@@ -127,6 +127,20 @@ def test_broken_and_odd_images_are_found(run: Run, tmp_path: Path) -> None:
         assert run(*shlex.split(line)[1:]).code == 0
 
 
+def test_images_turned_by_exif_are_found(run: Run, tmp_path: Path) -> None:
+    def image(index: int, orientation: int) -> bytes:
+        stream, tags = BytesIO(), Image.Exif()
+        tags.endian = "<>"[index % 2]
+        tags[0x010F], tags[0x0112] = "camera", orientation
+        Image.new("RGB", (3, 2)).save(stream, ("JPEG", "PNG")[index // 2], exif=tags.tobytes())
+        return stream.getvalue()
+
+    with dataformats.create(tmp_path / "images.tfrecord", spec={"image": "bytes"}) as writer:
+        writer.extend({"image": image(index, orientation)} for orientation in (1, 6) for index in range(4))
+    found = re.findall(r"finding: (\w+): field 'image': (.*)", run("doctor", tmp_path / "images.tfrecord").out)
+    assert found == [("TurnedImage", "4 of 8 records are turned by EXIF, which is not applied: records 4, 5, 6, 7")]
+
+
 def test_short_and_missing_files_are_found(run: Run, tmp_path: Path) -> None:
     for shard, n in ((0, 200), (1, 3), (2, 200), (3, 200)):
         with dataformats.create(tmp_path / f"a-{shard:05}-of-00005.tfrecord", spec={"text": "utf8"}) as writer:
