@@ -41,10 +41,10 @@ class _Json(Codec):
     name = "json"
 
     def encode(self, value: Any) -> bytes:
-        """Return compact UTF-8."""
+        """Return compact UTF-8. Lone surrogates, which UTF-8 lacks, are escaped."""
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         check_document(value, str)  # must follow dumps, which refuses lists that contain themselves
-        return check_size(text.encode())
+        return check_size(text.encode(errors="backslashreplace"))
 
     def decode(self, blob: bytes) -> Any:
         """Return the value. The last of duplicate keys counts."""

@@ -34,6 +34,12 @@ def test_round_trips(value: Any) -> None:
         assert codec.decode(codec.encode(value)) == value
 
 
+def test_lone_surrogates_are_escaped() -> None:
+    value = {"a\udfff": "\ud83d\\\ud83d", "é": "\U0001f600"}
+    assert JSON.encode(value) == rb'{"a\udfff":"\ud83d\\\ud83d",' + '"é":"\U0001f600"}'.encode()
+    assert JSON.decode(JSON.encode(value)) == value
+
+
 def nested(levels: int, innermost: Any) -> Any:
     value = innermost
     for level in range(levels):
