@@ -159,12 +159,16 @@ def boxes_of(files: Sequence[StoredFile], name: str) -> tuple[list[bytes], dict[
         text = b"" if isinstance(file, MediaNames) else file.read_all(_MAX_BYTES)
         file.release()
         try:
-            objects = np.array([[float(part) for part in line.split()] for line in text.splitlines() if line.strip()])
-            objects = objects.reshape(-1, 5) if not len(objects) else objects
-            if objects.ndim != 2 or objects.shape[1] != 5:
-                raise ValueError("not five numbers a line")
+            lines = [[float(part) for part in line.split()] for line in text.splitlines() if line.strip()]
+            other = next((line for line in lines if len(line) != 5), None)
+            if other is not None:
+                raise ValueError(f"{len(other)} numbers" + ", as of a polygon" * (len(other) > 6))
+            objects = np.array(lines).reshape(-1, 5)
+            if (objects[:, 0] % 1).any():
+                raise ValueError("a class that is no integer")
         except ValueError as error:
-            return FormatError("expected a class and four numbers in each line", path=file.name, found=str(error))
+            what, remedy = "expected a class and four numbers in each line", "To go without boxes, select other fields"
+            return FormatError(what, path=file.name, found=str(error), remedy=remedy)
         values: NDArray[Any] = objects[:, 0].astype("<i8") if name == "class" else objects[:, 1:].astype("<f4")
         return values.tobytes()
 

@@ -410,6 +410,14 @@ def test_boxes_of_yolo(tmp_path: Path) -> None:
         damaged[2]
     assert len(damaged.read([0, 1], ["boxes"])) == 2
     assert len(dataformats.verify(folder).findings) == 1
+    for line, found in (
+        ("1 .1 .1 .4 .1 .4 .6", "7 numbers, as of a polygon. To go without"),
+        ("1.5 0 0 1 1", "no integer"),
+    ):
+        (folder / "labels" / "2.txt").write_text(f"0 0 0 1 1\n{line}\n")
+        with pytest.raises(FormatError, match=found):
+            dataformats.open(folder)[2]
+    assert "boxes" not in dataformats.open(folder).select("image")[2]
 
 
 @loop_over(
