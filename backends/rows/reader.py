@@ -83,7 +83,8 @@ class RowsReader(Reader):
 
     def __init__(self, files: Sequence[StoredFile], fields: Sequence[Mapping[str, FixedRows]]) -> None:
         self.files: Sequence[StoredFile] = list(files)
-        self._types = types_of(fields[0]) if fields else {}
+        types = [types_of(of_file) for of_file in fields]
+        self._types = {name: kind.known_in([one[name] for one in types]) for name, kind in (types or [{}])[0].items()}
         self.spec: Spec | None = Spec(self._types)
         counts = [
             min((rows.count_in(file) for rows in of_file.values()), default=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -177,6 +177,10 @@ def _type_of(dtype: np.dtype[Any], shape: tuple[int, ...], label: str) -> tuple[
     if dtype.kind == "V" and dtype.names is None and not shape:
         return Type("bytes"), dtype.itemsize
     if dtype.hasobject:
-        remedy = "Leave it out: name other datasets with fields=."
+        remedy = "To leave it out without a warning, name other datasets with fields=."
         raise SpecError(f"no field has the type {dtype} and the shape {shape}", field=label, remedy=remedy)
-    return type_of_dtype(dtype, shape), dtype.itemsize * int(np.prod(shape, dtype=np.float64))
+    numbers: dict[str, int] = library.check_enum_dtype(dtype) or {}
+    names = tuple(sorted(numbers, key=lambda name: numbers[name]))
+    is_counted = [numbers[name] for name in names] == [*range(len(names))]
+    kind = replace(type_of_dtype(dtype, shape), class_names=names if is_counted else ())
+    return kind, dtype.itemsize * int(np.prod(shape, dtype=np.float64))

@@ -65,7 +65,7 @@ def union_types(
             if kinds[name].required != kind.required:
                 wanted = (declared or {}).get(name)
                 kinds[name] = common_type(name, (kinds[name], typed[name]), (kind, path), wanted)
-            kinds[name] = replace(kinds[name], optional=optional)
+            kinds[name] = replace(kinds[name].known_in([kind]), optional=optional)
     lacking = {name for name in kinds if any(name not in spec for _, spec in files)}
     return {name: replace(kind, optional=kind.optional or name in lacking) for name, kind in kinds.items()}
 

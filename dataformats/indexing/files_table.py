@@ -93,7 +93,7 @@ class FilesTable(BlockTable):
         owner = np.repeat(np.arange(len(rows)), np.diff(bounds))
         filled = np.flatnonzero(sizes)
         self.files: Sequence[StoredFile] = files
-        self.spec: Spec = specs[0]
+        self.spec: Spec = Spec({name: kind.known_in([spec[name] for spec in specs]) for name, kind in specs[0].items()})
         self.counts: NDArray[np.int64] = np.diff(offsets_of(sizes)[bounds])
         self.block_starts: NDArray[np.int64] = starts_of(sizes[filled])
         self.decoded_bytes: int = decoded_bytes

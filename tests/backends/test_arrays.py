@@ -387,6 +387,20 @@ def test_values_without_a_type_are_opaque_in_hdf5(tmp_path: Path) -> None:
     assert dataformats.verify(source).ok
 
 
+def test_enums_of_hdf5_are_class_names(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
+    kinds = [{"dog": 1, "cat": 0}, {"cat": 1, "dog": 0}, {"cat": 1, "dog": 4}]
+    for number, names in enumerate(kinds):
+        with h5py.File(tmp_path / f"{number}.h5", "w") as file:
+            file.create_dataset("label", data=np.ones(3, "i1"), dtype=h5py.enum_dtype(names, "i1"))
+            file["is_it"] = np.ones(3, np.bool_)
+    found = [dataformats.open(tmp_path / f"{number}.h5").spec["label"] for number in range(3)]
+    assert [kind.class_names for kind in found] == [("cat", "dog"), ("dog", "cat"), ()]
+    assert dataformats.open(tmp_path).spec["label"].class_names == ()  # they differ
+    dataformats.convert(tmp_path / "0.h5", tmp_path / "x.parquet")
+    assert dataformats.open(tmp_path / "x.parquet").spec["label"].class_names == ("cat", "dog")
+
+
 def test_sound_blocks_of_a_damaged_file() -> None:
     pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
     path = GOLDEN / "hdf5" / "corrupt" / "chunk.h5"
