@@ -230,8 +230,11 @@ def with_new_types(source: RecordSource, spec: Spec | None, rename: Mapping[str,
         name
         for name, kind in source.spec.items()
         if name in wanted
-        and wanted[name].dtype is None
-        and (name in facts.opaque_fields or _is_plain_bytes(kind) or _is_text_of(kind, wanted[name], source))
+        and (
+            name in facts.opaque_fields
+            or kind.required == Type("bytes")  # perhaps numbers
+            or (wanted[name].dtype is None and (_is_plain_bytes(kind) or _is_text_of(kind, wanted[name], source)))
+        )
     ]
     return source.with_spec({name: wanted[name] for name in undeclared})
 

@@ -220,6 +220,15 @@ def test_declared_types_are_checked_before_payloads_are_copied(kinds: str, tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("format", ["tfrecord", "webdataset", "mds"])
+def test_bytes_are_read_as_declared_numbers(format: str, tmp_path: Path) -> None:
+    """Tokens are often stored as their bytes."""
+    with dataformats.create(tmp_path / "x", format, spec={"tokens": "bytes", "n": "int64"}) as writer:
+        writer.append({"tokens": np.arange(4).tobytes(), "n": 1})
+    dataformats.convert(tmp_path / "x", tmp_path / "new.ffr", spec={"tokens": "int64[]"})
+    assert dataformats.open(tmp_path / "new.ffr")[0]["tokens"].tolist() == [0, 1, 2, 3]
+
+
 def test_declared_types_of_a_later_record_are_checked(tmp_path: Path) -> None:
     with dataformats.create(tmp_path / "old.ffr", "ffrecord", spec={"x": "bytes"}) as writer:
         writer.extend({"x": b"\xff" if i == 90 else b"a"} for i in range(100))
