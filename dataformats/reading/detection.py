@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -203,9 +204,12 @@ def _name_datasets_below(folder: Folder, formats: Sequence[Backend]) -> None:
     """
     below = datasets_below(folder, formats)
     if below:
-        names = [repr(dataset.path.removeprefix(folder.name).lstrip("/")) for dataset in below]
+        names = [dataset.path.removeprefix(folder.name).lstrip("/") for dataset in below]
+        parts = {(re.sub(r"\d+", "*", name), dataset.format) for name, dataset in zip(names, below, strict=True)}
         remedy = f"Open one of them, such as {below[0].path!r}"
-        raise FormatError(ONLY_BELOW, path=folder.name, found=_shortened(names), remedy=remedy) from None
+        if len(parts) == 1 < len(below):  # they differ in their numbers alone
+            remedy = f"Open all by {below[0].path.removesuffix(names[0]) + parts.pop()[0]!r}, or one of them"
+        raise FormatError(ONLY_BELOW, path=folder.name, found=_shortened([*map(repr, names)]), remedy=remedy) from None
 
 
 def datasets_in(folder: Folder) -> list[DatasetBelow]:

@@ -175,6 +175,17 @@ def test_a_folder_of_such_files(tmp_path: Path) -> None:
     assert caught.value.path == str(tmp_path)
 
 
+def test_folders_of_numbered_parts(tmp_path: Path) -> None:
+    for number in (0, 1):
+        (tmp_path / f"chunk-{number:03d}").mkdir()
+        with dataformats.create(tmp_path / f"chunk-{number:03d}" / "x.jsonl", spec={"n": "int64"}) as writer:
+            writer.append({"n": number})
+    with pytest.raises(FormatError, match="Open all by '.*', or one of them") as caught:
+        dataformats.open(tmp_path)
+    pattern = str(caught.value.remedy).split("'")[1]
+    assert [record["n"] for record in dataformats.open(pattern)] == [0, 1]
+
+
 def test_a_folder_of_datasets(tmp_path: Path) -> None:
     for name in ("val", "train/2023", "train/2024/us"):
         (tmp_path / name).mkdir(parents=True)
