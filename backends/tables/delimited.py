@@ -104,7 +104,26 @@ class DelimitedTable(FilesTable):
             columns = zip(rows.schema.names, rows.columns, strict=True)
             lacking |= {name for name, column in columns if column.null_count}
             n_bytes += rows.nbytes
+        if texts := self._words_for_null(files, schemas):
+            self._types |= texts
+            return self._scanned(files)
         return schemas, counts, lacking, n_bytes
+
+    def _words_for_null(self, files: Sequence[StoredFile], schemas: Sequence[Any]) -> dict[str, Any]:
+        """Return text for columns of nothing but `NA` or `null` in a file, which are text or as empty in others."""
+        arrow, types = pyarrow(), dict[str, set[Any]]()
+        for name, kind in ((field.name, field.type) for schema in schemas for field in schema):
+            types.setdefault(name, set()).add(kind)
+        texts = {
+            name: arrow.string()
+            for name, kinds in types.items()
+            if name not in self._types and arrow.null() in kinds <= {arrow.null(), arrow.string()}
+        }
+        known, self._types = self._types, self._types | texts
+        rows = [self._rows(file)[0] for file in files if texts]
+        self._types = known
+        cells = {name: [one[name] for one in rows if one.schema.names.count(name) == 1] for name in texts}
+        return {name: texts[name] for name, parts in cells.items() if any(any(part.to_pylist()) for part in parts)}
 
     def _exact_types(self, file: StoredFile, rows: Any) -> dict[str, Any]:
         """Return types that keep the text of columns, if the numbers that pyarrow infers do not."""

@@ -207,6 +207,16 @@ def test_csv_is_read_again_as_other_types(tmp_path: Path) -> None:
     assert (finding.expected, finding.found) == ("float64 0.5", "float32 0.5")
 
 
+def test_csv_with_words_for_null_alone(tmp_path: Path) -> None:
+    """Namibia is `NA`; a column without any text is missing, and words in a column of numbers are, too."""
+    pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
+    (tmp_path / "2.csv").write_text("country,n,none\nNA,NA,\n", "utf-8")
+    (tmp_path / "3.csv").write_text("country,n,none\nDE,7,\n", "utf-8")
+    assert list(dataformats.open(tmp_path / "2.csv")) == [{"country": "NA", "n": "NA"}]
+    both = dataformats.open([tmp_path / "2.csv", tmp_path / "3.csv"])
+    assert list(both) == [{"country": "NA"}, {"country": "DE", "n": 7}]
+
+
 def test_delimiters_of_csv(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="the extra arrow is not installed")
     path = tmp_path / "x.csv"
