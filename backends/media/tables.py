@@ -25,6 +25,7 @@ BOXES = {"class": Type("int64", dims=(None,)), "boxes": Type("float32", dims=(No
 """The objects in an image: their classes, and four numbers each."""
 
 _OF_BOXES = {"id", "image_id", "category_id", "bbox", "area"}
+_ANNOTATIONS = "annotations"  # the field of masks, crowds and keypoints of these objects, if there are any
 
 FILE_NAME = "file_name"
 """The column of a table that names the files."""
@@ -68,7 +69,7 @@ def table_fields(names: MediaNames) -> tuple[dict[str, TableField], list[str]]:
     for folder, file in names.beside.tables:
         title = file.name.removeprefix(names.name).lstrip("/")
         is_coco = file.name.endswith(".json")
-        spec, records, others = _objects(file) if is_coco else (*_rows(file), [])
+        spec, records = _objects(file) if is_coco else _rows(file)
         of = [numbers.get(f"{folder}{record[FILE_NAME]}".replace("/./", "/").removeprefix("./")) for record in records]
         if is_coco:  # whose names begin from a folder that the document does not tell
             by_end = _by_end([str(record[FILE_NAME]) for record in records], names.paths, folder)
@@ -77,8 +78,6 @@ def table_fields(names: MediaNames) -> tuple[dict[str, TableField], list[str]]:
         if not len(named):
             unread.append(title)
             continue
-        if others:
-            lacking.append(f"{title!r} says more about boxes, which is not read: {', '.join(map(repr, others))}")
         strangers = [record[FILE_NAME] for record, one in zip(records, of, strict=True) if one is None]
         if strangers and names.beside.is_whole:
             lacking.append(f"{len(strangers)} entries of {title!r} name no file, such as {strangers[0]!r}")
@@ -190,34 +189,36 @@ def _rows(file: StoredFile) -> tuple[Mapping[str, Type], list[dict[str, Any]]]:
     return types, [record for record in source.read(range(len(source))) if record.get(FILE_NAME) is not None]
 
 
-def _objects(file: StoredFile) -> tuple[Mapping[str, Type], list[dict[str, Any]], list[str]]:
-    """Return a row for each image of a document of COCO, and what else it says of boxes; no rows if it has no boxes."""
+def _objects(file: StoredFile) -> tuple[Mapping[str, Type], list[dict[str, Any]]]:
+    """Return a row for each image of a document of COCO; no rows if it has no boxes."""
     try:
         document = json.loads(file.read_all(_MAX_BYTES))
     except (ValueError, RecursionError) as error:
         if isinstance(error, FormatError):
             raise
         raise FormatError(f"the file is not JSON ({error})", path=file.name) from error
-    objects, others = defaultdict(list), set[str]()
+    objects = defaultdict(list)
     try:
-        for one in document["annotations"]:
-            others.update(name for name, value in one.items() if value and name not in _OF_BOXES)
-            objects[one["image_id"]].append(([float(number) for number in one["bbox"]], int(one["category_id"])))
-        images = [(str(image[FILE_NAME]), objects[image["id"]]) for image in document["images"]]
-        return (
-            typed_boxes(_classes_of_coco(document)),
-            [
-                {
-                    FILE_NAME: name,
-                    "class": np.array([number for _, number in of], np.int64),
-                    "boxes": np.array([box for box, _ in of], np.float32).reshape(-1, 4),
-                }
-                for name, of in images
-            ],
-            sorted(others),
-        )
+        for one in document[_ANNOTATIONS]:
+            others = {name: value for name, value in one.items() if name not in _OF_BOXES}
+            objects[one["image_id"]].append(
+                ([float(number) for number in one["bbox"]], int(one["category_id"]), others)
+            )
+        rows = [
+            {
+                FILE_NAME: str(image[FILE_NAME]),
+                "class": np.array([number for _, number, _ in of], np.int64),
+                "boxes": np.array([box for box, _, _ in of], np.float32).reshape(-1, 4),
+                _ANNOTATIONS: [others for _, _, others in of],
+            }
+            for image in document["images"]
+            for of in (objects[image["id"]],)
+        ]
+        spec = typed_boxes(_classes_of_coco(document))
+        has_others = any(any(map(any, map(dict.values, row[_ANNOTATIONS]))) for row in rows)
+        return {**spec, _ANNOTATIONS: Type("json")} if has_others else spec, rows
     except (KeyError, TypeError, ValueError, AttributeError):
-        return {}, [], []
+        return {}, []
 
 
 def _add(

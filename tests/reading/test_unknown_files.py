@@ -180,7 +180,7 @@ def test_folders_of_numbered_parts(tmp_path: Path) -> None:
         (tmp_path / f"chunk-{number:03d}").mkdir()
         with dataformats.create(tmp_path / f"chunk-{number:03d}" / "x.jsonl", spec={"n": "int64"}) as writer:
             writer.append({"n": number})
-    with pytest.raises(FormatError, match="Open all by '.*', or one of them") as caught:
+    with pytest.raises(FormatError, match=r"Open all by '.*', or one of them") as caught:
         dataformats.open(tmp_path)
     pattern = str(caught.value.remedy).split("'")[1]
     assert [record["n"] for record in dataformats.open(pattern)] == [0, 1]
