@@ -28,9 +28,7 @@ from dataformats.writing.table_writer import TableWriter
 
 _STATE = "state.json"  # lists the files of a dataset of Hugging Face
 _MAX_STATE_BYTES = 2**24
-_CACHE = re.compile(
-    r"cache-[0-9a-f]{16}(_\d+_of_\d+)?\.arrow"
-)  # what `map` and `shuffle` of `datasets` made of the data
+_CACHE = re.compile(r"cache-[0-9a-f]{16}(_\d+_of_\d+)?\.arrow")  # what `map` of `datasets` made of the data
 _WHOLE = -1
 _MAX_SCHEMA_BYTES = 2**20
 

@@ -120,10 +120,13 @@ class DelimitedTable(FilesTable):
             if name not in self._types and arrow.null() in kinds <= {arrow.null(), arrow.string()}
         }
         known, self._types = self._types, self._types | texts
-        rows = [self._rows(file)[0] for file in files if texts]
+        found = set[str]()
+        for file in files if texts else ():
+            rows = self._rows(file)[0]
+            once = (name for name in texts.keys() - found if rows.schema.names.count(name) == 1)
+            found.update(name for name in once if _has_text(rows[name]))
         self._types = known
-        cells = {name: [one[name] for one in rows if one.schema.names.count(name) == 1] for name in texts}
-        return {name: texts[name] for name, parts in cells.items() if any(any(part.to_pylist()) for part in parts)}
+        return {name: texts[name] for name in found}
 
     def _exact_types(self, file: StoredFile, rows: Any) -> dict[str, Any]:
         """Return types that keep the text of columns, if the numbers that pyarrow infers do not."""
@@ -226,6 +229,12 @@ class DelimitedTable(FilesTable):
         numbered = [*map(str, range(len(self.spec)))]  # as pandas names columns without names
         if self._dialect.names is None and [*self.spec] != numbered and all(map(_NUMBER.fullmatch, self.spec)):
             yield Remedy("the names of all fields are numbers: if they are a record, pass {names}", names=...)
+
+
+def _has_text(column: Any) -> bool:
+    """True if a text of a column has a character."""
+    compute = importlib.import_module("pyarrow.compute")
+    return bool(compute.max(compute.binary_length(column)).as_py())
 
 
 def _integer_type(text: Any) -> Any:
