@@ -19,6 +19,7 @@ void index_begin(index_cursor *cursor) {
     cursor->opened = NULL;
     cursor->fd = -1;
     cursor->sound = NULL;
+    cursor->summed = NULL;
     cursor->copier = NULL;
 }
 
@@ -246,9 +247,13 @@ static int find_in_blocks(const index_set *set, const index_part *part, index_cu
         before = load64_le(bytes);
         column = bytes + 8;
     }
-    const uint64_t sum = before + sum_of(column, part->length, at);
+    const int continues = cursor->summed == part && cursor->row == row && at > 0;
+    const uint64_t sum = continues ? cursor->sum : before + sum_of(column, part->length, at);
     *offset = (int64_t)((uint64_t)part->start + sum + (uint64_t)part->extra * (uint64_t)row);
     *length = (int64_t)number_at(column, part->length, at);
+    cursor->summed = part;
+    cursor->row = row + 1;
+    cursor->sum = sum + (uint64_t)*length;
     column = column == NULL ? NULL : column + part->length.width * rows_in(block, n);
     *stored = (uint32_t)number_at(column, part->stored, at);
     return *length < 0 ? -1 : 0;

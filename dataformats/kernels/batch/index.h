@@ -58,6 +58,9 @@ typedef struct {
     const index_part *part; /* the part of the block that was found sound last, unless that is NULL */
     int64_t block;
     const uint8_t *sound;
+    const index_part *summed; /* the part of the row whose sum is known without its block, unless that is NULL */
+    int64_t row;
+    uint64_t sum; /* of the lengths before `row` */
     uint8_t bytes[INDEX_BLOCK_BYTES];
     map_copier *copier;
     index_pieces staged[INDEX_STAGED]; /* copied for records; NULL: not copied */

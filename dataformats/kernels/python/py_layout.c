@@ -220,6 +220,11 @@ int64_t held_look_up(const held_extents *held, const int64_t *records, int64_t n
             staged = i + index_stage(&held->set, &cursor, records + i, n - i);
         }
         for (; near < n && near <= i + INDEX_AHEAD; near++) {
+            if (near > 0 && file[near - 1] >= 0 && records[near] == records[near - 1] + 1 &&
+                records[near] < held->set.starts[file[near - 1] + 1]) {
+                file[near] = file[near - 1]; /* its row lies behind the last one, which is in the cache */
+                continue;
+            }
             file[near] = index_file_of(&held->set, records[near]);
             index_prefetch(&held->set, records[near], file[near]);
         }
