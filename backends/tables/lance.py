@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dataformats.backends.tables.common_spec import common_spec, default_types
 from dataformats.batch import Column, take_column, take_rows
 from dataformats.columns.arrow_columns import columns_of_arrow
-from dataformats.columns.numbers import offsets_of
+from dataformats.columns.numbers import is_run, offsets_of
 from dataformats.errors import DataFormatsError, FormatError, SpecError
 from dataformats.fork_hooks import import_unforked
 from dataformats.interfaces import Backend, BadRowsError, Folder, ReaderOptions, RowTable, SniffResult, StoredFile
@@ -61,13 +61,14 @@ class LanceTable(RowTable):
         nullable = {field.name for schema in schemas for field in schema if field.nullable}
         self.spec: Spec = common_spec(manifests, schemas, nullable, declared)
         self.default_types: Mapping[str, Type] = default_types(schemas, self.spec)
+        self._names = [schema.names for schema in schemas]
         self._starts = offsets_of(np.array([dataset.count_rows() for dataset in self._datasets], np.int64))
         self._last = _TakenRows(0, 0, (), ())
 
     def read(self, records: NDArray[np.int64], fields: Sequence[str]) -> Mapping[str, Column]:
         _library()  # refuses forked processes
         order = np.argsort(records, kind="stable")  # Lance takes ascending rows up to a quarter faster
-        if len(records) and (np.diff(records) == 1).all():
+        if is_run(records):
             parts = self._in_order(int(records[0]), int(records[-1]) + 1, fields)
         else:
             parts = self._take(records[order], fields)
@@ -111,7 +112,7 @@ class LanceTable(RowTable):
         parts = []
         for number in np.unique(owner).tolist() or [0]:
             rows, dataset = ascending[owner == number] - self._starts[number], self._datasets[number]
-            known = [name for name in fields if name in dataset.schema.names] or dataset.schema.names[:1]
+            known = [name for name in fields if name in self._names[number]] or self._names[number][:1]
             with _damage_of(self._manifests[number]):
                 parts.append(dataset.take(rows.tolist(), columns=known))
         return parts

@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Column, Ragged, concat_columns, take_column
-from dataformats.columns.numbers import offsets_of
+from dataformats.columns.numbers import is_run, offsets_of
 from dataformats.errors import FormatError, SpecError
 from dataformats.fork_hooks import after_fork, cached_property
 from dataformats.interfaces import Backend, ReaderOptions, RowTable, SniffResult, StoredFile
+from dataformats.kernels.gather import gather_from
 from dataformats.optional_imports import import_extra
 from dataformats.spec import Spec
 
@@ -132,7 +133,8 @@ class _Database:
                 what = f"the key {keys[found.index(None)]!r} has no value"
                 raise FormatError(what, path=self.file.name)
             lengths = np.fromiter(map(len, found), np.int64, len(found))
-            return Ragged(np.frombuffer(bytearray().join(found), np.uint8), offsets_of(lengths), "bytes")
+            values, offsets = gather_from(found, np.arange(len(found)), np.zeros(len(found), np.int64), lengths)
+            return Ragged(values, offsets, "bytes")
 
 
 _DATABASES = _Databases()
@@ -166,7 +168,7 @@ class LmdbTable(RowTable):
 
 
 def _columns(database: _Database, records: NDArray[np.int64], fields: Sequence[str]) -> dict[str, Column]:
-    keys, neighbors = database.keys.take(records), len(records) > 1 and bool((np.diff(records) == 1).all())
+    keys, neighbors = database.keys.take(records), len(records) > 1 and is_run(records)
     return {name: database.values_of(list(keys), neighbors=neighbors) if name == "value" else keys for name in fields}
 
 

@@ -186,6 +186,12 @@ def offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     return offsets
 
 
+def is_run(records: NDArray[np.int64]) -> bool:
+    """True if there are records, and each follows the one before it."""
+    n = len(records)  # most batches are seen to be no run by their ends
+    return n > 0 and records[-1] - records[0] == n - 1 and bool((records[1:] - records[:-1] == 1).all())
+
+
 def check_counts(type_: Type, counts: NDArray[np.int64] | None, field: str | None) -> int:
     """Return the blobs of one element along the first dimension."""
     per_element = math.prod(cast("tuple[int, ...]", type_.dims[1:]))
