@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import os
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.columns.numbers import offsets_of
 from dataformats.kernels import crc32, crc32_extents
 from dataformats.storage.file_lock import NO_LINK, FileLock
 from dataformats.storage.holes import free_ranges
@@ -32,6 +34,7 @@ FILE_BYTES = 2**20
 _SUFFIX = ".block"
 _N_PAGES = FILE_BYTES // PAGE_BYTES
 _SUM_BYTES = 4
+_CHECKED_BYTES = 2**18  # whose checksums are computed at once
 _STARTS = np.arange(0, FILE_BYTES, PAGE_BYTES)
 _SEEDS = np.arange(_N_PAGES, dtype=np.uint32) * np.uint32(0x9E3779B1)
 _MAX_FILES = 2**31  # files of one number wait for each other
@@ -51,6 +54,17 @@ class PageUses(NamedTuple):
     begins: NDArray[np.int64]
     ends: NDArray[np.int64]
     uses: NDArray[np.float64]
+
+
+class _Part(NamedTuple):
+    """Some pages of a file on the disk as they were read, and where the wanted bytes lie in them."""
+
+    number: int
+    skipped: int
+    length: int
+    pages: bytes
+    sums: NDArray[np.uint32]
+    seeds: NDArray[np.uint32]
 
 
 class NextUse(Protocol):
@@ -112,25 +126,37 @@ class DiskBlocks:
             for at in (offset, *range(offset - offset % FILE_BYTES + FILE_BYTES, offset + length, FILE_BYTES))
         ]
         found: list[list[bytes]] = [[] for _ in ranges]
-        for file, group in groupby(parts, itemgetter(0)):
-            name, n_bytes = _name(key, file), size - file * FILE_BYTES
-            with suppress(OSError), _opened(self._path(name), os.O_RDONLY) as descriptor:
-                sums = _stored_sums(descriptor)
-                for _, number, begin, length in group:
-                    first, end = begin // PAGE_BYTES, -(-(begin + length) // PAGE_BYTES)
-                    expected = sums[first:end]
-                    if expected.all():
-                        pages = os.pread(
-                            descriptor, min(end * PAGE_BYTES, n_bytes) - first * PAGE_BYTES, first * PAGE_BYTES
-                        )
-                        if np.array_equal(_sums(name, first, pages), expected):
-                            at = begin - first * PAGE_BYTES
-                            found[number].append(pages[at : at + length])
-                with suppress(OSError):
-                    os.utime(descriptor)  # it was used now
+        for some in self._stored(key, size, parts):
+            for part, is_sound in zip(some, _are_sound(some), strict=True):
+                if is_sound:
+                    found[part.number].append(part.pages[part.skipped : part.skipped + part.length])
         whole = [one[0] if len(one) == 1 else b"".join(one) for one in found]
         self._found_bytes += sum(map(len, whole))
         return [data if len(data) == length else None for data, (_, length) in zip(whole, ranges, strict=True)]
+
+    def _stored(
+        self, key: Sequence[str], size: int, parts: Sequence[tuple[int, int, int, int]]
+    ) -> Iterator[list[_Part]]:
+        """Yield some parts after the other of files on the disk, given by file, number of range, offset and length."""
+        some, left = list[_Part](), _CHECKED_BYTES
+        for file, group in groupby(parts, itemgetter(0)):
+            name, n_bytes = _name(key, file), size - file * FILE_BYTES
+            with suppress(OSError), _opened(self._path(name), os.O_RDONLY) as descriptor:
+                sums, seeds = _stored_sums(descriptor), _seeds(name)
+                for _, number, offset, length in group:
+                    first, end = offset // PAGE_BYTES, -(-(offset + length) // PAGE_BYTES)
+                    at, stop = first * PAGE_BYTES, min(end * PAGE_BYTES, n_bytes)
+                    pages = os.pread(descriptor, stop - at, at)
+                    if len(pages) == stop - at:
+                        some.append(_Part(number, offset - at, length, pages, sums[first:end], seeds[first:end]))
+                        left -= len(pages)
+                    if left <= 0:
+                        yield some
+                        some, left = [], _CHECKED_BYTES
+                with suppress(OSError):
+                    os.utime(descriptor)  # it was used now
+        if some:
+            yield some
 
     def has(self, key: Sequence[str], offset: int, length: int) -> bool:
         """Return True if all pages of a range are there, sound or damaged."""
@@ -184,7 +210,8 @@ class DiskBlocks:
 
     def _write(self, name: str, begin: int, part: memoryview) -> None:
         page = begin // PAGE_BYTES
-        sums = _sums(name, page, part).data.cast("B")
+        starts = _STARTS[: -(-len(part) // PAGE_BYTES)]
+        sums = _sums(part, starts, len(part), _seeds(name)[page : page + len(starts)]).data.cast("B")
         with _opened(self._path(name), os.O_RDWR | os.O_CREAT) as descriptor:
             n_bytes = os.pwrite(descriptor, part, begin)
             if n_bytes == len(part):
@@ -281,9 +308,9 @@ class DiskBlocks:
         others_table = np.column_stack([others, none, all_pages, none + np.inf, sizes[others]])
         return np.concatenate([others_table.astype(np.float64), *tables]), n_pages
 
-    def _path(self, name: str) -> Path:
+    def _path(self, name: str) -> str:
         key, _, number = name.rpartition("\n")
-        return self.folder / f"{_digest(key)}-{number}{_SUFFIX}"
+        return os.path.join(self.folder, f"{_digest(key)}-{number}{_SUFFIX}")
 
     def __del__(self, close: Any = os.close) -> None:  # `os` may be gone when Python ends
         if getattr(self, "_claims", -1) >= 0:
@@ -291,7 +318,7 @@ class DiskBlocks:
 
 
 @contextmanager
-def _opened(path: Path, flags: int) -> Iterator[int]:
+def _opened(path: str | Path, flags: int) -> Iterator[int]:
     descriptor = os.open(path, flags | os.O_CLOEXEC | NO_LINK, 0o666)
     try:
         yield descriptor
@@ -318,6 +345,7 @@ def digest_of_key(key: Sequence[str]) -> str:
     return _digest("\n".join(key))
 
 
+@functools.lru_cache(256)
 def _digest(key: str) -> str:
     return hashlib.blake2b(key.encode(), digest_size=20).hexdigest()
 
@@ -326,12 +354,29 @@ def _name(key: Sequence[str], file: int) -> str:
     return "\n".join([*key, str(file)])
 
 
-def _sums(name: str, page: int, data: Any) -> NDArray[np.uint32]:
-    """Return the checksums of pages, uint32, none of them 0: of the pages of another place or name, others."""
-    starts = _STARTS[: -(-len(data) // PAGE_BYTES)]
-    seeds = _SEEDS[page : page + len(starts)] ^ np.uint32(crc32(name.encode()))
-    sums = crc32_extents(data, starts, np.minimum(len(data) - starts, PAGE_BYTES)) ^ seeds
+def _seeds(name: str) -> NDArray[np.uint32]:
+    """Return what is mixed into the checksum of each page of a file, so that pages of others are not taken for its."""
+    return _SEEDS ^ np.uint32(crc32(name.encode()))
+
+
+def _sums(data: Any, starts: NDArray[np.int64], end: Any, seeds: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return the checksums of the pages that begin at `starts`, before `end`: uint32, none of them 0."""
+    sums: NDArray[np.uint32] = crc32_extents(data, starts, np.minimum(end - starts, PAGE_BYTES)) ^ seeds
     return np.maximum(sums, 1)
+
+
+def _are_sound(parts: Sequence[_Part]) -> list[bool]:
+    """Return for each part if its pages have their checksums."""
+    pages = [part.pages for part in parts]
+    counts = np.fromiter((len(part.sums) for part in parts), np.int64, len(parts))
+    begins, firsts = offsets_of(np.fromiter(map(len, pages), np.int64, len(parts))), offsets_of(counts)
+    starts = np.repeat(begins[:-1] - PAGE_BYTES * firsts[:-1], counts) + PAGE_BYTES * np.arange(firsts[-1])
+    seeds, expected = (
+        np.concatenate(columns) for columns in zip(*((part.seeds, part.sums) for part in parts), strict=True)
+    )
+    sums = _sums(b"".join(pages), starts, np.repeat(begins[1:], counts), seeds)
+    sound: list[bool] = np.logical_and.reduceat(sums == expected, firsts[:-1]).tolist()
+    return sound
 
 
 def _claimed(key: Sequence[str], offset: int, length: int) -> tuple[int, int]:

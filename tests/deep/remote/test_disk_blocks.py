@@ -32,7 +32,7 @@ def _use(folder: Path, seed: int) -> None:
             os._exit(1)
         hits += found is not None
         if rng.random() < 0.01:
-            with suppress(FileNotFoundError), disk._path(f"{name}\n0").open("r+b") as file:
+            with suppress(FileNotFoundError), open(disk._path(f"{name}\n0"), "r+b") as file:
                 file.truncate(rng.randrange(SIZE))
     os._exit(0 if hits else 2)
 
