@@ -177,5 +177,6 @@ def block_cache_for(sources: Sequence[Readable], shuffle: Shuffle, world_size: i
     sharers = world_size if name is None else nodes_of(world_size)  # each has a cache
     n_windows = 2 * -(-shuffle.groups // sharers)  # streams take turns: all of their next windows begin at once
     limit = n_windows * shuffle.window_blocks * n_files * (record_block_bytes + 2 * block_bytes)
-    limit = min(limit, sum(source.nbytes + block_bytes * len(source.paths) for source in files))  # all blocks there are
+    n_bytes = sum(source.nbytes + block_bytes * len(source.paths) for source in files)
+    limit = min(limit, 2 * n_bytes)  # processes that begin at once request some blocks twice: see `BlockCache.saves`
     return BlockCache(limit, block_bytes, name) if limit <= _MAX_BYTES else None
