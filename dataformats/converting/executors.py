@@ -10,14 +10,12 @@ import multiprocessing.connection
 import os
 import pickle
 import signal
-import site
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields
-from importlib.machinery import PathFinder
 from multiprocessing.context import BaseContext
 from typing import Any, TypeVar
 
@@ -25,6 +23,7 @@ import numpy as np
 
 from dataformats.errors import DataFormatsError, WorkerError
 from dataformats.fork_hooks import cached_property
+from dataformats.fork_server import preload
 from dataformats.storage.threads import N_THREADS, declare_readers
 
 Task = TypeVar("Task")
@@ -175,26 +174,12 @@ def _context() -> BaseContext:
         from multiprocessing import forkserver  # Windows has none
 
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(_preloaded())
+        preload()
         # It may belong to the process from which this one was forked, and TMPDIR may be too long for its socket.
         with contextlib.suppress(OSError):
             forkserver.ensure_running()
             return context
     return multiprocessing.get_context("spawn")
-
-
-def _preloaded() -> list[str]:
-    """Return the modules that a fork server imports.
-
-    It looks for them in the current folder, in PYTHONPATH and among the installed packages, but not where a script lies
-    or what it adds to `sys.path`. If it would not find this very package first, workers import it, as this program did.
-    """
-    folder = [] if sys.flags.safe_path else [""]
-    listed = "" if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "")
-    places = [*folder, *filter(None, listed.split(os.pathsep)), *site.getsitepackages()]
-    found = PathFinder.find_spec("dataformats", places)
-    is_same = found is not None and found.origin == sys.modules["dataformats"].__file__
-    return ["numpy", *([__name__] if is_same else [])]
 
 
 def _start_worker() -> None:

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
+import numpy as np
+
 from dataformats.errors import WorkerError
 from dataformats.loaders.prefetcher import BatchTask, BuildBatch
 from dataformats.loaders.processes import pickling, protocol
@@ -35,6 +37,7 @@ def main(line: socket.socket, config: WorkerConfig, build: BuildBatch | None) ->
         build: Builds batches; `None`: it comes over the line, pickled.
     """
     _reset_signals()
+    np.random.seed()  # a forked process would draw the same numbers as the others
     line.set_inheritable(False)
     descriptors = _receive_descriptors(line, config.n_descriptors)
     threading.Thread(

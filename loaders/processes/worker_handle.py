@@ -11,6 +11,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from dataformats.errors import WorkerError
+from dataformats.fork_server import preload
 from dataformats.loaders.prefetcher import BuildBatch
 from dataformats.loaders.processes import worker
 from dataformats.loaders.processes.protocol import WorkerConfig
@@ -25,6 +26,8 @@ def start_worker(method: str, config: WorkerConfig, its_line: socket.socket, bui
         WorkerError: The fork server could not be started, or belongs to another process.
     """
     context: Any = multiprocessing.get_context(method)
+    if method == "forkserver":
+        preload()
     name = f"dataformats-worker-{config.worker}"
     process: BaseProcess = context.Process(target=worker.main, args=(its_line, config, build), name=name, daemon=True)
     try:

@@ -222,5 +222,9 @@ def noisy(record: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
     return {"image": record["image"] + rng.random((8, 8)), "label": record["label"]}
 
 
+def drawn(record: dict[str, Any]) -> float:
+    return float(np.random.random())
+
+
 def fails(record: Any) -> Any:
     raise ValueError("a bad thing")

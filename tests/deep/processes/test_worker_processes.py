@@ -712,6 +712,36 @@ def test_processes_and_threads_return_the_same(digits: Any, makes: Any, method: 
     assert set(multiprocessing.active_children()) <= others
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_workers_draw_other_numbers_of_numpy(digits: Any, makes: Any, method: Any) -> None:
+    """Its global generator is copied by a fork."""
+    options: dict[str, Any] = {"worker_type": "process", "start_method": method, "workers": 2, "prefetch": 1}
+    with dataformats.Loader(digits, 10, transform=makes.drawn, **options) as loader:
+        numbers = np.concatenate([np.asarray(batch["value"]) for batch in loader])
+    assert len(set(numbers.tolist())) == len(digits)
+
+
+@pytest.mark.skipif("forkserver" not in METHODS or not Path("/proc/self/maps").exists(), reason="it reads /proc")
+def test_a_fork_server_imports_for_all_workers(tmp_path: Path) -> None:
+    path = tmp_path / "program.py"
+    path.write_text(
+        textwrap.dedent("""
+        import os, pathlib
+        import dataformats
+
+        def server_has_numpy(number):
+            return "_multiarray_umath" in pathlib.Path(f"/proc/{os.getppid()}/maps").read_text()
+
+        if __name__ == "__main__":
+            options = {"worker_type": "process", "start_method": "forkserver", "transform": server_has_numpy}
+            with dataformats.Loader(list(range(8)), 4, **options) as loader:
+                print([list(batch["value"]) for batch in loader])
+        """)
+    )
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=240, check=False)
+    assert done.stdout.count("True") == 8, (done.stdout, done.stderr)
+
+
 def test_a_transform_error_names_the_record(digits: Any, makes: Any) -> None:
     with dataformats.Loader(digits, 100, worker_type="process", transform=makes.fails, shuffle=False) as loader:
         for _ in range(2):
