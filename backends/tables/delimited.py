@@ -17,7 +17,7 @@ from dataformats.backends.tables.arrays_of_rows import names_of
 from dataformats.backends.tables.arrow_errors import damage_of_arrow
 from dataformats.backends.tables.common_spec import common_spec
 from dataformats.backends.tables.stored_types import StoredSchema
-from dataformats.batch import Column
+from dataformats.batch import Blobs, Column, StoredRecords
 from dataformats.batch.arrow_types import arrow_type
 from dataformats.batch.to_arrow import pyarrow, to_arrow
 from dataformats.columns.arrow_columns import columns_of_arrow
@@ -303,6 +303,7 @@ class CsvWriter(TableWriter):
         pyarrow()  # names the extra if it is missing
         super().__init__(path, stored)
         self._lists = [name for name, kind in stored.items() if kind.dims]
+        self._floats: dict[str, Any] = {name: kind.dtype for name, kind in stored.items() if "float" in kind.codec}
         self._schema = StoredSchema(Spec({name: _written_type(kind) for name, kind in stored.items()}))
         is_packed = _has_ending(path.name, ".gz")
         self._out: Any = gzip.GzipFile("", "wb", _GZIP_LEVEL, self._file, mtime=0) if is_packed else self._file
@@ -313,6 +314,16 @@ class CsvWriter(TableWriter):
     def write_block(self, columns: Mapping[str, Column], n: int) -> None:
         texts = {name: _as_json(columns[name]) for name in self._lists}
         self._writer.write_batch(self._schema.batch({**columns, **texts}))
+
+    def as_read_back(self, records: StoredRecords) -> StoredRecords:
+        """Return the records with the same bits in every NaN, because a cell `nan` keeps none."""
+        fields = dict(records.fields)
+        for name in self._floats.keys() & fields.keys():
+            (blobs, counts), dtype = fields[name], self._floats[name]
+            numbers = blobs.contiguous()[0].view(dtype)
+            alike = np.where(np.isnan(numbers), dtype.type(np.nan), numbers)
+            fields[name] = Blobs.back_to_back(alike, blobs.lengths), counts
+        return replace(records, fields=fields)
 
     def finish(self) -> None:
         self._writer.close()
@@ -340,7 +351,6 @@ class CsvBackend(FieldsBackend):
     copies_records = False
     stores_full_spec = False
     stores_optional_fields = True
-    stores_one_nan = True
 
     def matches_name(self, name: str) -> bool:
         return name.lower().endswith(self.suffixes)

@@ -230,7 +230,7 @@ def write_shard(
                 if len(records):
                     file.append_stored(records)
                 if verify:
-                    content = content_of(records, content, conversion.schema.one_nan)
+                    content = content_of(file.as_read_back(records), content)
                 left_out += failures
                 if advance is not None:
                     advance(n_waiting)

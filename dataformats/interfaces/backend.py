@@ -246,7 +246,6 @@ class FieldsBackend(Backend):
             blob each: `stored_spec` keeps the `?`, or refuses the type; a writer gets no blob (`[]`) of a field that a
             record lacks; a reader's `Located` of the field has extents for the other records only, and `counts` of 1
             and 0. False: `create` refuses types with a `?`.
-        stores_one_nan: True if all NaNs are read as one, whatever their bits were.
     """
 
     copies_records: bool = True
@@ -254,7 +253,6 @@ class FieldsBackend(Backend):
     infers_types: bool = False
     keeps_records: bool = True
     stores_optional_fields: bool = False
-    stores_one_nan: bool = False
 
     def stored_type(self, type_: Type) -> Type:
         """Return the format's own type for values of a type: by default the same, if each value is one blob.

@@ -47,6 +47,10 @@ class FileWriter(ABC):
     def append_stored(self, records: StoredRecords) -> None:
         """Append records of another file of the format; their checksums may be kept, because a reader verified them."""
 
+    def as_read_back(self, records: StoredRecords) -> StoredRecords:
+        """Return stored records as a reader of the file finds them: by default, as they are."""
+        return records
+
     @abstractmethod
     def flush(self, *, sync: bool = False) -> None:
         """Flush buffers to the operating system; with `sync` also to the disk, so that it survives a crash."""

@@ -150,13 +150,6 @@ class OutputSchema:
         schema.options = {**self.options, "records": n_records}
         return schema
 
-    @property
-    def one_nan(self) -> dict[str, Any]:
-        """The dtypes of the fields of floats, if the format reads all NaNs as one."""
-        is_one = isinstance(self.backend, FieldsBackend) and self.backend.stores_one_nan
-        stored = self.stored if is_one and self.stored else {}
-        return {name: kind.dtype for name, kind in stored.items() if kind.codec.startswith("float")}
-
     def sidecar(self) -> dict[str, Any] | None:
         """Return the metadata that the format cannot store; `None` if it stores all."""
         if not self.needs_sidecar:

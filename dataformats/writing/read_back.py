@@ -6,8 +6,7 @@ import contextlib
 import tempfile
 from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,20 +32,15 @@ _MAX_BYTES = 2**62
 _ROW = np.dtype([("length", "<i8"), ("crc32", "<u4")])
 
 
-def content_of(
-    records: StoredRecords, before: Content, one_nan: Mapping[str, np.dtype[Any]] = MappingProxyType({})
-) -> Content:
+def content_of(records: StoredRecords, before: Content) -> Content:
     """Return the content of these records behind others, in whatever portions they come.
 
     Args:
         records: The records.
         before: The content of the records before them; `{}`: there are none.
-        one_nan: The dtypes of fields whose NaNs are all the same.
     """
     content = {}
     for name, (blobs, counts) in records.fields.items() if len(records) else ():
-        if name in one_nan:
-            blobs = _with_one_nan(blobs, one_nan[name])
         rows = np.empty(len(blobs), _ROW)
         rows["length"] = blobs.lengths
         rows["crc32"] = crc32_extents(blobs.buffer, blobs.starts, blobs.lengths)
@@ -54,11 +48,6 @@ def content_of(
         each = np.ones(len(blobs), np.int64) if counts is None else counts
         content[name] = [crc32(rows.tobytes(), of_blobs), crc32(each.tobytes(), of_counts)]
     return content or before
-
-
-def _with_one_nan(blobs: Blobs, dtype: np.dtype[Any]) -> Blobs:
-    numbers = blobs.contiguous()[0].view(dtype)
-    return Blobs.back_to_back(np.where(np.isnan(numbers), dtype.type(np.nan), numbers), blobs.lengths)
 
 
 def check_written(

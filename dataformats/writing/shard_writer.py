@@ -201,7 +201,7 @@ class ShardWriter:
     def _note(self, records: StoredRecords) -> None:
         """Note what must be read back of the current file."""
         if self._verify:
-            self._content = content_of(records, self._content, self._schema.one_nan)
+            self._content = content_of(self.file.as_read_back(records), self._content)
 
     # ---- files
 
