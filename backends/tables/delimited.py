@@ -6,7 +6,7 @@ import gzip
 import importlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -111,37 +111,30 @@ class DelimitedTable(FilesTable):
 
     def _words_for_null(self, files: Sequence[StoredFile], schemas: Sequence[Any]) -> dict[str, Any]:
         """Return text for columns of nothing but `NA` or `null` in a file, which are text or as empty in others."""
-        arrow, types = pyarrow(), dict[str, set[Any]]()
+        arrow, types, found = pyarrow(), dict[str, set[Any]](), set[str]()
         for name, kind in ((field.name, field.type) for schema in schemas for field in schema):
             types.setdefault(name, set()).add(kind)
-        texts = {
-            name: arrow.string()
-            for name, kinds in types.items()
-            if name not in self._types and arrow.null() in kinds <= {arrow.null(), arrow.string()}
-        }
-        known, self._types = self._types, self._types | texts
-        found = set[str]()
-        for file in files if texts else ():
-            rows = self._rows(file)[0]
-            once = (name for name in texts.keys() - found if rows.schema.names.count(name) == 1)
-            found.update(name for name in once if _has_text(rows[name]))
-        self._types = known
-        return {name: texts[name] for name in found}
+        empty, text = {arrow.null()}, arrow.string()
+        names = {name for name, kinds in types.items() if empty <= kinds <= {*empty, text}} - self._types.keys()
+        for file, schema in zip(files, schemas, strict=True):
+            if asked := (names - found).intersection(schema.names):
+                rows, _ = self._rows(file, asked)
+                found.update(name for name in asked if _has_text(rows[name]))
+        return dict.fromkeys(found, text)
 
     def _exact_types(self, file: StoredFile, rows: Any) -> dict[str, Any]:
         """Return types that keep the text of columns, if the numbers that pyarrow infers do not."""
         arrow, compute = pyarrow(), importlib.import_module("pyarrow.compute")
         is_padded = _PADDED.search(_stream(file).read(_SAMPLED_BYTES)) is not None
-        suspects = {}
+        suspects = list[str]()
         for column in rows.schema if len({*rows.schema.names}) == len(rows.schema) else ():
             if column.name not in self._types and column.type in (arrow.int64(), arrow.float64()):
                 is_large = column.type == arrow.float64() and (compute.max(compute.abs(rows[column.name])).as_py() or 0)
                 if is_large >= _LARGE or (is_padded and column.type == arrow.int64()):
-                    suspects[column.name] = arrow.string()
+                    suspects.append(column.name)
         if not suspects:
             return {}
-        known, self._types = self._types, self._types | suspects
-        texts, self._types = self._rows(file)[0], known
+        texts = self._rows(file, suspects)[0]
         found = {}
         for name in suspects:
             text = texts[name].filter(rows[name].is_valid())
@@ -163,8 +156,11 @@ class DelimitedTable(FilesTable):
             raise BadRowsError(columns, failed)
         return columns
 
-    def _rows(self, file: StoredFile) -> tuple[Any, dict[int, DataFormatsError]]:
-        """Return the rows of a file that have as many cells as the line of names, and the errors of the others."""
+    def _rows(self, file: StoredFile, texts: Collection[str] = ()) -> tuple[Any, dict[int, DataFormatsError]]:
+        """Return the rows of a file that have as many cells as the line of names, and the errors of the others.
+
+        If `texts` names columns, these alone are read, as text.
+        """
         uneven, first = dict[int, DataFormatsError](), 2 if self._dialect.names is None else 1
 
         def skip(row: Any) -> str:
@@ -172,7 +168,7 @@ class DelimitedTable(FilesTable):
             return "skip"
 
         try:
-            return self._parsed(file), uneven
+            return self._parsed(file, texts), uneven
         except FormatError as error:
             found = _UNEVEN.search(str(error))
             if found is None:
@@ -181,31 +177,32 @@ class DelimitedTable(FilesTable):
             problem.path, cause = file.name, error.__cause__
             if "\ufffd" in found[3]:  # the handler of a row that is not UTF-8 is not called
                 raise problem from cause
-        rows = self._parsed(file, use_threads=False, invalid_row_handler=skip)  # threads do not count rows
+        rows = self._parsed(file, texts, skip)
         if not rows.num_rows:
             raise problem from cause
         return rows, uneven
 
     def _parsed(
-        self,
-        file: StoredFile,
-        blocks: Sequence[int] = _BLOCKS,
-        *,
-        use_threads: bool = True,
-        invalid_row_handler: Any = None,
+        self, file: StoredFile, texts: Collection[str], skip: Any = None, blocks: Sequence[int] = _BLOCKS
     ) -> Any:
         library, dialect = importlib.import_module("pyarrow.csv"), self._dialect
         read = library.ReadOptions(
-            use_threads=use_threads, block_size=blocks[0], column_names=dialect.names, encoding=dialect.encoding
+            use_threads=skip is None,  # threads do not count rows
+            block_size=blocks[0],
+            column_names=dialect.names,
+            encoding=dialect.encoding,
         )
         parse = library.ParseOptions(
             delimiter=dialect.delimiter or _delimiter_of(file, is_exact=self._is_exact),
             escape_char=dialect.escape or False,
             newlines_in_values=True,
-            invalid_row_handler=invalid_row_handler,
+            invalid_row_handler=skip,
         )
-        exact = {"null_values": [""], "strings_can_be_null": True, "quoted_strings_can_be_null": False}
-        convert = library.ConvertOptions(column_types=self._types, **(exact if self._is_exact else {}))
+        convert = library.ConvertOptions(
+            column_types=self._types | dict.fromkeys(texts, pyarrow().string()), include_columns=[*texts]
+        )
+        if self._is_exact:
+            convert.null_values, convert.strings_can_be_null, convert.quoted_strings_can_be_null = [""], True, False
         try:
             with damage_of_arrow(file):
                 rows = library.read_csv(_stream(file), read_options=read, parse_options=parse, convert_options=convert)
@@ -215,7 +212,7 @@ class DelimitedTable(FilesTable):
             if _LONG_ROW not in str(error) or len(blocks) == 1:
                 error.remedy = _ENCODING if isinstance(error.__cause__, UnicodeDecodeError) else error.remedy
                 raise
-        return self._parsed(file, blocks[1:], use_threads=use_threads, invalid_row_handler=invalid_row_handler)
+        return self._parsed(file, texts, skip, blocks[1:])
 
     def notes(self) -> Iterator[str]:
         """Yield which column is no UTF-8, and whether the line of names may be a record."""
