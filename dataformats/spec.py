@@ -35,7 +35,7 @@ _SIZE = r"\s*(?:\d{1,10}|(?!None\b)[^\W\d][\w./ \-]*)\s*"  # a number or the nam
 _SHAPED = re.compile(rf"(?P<codec>{'|'.join(NUMBER_TYPES)})\[(?P<sizes>{_SIZE}(?:,{_SIZE})*)\](?P<optional>\??)")
 _PYTHON_TYPES = {bool: "bool", int: "int64", float: "float64", str: "utf8", bytes: "bytes"}
 _MAX_DIMS = 32
-_MAX_ELEMENTS = 2**40  # so that no size of a batch in bytes passes 2^63
+MAX_ELEMENTS = 2**40  # so that no size of a batch in bytes passes 2^63
 _MAX_DIGITS = 20  # Python refuses to read numbers of thousands of digits
 
 
@@ -331,7 +331,7 @@ def _parse_dims(text: str, whole: str) -> tuple[int | None, ...]:
     if len(dims) > _MAX_DIMS or any(size is not None and size >= 2**31 for size in dims):
         raise SpecError(f"{whole!r} is not a type: expected at most {_MAX_DIMS} dimensions, and sizes below 2^31")
     # Zeros do not count: numpy multiplies the other sizes all the same.
-    if math.prod(size for size in dims if size) >= _MAX_ELEMENTS:
+    if math.prod(size for size in dims if size) >= MAX_ELEMENTS:
         raise SpecError(f"{whole!r:.99} is not a type: expected sizes whose product is below 2^40")
     return tuple(dims)
 

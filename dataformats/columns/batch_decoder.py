@@ -53,10 +53,11 @@ class BatchDecoder(ABC):
         self.all_fields: dict[str, bool | range] = dict.fromkeys(spec, True)
         self.masks: dict[tuple[str, ...], dict[str, bool | range]] = {}
         self.hints: SliceHints = SliceHints()
+        self._shaped = ShapedFields(spec)
 
     def stored(self, mask: Mask) -> Mask:
         """Return the mask of the values that decode these fields: with those that hold sizes of their arrays."""
-        return mask
+        return self._shaped.stored(mask)
 
     @abstractmethod
     def slices(self, mask: Mask) -> Sequence[ValueSlice | None]:
@@ -65,7 +66,6 @@ class BatchDecoder(ABC):
         Empty if no field has one.
         """
 
-    @abstractmethod
     def decode(self, stored: StoredBlobs, mask: Mask) -> dict[str, Column]:
         """Return a column for each field of the mask.
 
@@ -78,6 +78,11 @@ class BatchDecoder(ABC):
             SpecError: A record does not fit the spec.
             CodecError: A value does not decode.
         """
+        return self._shaped.columns(self._columns(stored, self.stored(mask)), mask)
+
+    @abstractmethod
+    def _columns(self, stored: StoredBlobs, mask: Mask) -> dict[str, Column]:
+        """Return a column for each field of a stored mask: see `decode`."""
 
     def decode_record(self, blobs: Sequence[bytearray], mask: Mask) -> Any:
         """Return one record, equal to the record in a batch of one.
@@ -106,29 +111,7 @@ def bind(reader: Reader, spec: Spec, codecs: FieldCodecs, coder: RecordCoder | N
         coder: Decodes whole records; `None` if they are single values or have fields that are stored apart.
         written: The types under which the coder decodes numbers, which are then cast.
     """
-    decoder = _FieldwiseDecoder(reader, spec, codecs) if coder is None else _RecordDecoder(spec, coder, written)
-    return _ShapingDecoder(decoder) if any(kind.shape_fields for kind in spec.values()) else decoder
-
-
-class _ShapingDecoder(BatchDecoder):
-    """Decodes arrays whose shapes are in other fields, by the decoder of their bytes and of these fields."""
-
-    def __init__(self, decoder: BatchDecoder) -> None:
-        super().__init__(decoder.spec, single=False)
-        self._decoder = decoder
-        self._shaped = ShapedFields(decoder.spec)
-
-    def stored(self, mask: Mask) -> Mask:
-        return self._shaped.stored(mask)
-
-    def slices(self, mask: Mask) -> Sequence[ValueSlice | None]:
-        return self._decoder.slices(self.stored(mask))
-
-    def decode(self, stored: StoredBlobs, mask: Mask) -> dict[str, Column]:
-        return self._shaped.columns(self._decoder.decode(stored, self.stored(mask)), mask)
-
-    def _stored_fields(self, mask: Mask) -> Iterable[str]:
-        return self._decoder._stored_fields(self.stored(mask))
+    return _FieldwiseDecoder(reader, spec, codecs) if coder is None else _RecordDecoder(spec, coder, written)
 
 
 class _RecordDecoder(BatchDecoder):
@@ -141,9 +124,9 @@ class _RecordDecoder(BatchDecoder):
 
     def slices(self, mask: Mask) -> Sequence[ValueSlice | None]:
         known = self.hints.known
-        return (known.get(tuple(mask)),) if known else ()
+        return (known.get(tuple(self.stored(mask))),) if known else ()
 
-    def decode(self, stored: StoredBlobs, mask: Mask) -> dict[str, Column]:
+    def _columns(self, stored: StoredBlobs, mask: Mask) -> dict[str, Column]:
         read, _ = stored[VALUE]
         if isinstance(read, SplitBlobs):
             columns = self._coder.decode_split(read, mask)
@@ -161,7 +144,7 @@ class _RecordDecoder(BatchDecoder):
         return columns
 
     def decode_record(self, blobs: Sequence[bytearray], mask: Mask) -> Any:
-        record = None if self._casts else self._coder.decode_record(blobs[0], mask)
+        record = None if self._casts or self._shaped.types else self._coder.decode_record(blobs[0], mask)
         return super().decode_record(blobs, mask) if record is None else record
 
     def _stored_fields(self, mask: Mask) -> Iterable[str]:
@@ -180,14 +163,16 @@ class _FieldwiseDecoder(BatchDecoder):
 
     def slices(self, mask: Mask) -> Sequence[ValueSlice | None]:
         known = self.hints.known
-        return [known.get(name) for name in mask] if known else ()
+        return [known.get(name) for name in self.stored(mask)] if known else ()
 
-    def decode(self, stored: StoredBlobs, mask: Mask) -> dict[str, Column]:
+    def _columns(self, stored: StoredBlobs, mask: Mask) -> dict[str, Column]:
         return {name: self._column(name, *stored[name], part) for name, part in mask.items()}
 
     def decode_record(self, blobs: Sequence[bytearray], mask: Mask) -> Any:
         if self._value is not None and mask is self.all_fields:
             return self._value(blobs[0])
+        if self._shaped.types:
+            return super().decode_record(blobs, mask)
         record = {}
         for blob, (name, part) in zip(blobs, mask.items(), strict=True):
             field = self._fields.get(name) or self._bind(name)
@@ -197,7 +182,7 @@ class _FieldwiseDecoder(BatchDecoder):
         return record[VALUE] if self.single else record
 
     def _stored_fields(self, mask: Mask) -> Iterable[str]:
-        return mask
+        return self.stored(mask)
 
     def _column(
         self, name: str, read: Blobs | SplitBlobs, counts: NDArray[np.int64] | None, part: bool | range
