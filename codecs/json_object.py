@@ -106,7 +106,10 @@ class _ObjectCoder(RecordCoder):
                 {name: value for name, value in record.items() if value is not None or name not in absent}
                 for record in records
             )
-        return Blobs.join([check_size(_ENCODER.encode(record).encode()) for record in records])
+        try:
+            return Blobs.join([check_size(_ENCODER.encode(record).encode()) for record in records])
+        except ValueError:  # a record is too large, which `encode` reports
+            return None
 
     def encode(self, record: Mapping[str, Any]) -> bytes:
         """Return compact UTF-8, the keys in the order of the spec; a missing value has no key."""
@@ -205,12 +208,12 @@ def _parse_text(text: str) -> Any:
 
 def _dumped(values: dict[str, Any]) -> bytes:
     try:
-        blob = _ENCODER.encode(values).encode()
+        blob = check_size(_ENCODER.encode(values).encode())
         check_document(values, str)
     except (TypeError, ValueError, RecursionError) as error:
         name = next((name for name, value in values.items() if not _is_document(value)), None)
         raise CodecError(str(error), codec="json_object", field=name) from error
-    return check_size(blob)
+    return blob
 
 
 def _is_document(value: Any) -> bool:

@@ -51,3 +51,15 @@ def test_other_types_are_encoded_one_by_one(kind: str, column: Any) -> None:
     coder = JSON_OBJECT.bind(Spec({"x": kind}), CodecResolver(trusted=True))
     assert coder.encode_columns({"x": column}) is None
     assert coder.encode_columns({"x": column, "y": column}) is None
+
+
+def test_large_records_are_refused_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One by one and in a table: those before it are written."""
+    arrow = pytest.importorskip("pyarrow")
+    monkeypatch.setattr("dataformats.codecs.documents.MAX_BYTES", 20)
+    records = [{"text": "a"}, {"text": "b" * 20}]
+    for given in (records, arrow.Table.from_pylist(records)):
+        with dataformats.create(tmp_path / "x.jsonl", spec={"text": "utf8"}, overwrite=True) as writer:
+            with pytest.raises(dataformats.CodecError, match=r"^record 1, .*expected at most 20 bytes, found 31"):
+                writer.extend(given)
+            assert len(writer) == 1
