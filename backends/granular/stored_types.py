@@ -65,8 +65,6 @@ def store_spec(spec: Spec, generation: int | None) -> Spec:
         SpecError: The format cannot hold the spec; names every offending field.
     """
     check_generation(generation)
-    if not spec:
-        raise SpecError("a dataset needs at least one field")
     problems = [
         SpecError(what, field=name, remedy=remedy)
         for name, kind in spec.items()

@@ -119,8 +119,8 @@ class MdsBackend(FieldsBackend, SupportsRepair):
             SpecError: A field may be missing, is a sequence of other values than numbers, or a pickle.
         """
         problems = [SpecError(what, field=name) for name, kind in spec.items() if (what := _misfit(kind))]
-        if problems or not spec:
-            raise SpecError.of(problems or [SpecError("a dataset needs at least one field")])
+        if problems:
+            raise SpecError.of(problems)
         return Spec({name: _stored(kind) for name, kind in spec.items()})
 
     def create(

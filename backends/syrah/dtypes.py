@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataformats.backends.syrah.metadata import ITEM_BYTES
 from dataformats.columns.field_decoder import check_dims
-from dataformats.errors import Remedy, SpecError
+from dataformats.errors import SpecError
 from dataformats.spec import NUMBER_TYPES, Spec, Type
 
 
@@ -15,10 +15,8 @@ def stored_types(spec: Spec) -> Spec:
     as an array of uint8.
 
     Raises:
-        SpecError: There are no fields, or some that an item cannot hold; names all of them.
+        SpecError: An item cannot hold some fields; names all of them.
     """
-    if not len(spec):
-        raise SpecError("syrah stores fields", remedy=Remedy("Pass {spec} with a type for each field.", spec=...))
     reasons = {name: reason for name, kind in spec.items() if (reason := _objection(name, kind))}
     if reasons:
         raise SpecError.of(SpecError(f"syrah cannot hold {reason}", field=name) for name, reason in reasons.items())

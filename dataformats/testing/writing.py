@@ -14,7 +14,7 @@ import pytest
 
 from dataformats.errors import CodecError, DataFormatsError, FormatError, SpecError
 from dataformats.inspecting.verification import verify
-from dataformats.interfaces import natural_key
+from dataformats.interfaces import FieldsBackend, natural_key
 from dataformats.reading.concat import concat
 from dataformats.registry import backends
 from dataformats.storage import atomic
@@ -350,6 +350,15 @@ class WritingConformance:
                 assert list(found) == kept
             assert list(src[::-1].select("data")) == [{"data": record["data"]} for record in reversed(kept)]
             assert [src[i, ["data"]]["data"] for i in range(n)] == [record["data"] for record in kept]
+
+    def test_records_without_fields(self, data: DatasetFixture) -> None:
+        """A format that stores fields apart refuses them; another one reads them as written."""
+        data.need_fields()
+        if isinstance(backends.get(data.case.format), FieldsBackend):
+            with pytest.raises(SpecError, match="stores fields"):
+                data.create(data.path(), spec={})
+        elif data.case.empty_records:
+            assert list(data.open(data.write_records([{}, {}], {}))) == [{}, {}]
 
     def test_odd_arguments(self, data: DatasetFixture) -> None:
         """The error names the argument."""

@@ -86,7 +86,7 @@ class OutputSchema:
 
     def _init_fields(self, backend: FieldsBackend, payload: str | None) -> None:
         """Set what differs if fields are stored separately."""
-        if self.spec is not None:
+        if self.spec:
             if payload is not None:
                 remedy = Remedy("Leave out {payload}.", payload=payload)
                 raise SpecError(f"{backend.name} stores each field separately", remedy=remedy)
@@ -98,12 +98,13 @@ class OutputSchema:
             self._create = functools.partial(backend.create, stored=self.stored)
             has_names = any(kind.class_names for kind in self.spec.values())
             self.needs_sidecar = not backend.stores_full_spec or self.spec != self.stored or has_names
-        elif isinstance(backend, WritesSingleValues):
+        elif self.spec is None and isinstance(backend, WritesSingleValues):
             self._create = backend.create_values
             self.needs_sidecar = self.payload != "bytes"
         else:
             remedy = Remedy("Pass {spec} with a type for each field.", spec=...)
-            raise SpecError(f"{backend.name} stores fields, not single values", remedy=remedy)
+            found = "single values" if self.spec is None else "records without any"
+            raise SpecError(f"{backend.name} stores fields, not {found}", remedy=remedy)
 
     def encoder(self, codecs: Mapping[str, Any] | None, spec: Spec | None = None, *, trusted: bool = True) -> Encode:
         """Return a function from a record to its bytes, or to the blobs of its fields.
