@@ -57,13 +57,14 @@ def matches(
     """Yield the indices of the records for which a condition is true, in parts: see `Condition.indices`."""
     import numpy as np
 
+    from dataformats.reading.conditions import is_true
     from dataformats.reading.scan import scan_sound
 
     if not callable(where):
         yield from where.indices(source, failed)
         return
     for batch in scan_sound(source, None, None, failed):
-        yield batch.indices[np.array([bool(where(record)) for record in batch])]
+        yield batch.indices[np.array([is_true(where, record) for record in batch])]
 
 
 def named_function(text: str) -> Callable[[Any], Any]:
@@ -104,6 +105,5 @@ def report_failures_of(**functions: Callable[[Any], Any] | Condition | None) -> 
         given = [f"--{name}" for name, function in functions.items() if function is not None]
         if not given or exit_code(error) != CRASH:
             raise
-        is_condition = isinstance(error, ValueError) and not callable(functions.get("where"))
-        what = str(error) if is_condition else f"the function raised {type(error).__name__}: {error}"
+        what = f"the function raised {type(error).__name__}: {error}"
         raise click.BadParameter(what, param_hint=" or ".join(given)) from error

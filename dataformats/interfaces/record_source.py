@@ -359,8 +359,9 @@ class RecordSource(ABC):
 
         Raises:
             MissingExtraError: It is SQL, and DuckDB is not installed.
+            SpecError: The SQL does not parse or does not fit the fields, the function returns an array, or a mask has
+                another length or dtype.
             UnknownNameError: There is no field of a name in the SQL.
-            ValueError: The SQL does not parse or does not fit the fields, or a mask has another length or dtype.
         """
         from dataformats.reading import views
 

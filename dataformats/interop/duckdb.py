@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.errors import MissingExtraError, UnknownNameError
+from dataformats.errors import MissingExtraError, SpecError, UnknownNameError
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.interop.json_fields import JSON_FACTS, JSON_FUNCTIONS, JsonFields
 from dataformats.interop.sql_tree import Node, children, constant_of, name_of, path_of
@@ -125,11 +125,10 @@ def matching(
 
     Raises:
         UnknownNameError: There is no field of a name in the condition.
-        ValueError: The condition does not parse, calls a function that is not allowed, is not true or false, or its
-            types do not fit. If a value does not convert, as in `name::int`, or the values that the condition makes of
-            one record are larger than 256 MiB, the iterator raises it.
+        SpecError: The records have no spec; or the condition does not parse, calls a function that is not allowed, is
+            not true or false, or its types do not fit. If a value does not convert, as in `name::int`, or the values
+            that the condition makes of one record are larger than 256 MiB, the iterator raises it.
         TimeoutError: From the iterator, after `timeout_s`.
-        SpecError: The records have no spec.
 
     Example:
         >>> import dataformats
@@ -174,7 +173,6 @@ class _BoundCondition:
     """
 
     def __init__(self, source: RecordSource, condition: str, timeout_s: float | None) -> None:
-        condition.encode()  # DuckDB has no message for a lone surrogate
         self._condition = condition
         self._timeout_s = timeout_s
         self._is_canceled = False
@@ -197,13 +195,14 @@ class _BoundCondition:
     def _parsed(self) -> list[_Copied]:
         """Return all nodes of the syntax tree."""
         try:
+            self._condition.encode()  # DuckDB has no message for a lone surrogate
             self._expression = duckdb.SQLExpression(self._condition)
             duckdb.SQLExpression(f"({self._condition}\n)")  # older versions drop text that follows an expression
             query = self._connection.execute("select json_serialize_sql(?)", [f"select {self._expression}"])
             ((text,),) = query.fetchall()
             (expression,) = json.loads(text)["statements"][0]["node"]["select_list"]
             tree = _nodes(expression)
-        except (duckdb.Error, RecursionError, LookupError) as error:
+        except (duckdb.Error, RecursionError, LookupError, UnicodeError) as error:
             raise self._error(f"does not parse: {_first_line(error)}") from error
         for node, _ in tree:
             self._check(node)
@@ -333,8 +332,8 @@ class _BoundCondition:
         """Return the rows of batches, for one query."""
         return self._connection.from_arrow(_BatchStream(*batches))
 
-    def _error(self, what: str) -> ValueError:
-        return ValueError(f"the condition {self._shown!r} {what}")
+    def _error(self, what: str) -> SpecError:
+        return SpecError(f"the condition {self._shown!r} {what}")
 
     @property
     def _shown(self) -> str:
@@ -348,7 +347,8 @@ class _BoundCondition:
         except duckdb.Error as error:
             types = "".join(f". Field {field.name!r} is {field.type}" for field in self.rows.schema)
             remedy = (
-                "try_cast(name as double) converts; of binary, decode(name) is the text, octet_length(name) the size"
+                "try_cast(name as double) converts; of binary, decode(name) is the text, octet_length(name) the size;"
+                " of a list, name[1] is the first item, list_max(name) the largest"
             )
             if "Cannot extract field" in str(error):
                 remedy = "If text is JSON, write name->>'key', or open it with the type json"
@@ -421,7 +421,7 @@ def _fields(tree: list[_Copied], spec: Spec, number: str) -> list[str]:
 
     Raises:
         UnknownNameError: There is no such field.
-        ValueError: The names of two of these fields differ in case only.
+        SpecError: The names of two of these fields differ in case only.
     """
     found: dict[str, str] = {}
     for name in sorted(_columns(tree)):
@@ -430,7 +430,7 @@ def _fields(tree: list[_Copied], spec: Spec, number: str) -> list[str]:
             raise UnknownNameError("field", name=name, known=[*spec, number], remedy=_QUOTES)
         for field in fields:
             if found.setdefault(field.lower(), field) != field:
-                raise ValueError(
+                raise SpecError(
                     f"the fields {found[field.lower()]!r} and {field!r} have one name in SQL: name one of them"
                 )
     return list(found.values())

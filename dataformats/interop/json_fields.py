@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
-from dataformats.errors import UnknownNameError
+from dataformats.errors import SpecError, UnknownNameError
 from dataformats.interop.sql_tree import Node, children, is_part, name_of, path_of
 
 Structure: TypeAlias = "str | list[Structure] | dict[str, Structure]"
@@ -37,7 +37,7 @@ class JsonFields:
         error: Makes the error of the condition.
     """
 
-    def __init__(self, tree: list[Node], fields: Iterable[str], error: Callable[[str], ValueError]) -> None:
+    def __init__(self, tree: list[Node], fields: Iterable[str], error: Callable[[str], SpecError]) -> None:
         self._error = error
         self._values: dict[str, _Value] = {}
         self._is_json: dict[str, bool] = {}
@@ -92,7 +92,7 @@ class JsonFields:
         """Return a relation with typed values in place of the text of the fields.
 
         Raises:
-            ValueError: The condition does not fit the types.
+            SpecError: The condition does not fit the types.
         """
         if not self._values:
             return rows

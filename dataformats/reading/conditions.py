@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dataformats.errors import SpecError
 from dataformats.interfaces.record_source import OnCorrupt, RecordSource
 
 
@@ -26,7 +27,7 @@ class Condition(ABC):
             failed: Called with index and error of each record that cannot be read. `None` raises its error.
 
         Raises:
-            ValueError: The condition does not fit the source.
+            SpecError: The condition does not fit the source.
         """
 
     def mask(self, source: RecordSource, on_corrupt: OnCorrupt = "raise") -> NDArray[np.bool_]:
@@ -61,7 +62,7 @@ class Mask(Condition):
     ) -> Iterator[NDArray[np.int64]]:
         """Yield the indices of all chosen records, unread."""
         if self._chosen.dtype != np.bool_ or self._chosen.shape != (len(source),):
-            raise ValueError(
+            raise SpecError(
                 f"expected bool[{len(source)}], found {self._chosen.dtype}{list(self._chosen.shape)} in {self._name}"
             )
         yield np.flatnonzero(self._chosen)
@@ -91,6 +92,20 @@ class SqlCondition(Condition):
         from dataformats.interop.duckdb import matching  # an extra
 
         return matching(source, self._text, failed=failed)
+
+
+def is_true(condition: Callable[[Any], Any], record: Any) -> bool:
+    """Return if a function is true of a record.
+
+    Raises:
+        SpecError: It returns an array of several values.
+    """
+    found = condition(record)
+    try:
+        return bool(found)
+    except ValueError as error:
+        what = f"where=: expected True or False of each record, found an array of shape {np.shape(found)}"
+        raise SpecError(what, remedy="Return any() or all() of it") from error
 
 
 Where: TypeAlias = str | Callable[[Any], bool] | ArrayLike | Condition

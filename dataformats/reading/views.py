@@ -17,7 +17,7 @@ from dataformats.batch import RecordBatch
 from dataformats.errors import SpecError
 from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
 from dataformats.interfaces.source_facts import SourceFacts, SpecFacts
-from dataformats.reading.conditions import Condition, Where, condition_of
+from dataformats.reading.conditions import Condition, Where, condition_of, is_true
 from dataformats.reading.derived_source import DerivedSource, SourceRecords
 from dataformats.reading.field_operations import DecodingSource
 from dataformats.reading.scan import as_indices, describe_record, digest_of, scan_by_reading
@@ -68,7 +68,7 @@ def evaluate(source: RecordSource, where: Where, on_corrupt: OnCorrupt = "raise"
         results = {}
         for index, record in zip(batch.indices.tolist(), batch, strict=True):
             try:
-                results[index] = bool(function(record))
+                results[index] = is_true(function, record)
             except Exception as error:
                 error.add_note(f"raised by where= for {describe_record(source.origins([index])[0])}")
                 raise

@@ -53,10 +53,10 @@ def test_plan_keeps_the_text(run: Run, tmp_path: Path) -> None:
     "where, found",
     [
         ("labl = 8", "unknown field 'labl' (nearest: label)"),
-        ("label = ", "--where: the condition 'label = ' does not parse"),
-        ("label > [1]", "--where: the condition 'label > [1]' calls list_value"),
+        ("label = ", "the condition 'label = ' does not parse"),
+        ("label > [1]", "the condition 'label > [1]' calls list_value"),
         ("label", "has the type BIGINT"),
-        ("image::int = 8", "--where: the condition"),
+        ("image::int = 8", "the condition"),
         ("\x1b[31m = 8", "does not parse"),
         ("no.module:function", "No module named 'no'"),
     ],

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dataformats
+from dataformats import SpecError
 from dataformats.reading.conditions import Where
 
 N = 20
@@ -48,3 +49,15 @@ def test_a_failing_function_names_file_and_record(path: Path) -> None:
     with pytest.raises(KeyError, match="m") as caught:
         source.where(lambda record: record["n" if record["n"] < 7 else "m"] == 1)
     assert caught.value.__notes__ == [f"raised by where= for record 7 of {str(path)!r}"]
+
+
+def test_arrays_are_no_truth_values(tmp_path: Path) -> None:
+    with dataformats.create(tmp_path / "x.ffr", spec={"image": "uint8[2,2]"}) as writer:
+        writer.append({"image": np.zeros((2, 2), np.uint8)})
+    source = dataformats.open(tmp_path / "x.ffr")
+    with pytest.raises(SpecError, match=r"found an array of shape \(2, 2\)"):
+        source.where(lambda record: record["image"] > 1)
+    pytest.importorskip("duckdb")
+    with pytest.raises(SpecError, match=r"'image > 1' fails: .*name\[1\] is the first item"):
+        source.where("image > 1")
+    assert len(source.where("list_max(image[1]) = 0")) == 1
