@@ -15,6 +15,7 @@ from dataformats.backends.tables.stored_types import StoredSchema, stored_type
 from dataformats.batch import Column
 from dataformats.batch.to_arrow import pyarrow
 from dataformats.columns.arrow_columns import columns_of_arrow
+from dataformats.errors import Remedy, SpecError
 from dataformats.indexing.files_table import FileBlock, FilesTable
 from dataformats.interfaces import FieldsBackend, ReaderOptions, SniffResult, StoredFile
 from dataformats.spec import Spec, Type
@@ -156,6 +157,17 @@ def _library() -> Any:
     return importlib.import_module("pyarrow.parquet")
 
 
+def _misfit(name: str, kind: Type) -> SpecError | None:
+    """Return the error of a field whose Arrow type Parquet cannot hold, such as decimals with a negative scale."""
+    schema = StoredSchema(Spec({name: kind})).schema
+    try:
+        _library().ParquetWriter(pyarrow().BufferOutputStream(), schema).close()
+    except (pyarrow().ArrowException, OSError) as error:
+        remedy = Remedy("To write the column as it is read, pass {spec}.", spec={name: str(kind)})
+        return SpecError(f"parquet cannot hold {kind.arrow_type}: {error}", field=name, remedy=remedy)
+    return None
+
+
 class ParquetWriter(TableWriter):
     """Writes one Parquet file, and a row group for each block."""
 
@@ -196,6 +208,13 @@ class ParquetBackend(FieldsBackend):
 
     def stored_type(self, type_: Type) -> Type:
         return stored_type(type_)
+
+    def stored_spec(self, spec: Spec, **_: Any) -> Spec:
+        stored = super().stored_spec(spec)
+        kept = {name: kind for name, kind in stored.items() if kind.arrow_type is not None}
+        if problems := [problem for name, kind in kept.items() if (problem := _misfit(name, kind))]:
+            raise SpecError.of(problems)
+        return stored
 
     def create(
         self,

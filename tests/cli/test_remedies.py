@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -342,6 +343,14 @@ def early_time(folder: Path) -> Call:
     return "convert", [folder / "a.parquet", folder / "new.parquet"], {}
 
 
+def hundreds(folder: Path) -> Call:
+    arrow = pytest.importorskip("pyarrow")
+    table = arrow.table({"n": arrow.array([Decimal("1e2")], arrow.decimal128(5, -2))})
+    with arrow.ipc.new_file(str(folder / "a.arrow"), table.schema) as file:
+        file.write_table(table)
+    return "convert", [folder / "a.arrow", folder / "new.parquet"], {}
+
+
 def path_without_bytes(folder: Path) -> Call:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     kind = arrow.struct([("bytes", arrow.binary()), ("path", arrow.string())])
@@ -360,7 +369,7 @@ CASES: list[Callable[[Path], Call]] = [
     payload_of_fields, payload_of_new_fields, split_of_files, damaged_dtype, values_for_lines,
     several_splits, splits_of_images, shape_in_fields,
     field_for_no_member, joined_fields, packed_bytes, optional_image,
-    shared_shard, shard_of_a_dataset, finished, null_in_list, path_without_bytes, early_time,
+    shared_shard, shard_of_a_dataset, finished, null_in_list, path_without_bytes, early_time, hundreds,
 ]  # fmt: skip
 
 
