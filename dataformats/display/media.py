@@ -194,7 +194,7 @@ def image_facts(blob: bytes | bytearray | memoryview) -> ImageFacts:
         >>> print(image_facts(photos[0]["image"]))
         JPEG image, 320 x 320, RGB
     """
-    name, image = _opened(blob)
+    name, image = open_image(blob)
     return ImageFacts(name, image.width, image.height, image.mode)
 
 
@@ -238,7 +238,7 @@ def thumbnail(value: Any, size: int = 128) -> bytes:
         return _saved(_reduced(_of_array(bright, size), size))
     if not isinstance(value, (bytes, bytearray, memoryview)):
         raise ValueError(f"expected bytes or an array, found {type(value).__name__}")
-    name, image = _opened(value)
+    name, image = open_image(value)
     try:
         _limit(name, image, value, size)
         return _saved(_reduced(_plain(image, size), size))
@@ -248,8 +248,8 @@ def thumbnail(value: Any, size: int = 128) -> bytes:
         raise ValueError(f"{name} image that cannot be decoded ({error})") from error
 
 
-def _opened(blob: bytes | bytearray | memoryview) -> tuple[str, ImageFile]:
-    """Return the name of an image's format, and the image with only its header read."""
+def open_image(blob: bytes | bytearray | memoryview) -> tuple[str, ImageFile]:
+    """Return the name of an image's format, and the image with only its header read; `ValueError` for other bytes."""
     media = media_of(blob)
     if media is None or media.kind != "image":
         raise ValueError(f"expected a JPEG, PNG, WebP, GIF, BMP or TIFF, found {bytes(blob[:12])!r}")

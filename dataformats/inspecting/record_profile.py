@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.batch import Nullable, Ragged, RecordBatch, take_column
-from dataformats.display.media import media_of
+from dataformats.display.media import media_of, open_image
 from dataformats.display.value_text import as_text
 from dataformats.inspecting.description import MEDIA_CODECS
 from dataformats.inspecting.finding import Finding
@@ -38,12 +38,7 @@ _TRIED = 64  # values without a medium, after which a field has none
 _SIZES = 10_000
 _MISSING = "Missing", "lack it"
 _BROKEN = "hold an image that does not decode"
-_TURNED = re.compile(  # the orientation of EXIF, 2 to 8, in either order of bytes
-    rb"(?:Exif|eXIf).{0,6}?(?:II\*\x00.{0,999}?\x12\x01\x03\x00\x01\x00\x00\x00[\x02-\x08]"
-    rb"|MM\x00\*.{0,999}?\x01\x12\x00\x03\x00\x00\x00\x01\x00[\x02-\x08])",
-    re.DOTALL,
-)
-_EXIF_BYTES = 2**16
+_ORIENTATION = 274  # the tag of EXIF: 1, or 2 to 8 for a turned image
 _NAME = r"(?:^|.*[/._])"
 _KEY = re.compile(r"__(?:key|url)__|(?:.*[/.])?(?:key|id|uid|uuid|guid|sample_id|url|path|file_?name|file_?path)", re.I)
 _CLASS = re.compile(_NAME + r"(?:label|class|category|target)(?:_id)?", re.I)
@@ -135,8 +130,7 @@ class RecordProfile:
         if self._n_blobs[name] >= _TRIED and not self._shapes[name]:
             return
         self._n_blobs[name] += len(blobs)
-        turned = [_TURNED.search(blob, 0, _EXIF_BYTES) is not None for blob in blobs]
-        self._tally(name, "TurnedImage", "are turned by EXIF, which is not applied", indices[turned])
+        self._tally(name, "TurnedImage", "are turned by EXIF, which is not applied", indices[[*map(_is_turned, blobs)]])
         for row, shape in enumerate(_shapes(blobs)):
             if isinstance(shape, str):
                 self._tally(name, "BrokenImage", shape, indices[row : row + 1])
@@ -282,6 +276,15 @@ def _odd_shapes(tallies: Mapping[tuple[int, ...], _Records]) -> Iterator[tuple[s
     for shapes, what in ((far, f"have a side far from {median:g} pixels"), (other, f"do not have {usual} channels")):
         indices = sorted(index for shape in shapes for index in tallies[shape].indices)[:_SHOWN]
         yield what, _Records(sum(tallies[shape].n for shape in shapes), indices)
+
+
+def _is_turned(blob: bytes) -> bool:
+    """True if EXIF turns an image; in TIFF, the decoder applies it."""
+    try:
+        _, image = open_image(blob)
+        return "exif" in image.info and image.getexif().get(_ORIENTATION, 1) in range(2, 9)
+    except Exception:  # Pillow raises errors of many types for damaged images
+        return False
 
 
 def _shapes(blobs: Sequence[bytes]) -> list[tuple[int, ...] | str | None]:

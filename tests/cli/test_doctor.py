@@ -131,7 +131,7 @@ def test_images_turned_by_exif_are_found(run: Run, tmp_path: Path) -> None:
     def image(index: int, orientation: int) -> bytes:
         stream, tags = BytesIO(), Image.Exif()
         tags.endian = "<>"[index % 2]
-        tags[0x010F], tags[0x0112] = "camera", orientation
+        tags[0x010F], tags[0x0112] = "camera \x12\x01\x03\0\x01\0\0\0\x06", orientation  # no tag, but like one
         Image.new("RGB", (3, 2)).save(stream, ("JPEG", "PNG")[index // 2], exif=tags.tobytes())
         return stream.getvalue()
 
