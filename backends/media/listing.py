@@ -159,8 +159,7 @@ class MediaNames(BytesFile):
             self.places["label"] = first, np.full(len(labels), 8, np.int64)
             self.places["label_name"] = (ends[:n] - lengths[:n])[labels], lengths[:n][labels]
             data += labels.astype("<i8").tobytes()
-        super().__init__(data)
-        self.name: str = name
+        super().__init__(data, name)
         self.content: bytes = data
         self.covers: Sequence[StoredFile] = [*beside.files]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dataformats.backends.media.kinds import MediaKind
 from dataformats.backends.media.listing import MediaNames
-from dataformats.backends.media.tables import BOXES, boxes_of, classes_of_yolo, table_fields, typed_boxes
+from dataformats.backends.media.tables import ANNOTATIONS, BOXES, boxes_of, classes_of_yolo, table_fields, typed_boxes
 from dataformats.backends.rows.reader import number_type_for
 from dataformats.backends.webdataset.extensions import declared_type, stored_type_for, type_of_extension
 from dataformats.batch import Blobs
@@ -62,6 +62,7 @@ class MediaReader(Reader):
             self._places[name] = of_names, offset, length
         self.files: Sequence[StoredFile] = [*files]
         self._companions: set[str] = set()
+        self._reads: dict[int, Callable[[int], bytes]] = {}
         self._has_boxes: bool = any(names.beside.boxes is not None for _, names in self._names)
         self.lacking: Sequence[str] = []
         self._join()
@@ -111,7 +112,9 @@ class MediaReader(Reader):
     def _located(self, name: str, indices: NDArray[np.int64]) -> Located:
         files, offsets, lengths = self._places[name]
         file, offset, length = files[indices], offsets[indices], lengths[indices]
-        fetch = partial(self._fetch_boxes, name) if self._has_boxes and name in BOXES else None
+        fetch = self._fetch_annotations if self._reads and name == ANNOTATIONS else None
+        if self._has_boxes and name in BOXES:
+            fetch = partial(self._fetch_boxes, name)
         if not self._stored[name].optional:
             return Located(Extents(file, offset, length, fetch=fetch))
         rows = np.flatnonzero(file >= 0)
@@ -120,6 +123,11 @@ class MediaReader(Reader):
     def _fetch_boxes(self, name: str, extents: Extents) -> tuple[Blobs, dict[int, FormatError]]:
         blobs, problems = boxes_of([self.files[number] for number in extents.file.tolist()], name)
         return Blobs.join(blobs), problems
+
+    def _fetch_annotations(self, extents: Extents) -> tuple[Blobs, dict[int, FormatError]]:
+        rows = zip(extents.file.tolist(), extents.offset.tolist(), extents.length.tolist(), strict=True)
+        blobs = [self._reads[n](at) if n in self._reads else self.files[n].pread(at, length) for n, at, length in rows]
+        return Blobs.join(blobs), {}
 
     # ---- the files beside the media
 
@@ -150,14 +158,13 @@ class MediaReader(Reader):
                     self._set(places, files, first, names.beside.boxes)
             tables, missing = table_fields(names)
             lacking += missing
-            for name, values in tables.items():
-                file, offset, length = values.places(names.name)
-                places, rows = places_of(name, values.type), np.flatnonzero(values.rows >= 0)
-                places[0][first + rows] = len(files)
-                places[1][first + rows], places[2][first + rows] = (
-                    part[values.rows[rows]] for part in (offset, length)
-                )
-                files.append(file)
+            for media, one in tables:
+                here = (media >= 0) & (one.length >= 0)
+                places, rows = places_of(one.name, one.type), first + media[here]
+                places[0][rows], places[1][rows], places[2][rows] = len(files), one.offset[here], one.length[here]
+                if one.read is not None:
+                    self._reads[len(files)] = one.read
+                files.append(one.file)
             first += len(names.paths)
         self.lacking, self.files = lacking, files
         self._keep(joined, types)

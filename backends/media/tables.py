@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dataformats.backends.documents.walk import Elements, Walk
+from dataformats.backends.lines.line_scan import BOM
 from dataformats.backends.media.listing import MediaNames
 from dataformats.columns.codec_resolver import CodecResolver
 from dataformats.errors import FormatError
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading.opening import arguments_of
-from dataformats.spec import Spec, Type
+from dataformats.spec import Type
 from dataformats.storage.given_files import BytesFile
 from dataformats.storage.threads import concurrent_map
 
@@ -25,43 +29,44 @@ BOXES = {"class": Type("int64", dims=(None,)), "boxes": Type("float32", dims=(No
 """The objects in an image: their classes, and four numbers each."""
 
 _OF_BOXES = {"id", "image_id", "category_id", "bbox", "area"}
-_ANNOTATIONS = "annotations"  # the field of masks, crowds and keypoints of these objects, if there are any
+
+ANNOTATIONS = "annotations"
+"""The field of masks, crowds and keypoints of these objects, if there are any."""
 
 FILE_NAME = "file_name"
 """The column of a table that names the files."""
 
-_MAX_BYTES, _MAX_NAMES_BYTES, _MAX_CLASSES = 2**31, 2**20, 2**16
+_MAX_BYTES, _MAX_NAMES_BYTES, _MAX_CLASSES, _PART_BYTES = 2**31, 2**20, 2**16, 2**20
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class TableField:
-    """The values that the tables of a folder have of one field.
+    """The values of one field in a table.
 
     Attributes:
+        name: The field.
         type: The type under which they are stored.
-        blobs: The values.
-        rows: int64[n], the number of the value of each medium in `blobs`; -1 if it has none.
+        file: The file that has them.
+        offset: int64[n], the first byte of the value of each row; with `read`, its argument.
+        length: int64[n], its bytes, -1 for no value; with `read`, an estimate.
+        read: Returns the bytes of a value; `None` if the values are ranges of the file.
     """
 
+    name: str
     type: Type
-    rows: NDArray[np.int64]
-    blobs: list[bytes] = field(default_factory=list)
-
-    def places(self, name: str) -> tuple[StoredFile, NDArray[np.int64], NDArray[np.int64]]:
-        """Return the values as a file in memory, which has a name for errors, and offset and length of each."""
-        lengths = np.array([len(blob) for blob in self.blobs], np.int64)
-        file = BytesFile(b"".join(self.blobs))
-        file.name = name
-        return file, np.cumsum(lengths) - lengths, lengths
+    file: StoredFile
+    offset: NDArray[np.int64]
+    length: NDArray[np.int64]
+    read: Callable[[int], bytes] | None = None
 
 
-def table_fields(names: MediaNames) -> tuple[dict[str, TableField], list[str]]:
-    """Return the fields that the tables of a folder give its media, and what they lack.
+def table_fields(names: MediaNames) -> tuple[list[tuple[NDArray[np.int64], TableField]], list[str]]:
+    """Return the fields of the tables of a folder, each with the medium of each row (-1: none), and what they lack.
 
     Raises:
         FormatError: A table is damaged.
     """
-    found: dict[str, TableField] = {}
+    found: list[tuple[NDArray[np.int64], TableField]] = []
     lacking: list[str] = []
     unread = names.beside.unread_data if names.beside.is_whole else []
     numbers = {path: number for number, path in enumerate(names.paths)}
@@ -69,16 +74,17 @@ def table_fields(names: MediaNames) -> tuple[dict[str, TableField], list[str]]:
     for folder, file in names.beside.tables:
         title = file.name.removeprefix(names.name).lstrip("/")
         is_coco = file.name.endswith(".json")
-        spec, records = _objects(file) if is_coco else _rows(file)
-        of = [numbers.get(f"{folder}{record[FILE_NAME]}".replace("/./", "/").removeprefix("./")) for record in records]
+        entries, fields = _objects(file) if is_coco else _rows(file)
+        of = [numbers.get(f"{folder}{entry}".replace("/./", "/").removeprefix("./")) for entry in entries]
         if is_coco:  # whose names begin from a folder that the document does not tell
-            by_end = _by_end([str(record[FILE_NAME]) for record in records], names.paths, folder)
+            by_end = _by_end(entries, names.paths, folder)
             of = [end if one is None else one for one, end in zip(of, by_end, strict=True)]
-        named = np.array([one for one in of if one is not None], np.int64)
+        media = np.array([-1 if one is None else one for one in of], np.int64)
+        named = media[media >= 0]
         if not len(named):
             unread.append(title)
             continue
-        strangers = [record[FILE_NAME] for record, one in zip(records, of, strict=True) if one is None]
+        strangers = [entry for entry, one in zip(entries, of, strict=True) if one is None]
         if strangers and names.beside.is_whole:
             lacking.append(f"{len(strangers)} entries of {title!r} name no file, such as {strangers[0]!r}")
         if len(np.unique(named)) < len(named) or has_entry[named].any():
@@ -86,7 +92,7 @@ def table_fields(names: MediaNames) -> tuple[dict[str, TableField], list[str]]:
             found_entries, remedy = names.paths[twice], "Keep one entry of each file"
             raise FormatError("a file has two entries", path=file.name, found=found_entries, remedy=remedy)
         has_entry[named] = True
-        _add(found, spec, records, of, len(numbers))
+        found += [(media, one) for one in fields]
     if 0 < has_entry.sum() < len(has_entry):
         first = names.paths[int(has_entry.argmin())]
         lacking.append(f"{(~has_entry).sum()} files have no entry in the metadata, such as {first!r}")
@@ -145,12 +151,6 @@ def classes_of_yolo(file: StoredFile | None) -> tuple[dict[int, str], list[str]]
         return {}, [f"{file.name!r}, which may have class names, is damaged"]
 
 
-def _classes_of_coco(document: Mapping[str, Any]) -> dict[int, str]:
-    found = document.get("categories")
-    classes = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-    return {one["id"]: str(one.get("name")) for one in classes if type(one.get("id")) is int}
-
-
 def boxes_of(files: Sequence[StoredFile], name: str) -> tuple[list[bytes], dict[int, FormatError]]:
     """Return a field of `BOXES` for each file of labels in YOLO's layout, and the errors of damaged ones, by row."""
 
@@ -176,69 +176,99 @@ def boxes_of(files: Sequence[StoredFile], name: str) -> tuple[list[bytes], dict[
     return [b"" if isinstance(one, FormatError) else one for one in found], problems
 
 
-def _rows(file: StoredFile) -> tuple[Mapping[str, Type], list[dict[str, Any]]]:
-    """Return the types and the rows of a table with file names; no rows if it has none."""
+def _rows(file: StoredFile) -> tuple[list[str], list[TableField]]:
+    """Return the file names in a table, and its other fields; none if it has no file names."""
     path = file.local or file.read_all(_MAX_BYTES)
     source = arguments_of(path, format=file.name.rpartition(".")[2]).open()
     spec = source.infer_fully()
     if spec.get(FILE_NAME, Type("bytes")).codec != "utf8":
-        return {}, []
+        return [], []
     types = {
         name: Type("json") if kind.is_blob_list else kind.required for name, kind in spec.items() if name != FILE_NAME
     }
-    return types, [record for record in source.read(range(len(source))) if record.get(FILE_NAME) is not None]
-
-
-def _objects(file: StoredFile) -> tuple[Mapping[str, Type], list[dict[str, Any]]]:
-    """Return a row for each image of a document of COCO; no rows if it has no boxes."""
-    try:
-        document = json.loads(file.read_all(_MAX_BYTES))
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, FormatError):
-            raise
-        raise FormatError(f"the file is not JSON ({error})", path=file.name) from error
-    objects = defaultdict(list)
-    try:
-        for one in document[_ANNOTATIONS]:
-            others = {name: value for name, value in one.items() if name not in _OF_BOXES}
-            objects[one["image_id"]].append(
-                ([float(number) for number in one["bbox"]], int(one["category_id"]), others)
-            )
-        rows = [
-            {
-                FILE_NAME: str(image[FILE_NAME]),
-                "class": np.array([number for _, number, _ in of], np.int64),
-                "boxes": np.array([box for box, _, _ in of], np.float32).reshape(-1, 4),
-                _ANNOTATIONS: [others for _, _, others in of],
-            }
-            for image in document["images"]
-            for of in (objects[image["id"]],)
-        ]
-        spec = typed_boxes(_classes_of_coco(document))
-        has_others = any(any(map(any, map(dict.values, row[_ANNOTATIONS]))) for row in rows)
-        return {**spec, _ANNOTATIONS: Type("json")} if has_others else spec, rows
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return {}, []
-
-
-def _add(
-    found: dict[str, TableField],
-    spec: Mapping[str, Type],
-    records: Sequence[Mapping[str, Any]],
-    of: Sequence[int | None],
-    n: int,
-) -> None:
     codecs = CodecResolver(None, trusted=False)
-    for name, kind in Spec(spec).items():
-        values = found.setdefault(name, TableField(kind, np.full(n, -1, np.int64)))
-        values.type = values.type.known_in([kind])
-        if values.type.required != kind.required:
-            raise FormatError(f"the field {name!r} has the types {values.type} and {kind} in two tables")
+    records = [record for record in source.read(range(len(source))) if record.get(FILE_NAME) is not None]
+    fields = []
+    for name, kind in types.items():
         encode = codecs.encoder(kind, name)
-        for number, record in zip(of, records, strict=True):
-            if number is not None and record.get(name) is not None:
-                values.rows[number] = len(values.blobs)
-                values.blobs += encode(record[name])
-    for name in spec:
-        is_missing = bool((found[name].rows < 0).any())
-        found[name].type = replace(found[name].type, optional=is_missing)
+        blobs = [None if record.get(name) is None else encode(record[name])[0] for record in records]
+        lengths = np.array([-1 if blob is None else len(blob) for blob in blobs], np.int64)
+        values, ends = BytesFile(b"".join(filter(None, blobs)), file.name), np.cumsum(np.maximum(lengths, 0))
+        fields.append(TableField(name, kind, values, ends - lengths, lengths))
+    return [str(record[FILE_NAME]) for record in records], fields
+
+
+def _objects(file: StoredFile) -> tuple[list[str], list[TableField]]:
+    """Return the file names of the images in a document of COCO, and its fields; none if it has no boxes."""
+    if file.local is None:
+        file = BytesFile(file.read_all(_MAX_BYTES), file.name)
+    lists, names, ids, numbers = _lists(file), list[str](), list[int](), dict[Any, int]()
+    sides, facts, has_others = array("f"), array("q"), False
+    try:
+        for _, _, image in _elements(file, lists["images"]):
+            names.append(str(image[FILE_NAME]))
+            ids.append(numbers.setdefault(image["id"], len(numbers)))
+        for offset, length, one in _elements(file, lists[ANNOTATIONS]):
+            box, category, number = [*map(float, one["bbox"])], int(one["category_id"]), numbers.get(one["image_id"])
+            if len(box) not in (0, 4):
+                return [], []
+            if number is not None:
+                sides.extend(box)
+                facts.extend((number, category, offset, length))
+                has_others = has_others or any(map(one.get, one.keys() - _OF_BOXES))
+        classes = _elements(file, lists["categories"]) if "categories" in lists else ()
+        known = [one for _, _, one in classes if isinstance(one, dict) and type(one.get("id")) is int]
+        table = np.array(facts, np.int64).reshape(-1, 4)
+        boxes = np.array(sides, "<f4").reshape(len(table), 4 if sides else 0)
+    except FormatError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        return [], []
+    kinds = typed_boxes({one["id"]: str(one.get("name")) for one in known})
+    order, images = np.argsort(table[:, 0], kind="stable"), np.array(ids, np.int64)
+    table = table[order]
+    starts = np.searchsorted(table[:, 0], np.arange(len(numbers) + 1))
+    first, stop = starts[images], starts[images + 1]
+    fields = [
+        TableField(name, kinds[name], BytesFile(values.tobytes(), file.name), first * size, (stop - first) * size)
+        for name, values in (("class", table[:, 1].astype("<i8")), ("boxes", boxes[order]))
+        for size in (values[:1].nbytes,)
+    ]
+    if has_others:
+        ends, read = np.append(0, np.cumsum(table[:, 3])), partial(_annotations, file, starts, table[:, 2:].copy())
+        fields.append(TableField(ANNOTATIONS, Type("json"), file, images, ends[stop] - ends[first], read))
+    return names, fields
+
+
+def _annotations(document: StoredFile, starts: NDArray[np.int64], places: NDArray[np.int64], image: int) -> bytes:
+    """Return JSON of the annotations of an image, without the keys of boxes; NaN stays, which the codec refuses."""
+    places = places[starts[image] : starts[image + 1]]
+    texts = document.pread_many([(offset, length) for offset, length in places.tolist()])
+    found = [{key: value for key, value in json.loads(text).items() if key not in _OF_BOXES} for text in texts]
+    return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode(errors="backslashreplace")
+
+
+def _lists(file: StoredFile) -> dict[str, Elements]:
+    """Return the lists in the object that a document is; none if it is no object."""
+    walk = Walk(file, len(BOM) if file.pread(0, len(BOM)) == BOM else 0)
+    if walk.next() != b"{":
+        return {}
+    walk.at += 1
+    lists, problem = walk.members()
+    if problem is not None or walk.next():
+        raise problem or walk.error("more behind the document", walk.at)
+    return lists
+
+
+def _elements(file: StoredFile, found: Elements) -> Iterator[tuple[int, int, Any]]:
+    """Yield offset, length and value of each element of a list in a document."""
+    ends = found.head + np.cumsum(found.lengths + 1)
+    offsets = ends - found.lengths - 1
+    for part in np.split(np.arange(len(ends)), np.flatnonzero(np.diff(offsets // _PART_BYTES)) + 1):
+        if len(part):
+            begin, end = int(offsets[part[0]]), int(ends[part[-1]]) - 1
+            try:
+                values = json.loads(b"[" + file.pread(begin, end - begin) + b"]")
+            except (ValueError, RecursionError) as error:
+                raise FormatError(f"the file is not JSON ({error})", path=file.name, offset_bytes=begin) from error
+            yield from zip(offsets[part].tolist(), found.lengths[part].tolist(), values, strict=True)

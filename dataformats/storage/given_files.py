@@ -18,8 +18,8 @@ _OF_ITS_PROCESS = "a file object belongs to the process that opened it: for othe
 
 
 class _Buffer(StoredFile):
-    def __init__(self, data: bytes | bytearray | memoryview) -> None:
-        self.name = "<bytes>"
+    def __init__(self, data: bytes | bytearray | memoryview, name: str) -> None:
+        self.name = name
         self.bytes: NDArray[np.uint8] = np.frombuffer(data, np.uint8)
         self.size = len(self.bytes)
         self.identity = (str(self.size),)
@@ -34,10 +34,10 @@ class _Buffer(StoredFile):
 
 
 class BytesFile(MemoryFile):
-    """A file whose bytes the caller gives; they are not copied, and must not change meanwhile."""
+    """A file whose bytes the caller gives; they are not copied, and must not change meanwhile. Errors have its name."""
 
-    def __init__(self, data: bytes | bytearray | memoryview) -> None:
-        self._buffer = _Buffer(data)
+    def __init__(self, data: bytes | bytearray | memoryview, name: str = "<bytes>") -> None:
+        self._buffer = _Buffer(data, name)
         super().__init__(self._buffer)
         self.has_name = False
 

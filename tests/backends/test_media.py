@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 import dataformats
-from dataformats.errors import DataFormatsError, FormatError, SpecError, TargetExistsError
+from dataformats.errors import CodecError, DataFormatsError, FormatError, SpecError, TargetExistsError
 from dataformats.testing.loop_over import loop_over
 
 
@@ -540,6 +540,38 @@ def test_files_of_one_name_in_coco(tmp_path: Path) -> None:
     write_coco(tmp_path / "annotations" / "x.json", "b/0.png", "images/b/0.png")
     with pytest.raises(FormatError, match=r"a file has two entries: found images/b/0\.png\. Keep one entry of each"):
         dataformats.open(tmp_path)
+
+
+def test_nan_in_an_annotation_costs_its_image(tmp_path: Path) -> None:
+    write_flat(tmp_path / "images")
+    write_coco(tmp_path / "annotations" / "x.json", "0.png", "1.png", "2.png", iscrowd=0)
+    assert "annotations" not in dataformats.open(tmp_path).spec
+    path = tmp_path / "annotations" / "x.json"
+    path.write_text(path.read_text().replace('"iscrowd": 0', '"score": NaN', 1).replace('"iscrowd": 0', '"iscrowd": 1'))
+    source = dataformats.open(tmp_path)
+    assert source.read([0, 1, 2], fields=["boxes"])["boxes"].lengths.tolist() == [1, 1, 1]
+    assert source[1]["annotations"] == [{"iscrowd": 1}]
+    with pytest.raises(CodecError, match=r"record 0 of '.*x.json', field 'annotations', .*expected JSON, found NaN"):
+        source[0]
+    assert dataformats.open(tmp_path, spec={"annotations": "bytes"})[0]["annotations"] == b'[{"score":NaN}]'
+
+
+def test_annotations_of_coco_are_read_when_used(tmp_path: Path) -> None:
+    """Annotations come in any order, images may have none, and two may have one id."""
+    write_flat(tmp_path / "images", 4)
+    images = [{"id": number, "file_name": f"{i}.png"} for i, number in enumerate((7, "b", 7, 9))]
+    of = [("b", "é\ud83d"), (7, {"]": [1.5]}), (8, 3), ("b", [{}, '"']), (7, None)]
+    found = [{"image_id": image, "bbox": [0, 1, 2, 3], "category_id": 4, "x": x} for image, x in of]
+    (tmp_path / "annotations").mkdir()
+    path = tmp_path / "annotations" / "x.json"
+    path.write_text(json.dumps({"annotations": found, "images": images}, indent=1))
+    source = dataformats.open(tmp_path)
+    expected = [[{"x": x} for image, x in of if image == one["id"]] for one in images]
+    assert [record["annotations"] for record in source] == expected
+    path.write_text(json.dumps({"annotations": found}))
+    assert source.read([1], fields=["class"])["class"].lengths.tolist() == [2]
+    with pytest.raises(FormatError, match=r"x.json': the file was replaced or changed while it was open"):
+        source[1]
 
 
 @loop_over("format", ["videos", "audio"])
