@@ -29,7 +29,7 @@ MAX_BYTES = 2**30
 MAX_DEPTH = 512
 """The deepest nesting of lists and mappings."""
 
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)  # an unterminated string takes the rest
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)  # an unterminated string takes the rest
 _STEP = np.zeros(256, np.int8)
 _STEP[[ord("["), ord("{")]] = 1
 _STEP[[ord("]"), ord("}")]] = -1
