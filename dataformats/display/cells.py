@@ -47,6 +47,7 @@ class CellLimits:
 TABLE = CellLimits(characters=160, values=6, points=48, side=24, items=3, turns=6)
 DETAIL = CellLimits(characters=100_000, values=1000, points=512, side=128, items=50, turns=100)
 _TURN = 10_000  # characters of a message
+_MOST = 8e307  # the largest number of a chart: twice as much is a float64
 
 
 def cell(value: Any, limits: CellLimits, class_names: Sequence[str] = ()) -> Cell:
@@ -150,15 +151,20 @@ def _drawn(array: NDArray[Any], limits: CellLimits) -> Cell:
     if array.ndim > 2:
         grid = array.reshape(-1, *array.shape[-2:])[0]
     if 1 in grid.shape or array.ndim == 1:
-        points = _spread(grid.reshape(-1), 0, limits.points).astype(np.float64)
+        points = _drawable(_spread(grid.reshape(-1), 0, limits.points))
         finite = np.isfinite(points)
         return {"line": [float(x) if ok else None for x, ok in zip(points, finite, strict=True)]}
-    grid = _spread(_spread(grid, 0, limits.side), 1, limits.side).astype(np.float64)
+    grid = _drawable(_spread(_spread(grid, 0, limits.side), 1, limits.side))
     known = grid[np.isfinite(grid)]
     low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
     levels = np.nan_to_num((grid - low) / ((high - low) or 1.0), nan=0.0, posinf=1.0, neginf=0.0)
     pixels = base64.b64encode((levels * 255).astype(np.uint8).tobytes()).decode()
     return {"map": {"rows": grid.shape[0], "columns": grid.shape[1], "levels": pixels, "low": low, "high": high}}
+
+
+def _drawable(array: NDArray[Any]) -> NDArray[np.float64]:
+    """Return numbers whose range is finite, besides NaN and infinity."""
+    return np.where(np.isfinite(numbers := array.astype(np.float64)), np.clip(numbers, -_MOST, _MOST), numbers)
 
 
 def _spread(array: NDArray[Any], axis: int, n: int) -> NDArray[Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import math
 import os
 import threading
 from collections.abc import Iterator
@@ -334,6 +336,14 @@ def test_cells_are_bounded(value: Any, kind: str) -> None:
         made = cell(value, limits)
         assert made["kind"] == kind
         assert len(json.dumps(made, allow_nan=False)) < most
+
+
+def test_charts_of_the_widest_range() -> None:
+    """A difference of two float64 may be infinite."""
+    grid = np.array([[1.7e308, -1.7e308]] * 2)
+    high, low = cell(grid[0], TABLE)["line"]
+    assert math.isfinite(high - low)
+    assert base64.b64decode(cell(grid, TABLE)["map"]["levels"]) == b"\xff\0\xff\0"
 
 
 def test_changed_file_is_reported_and_reopened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
