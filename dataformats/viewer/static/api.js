@@ -3,8 +3,11 @@
 /** The server does not answer. */
 export class GoneError extends Error {}
 
+const MOST_QUERY = 60_000; // characters: the server closes the connection of a longer request
+
 async function ask(path, values = {}, options = {}) {
-  const query = new URLSearchParams(Object.entries(values).filter(([, value]) => value !== "" && value !== undefined));
+  const query = String(new URLSearchParams(Object.entries(values).filter(([, value]) => value !== "" && value !== undefined)));
+  if (query.length > MOST_QUERY) throw new Error(`The request is too long: ${query.length} characters, expected at most ${MOST_QUERY}.`);
   let response;
   try {
     response = await fetch(`${path}?${query}`, options);
@@ -12,7 +15,8 @@ async function ask(path, values = {}, options = {}) {
     if (error.name === "AbortError") throw error;
     throw new GoneError("The server does not answer.");
   }
-  const answer = await response.json().catch(() => ({ error: { text: `the server answered ${response.status}` } }));
+  const answer = await response.json().catch((error) =>
+    response.ok ? Promise.reject(error) : { error: { text: `the server answered ${response.status}` } }); // aborted, or cut
   if (!response.ok) throw new Error(answer.error.text);
   return answer;
 }

@@ -8,6 +8,7 @@ import { SOON, changes, known, remember, state, total } from "./state.js";
 async function pageNumbers(signal) {
   const { filter, order, list, first, count } = state;
   if (list) return list.numbers.slice(first, first + count);
+  if (filter && !filter.id) return [];
   let matches = null;
   if (filter && !(filter.done && order?.done && !order.error)) {
     matches = await api.matches(filter.id, first, count, signal);
@@ -47,6 +48,8 @@ export async function load() {
   try {
     const numbers = await pageNumbers(mine.signal);
     if (loading !== mine) return;
+    const isKnown = state.facts.state === "ready" && state.filter?.done !== false && state.order?.done !== false;
+    if (isKnown && state.first && state.first >= total()) return go(total() - 1, true); // a file may have become shorter
     const fields = state.fields;
     const answer = numbers.length ? await api.records(numbers, fields, false, mine.signal) : { rows: [] };
     if (loading !== mine) return;
@@ -98,8 +101,11 @@ async function applyFilter() {
   if (filter) api.stopFilter(filter.id).catch(() => {});
   Object.assign(state, { filter: null, rows: [] });
   if (!condition) return;
-  const { filter: id } = await api.startFilter(condition);
-  if (state.condition === condition && !state.filter) state.filter = { id, condition, found: 0, done: false };
+  const { filter: id, error } = await api.startFilter(condition).catch((error) => {
+    if (error instanceof api.GoneError) throw error;
+    return { filter: 0, error: error.message }; // no filter has this number
+  });
+  if (state.condition === condition && !state.filter) state.filter = { id, condition, found: 0, done: Boolean(error), error };
   else api.stopFilter(id).catch(() => {}); // the user went on
 }
 
@@ -109,7 +115,7 @@ async function applySort() {
   if (order) api.stopSort(order.id).catch(() => {});
   state.order = null;
   notice("sort", null);
-  if (!sort) return;
+  if (!sort || filter?.error) return;
   const { sort: id } = await api.startSort(sort.field, filter?.id);
   if (state.sort?.field === sort.field && state.filter === filter && !state.order) state.order = { id, field: sort.field, filter, done: false, notes: "" };
   else api.stopSort(id).catch(() => {});

@@ -168,6 +168,15 @@ def test_pages_jumps_and_keys(page: Any, serve: Callable[..., Server]) -> None:
     waits_for(page, ".notice", "from 0 to 1,796")
 
 
+def test_links_behind_the_end_show_the_last_page(page: Any, serve: Callable[..., Server]) -> None:
+    """A file may have become shorter."""
+    opened(page, serve(str(REAL / "digits-*.tfrecord"), *DIGITS), "#first=5000")
+    waits_for(page, "#place", "1,750 – 1,796")
+    page.goto("about:blank")
+    opened(page, serve(str(REAL / "digits-*.tfrecord"), *DIGITS), "#first=5000&filter=label+%3D+3")
+    waits_for(page, "#place", "151 – 183 of 183 matches")
+
+
 def test_a_filter(page: Any, serve: Callable[..., Server]) -> None:
     opened(page, serve(str(REAL / "digits-*.tfrecord"), *DIGITS))
     page.keyboard.press("/")
@@ -178,6 +187,9 @@ def test_a_filter(page: Any, serve: Callable[..., Server]) -> None:
     page.fill("#condition", "labl = 3")
     page.press("#condition", "Enter")
     waits_for(page, ".empty", "nearest: label")
+    page.fill("#condition", f"label = 3 -- {'é' * 10_000}")
+    page.press("#condition", "Enter")
+    waits_for(page, ".empty", "The request is too long")
     page.fill("#condition", "label = 77")
     page.press("#condition", "Enter")
     waits_for(page, ".empty", "No record matches")
@@ -413,6 +425,17 @@ def test_a_hostile_dataset(page: Any, serve: Callable[..., Server], tmp_path: Pa
     waits_for(page, ".scan", "Statistics of all")
     waits_for(page, ".facts", f"{N_FIELDS:,}")
     assert page.evaluate("window.hacked") is None
+
+
+def test_an_answer_that_ends_early_is_an_error(page: Any, serve: Callable[..., Server]) -> None:
+    """The page keeps its rows: they are drawn again."""
+    opened(page, serve(str(REAL / "digits-*.tfrecord"), *DIGITS))
+    page.route("**/api/records?*", lambda route: route.fulfill(status=200, body='{"rows": ['))
+    page.keyboard.press("n")
+    waits_for(page, "[data-notice='records']", "JSON")
+    for key in ("2", "1"):
+        page.keyboard.press(key)
+    assert records(page) == list(range(50))
 
 
 def test_views_drawn_before_new_fields_arrive(page: Any, serve: Callable[..., Server], tmp_path: Path) -> None:
