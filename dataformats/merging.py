@@ -201,8 +201,8 @@ def _copy(
             out.append_stored(left)
         files = out.complete()
     if shard_records is None:
-        return {shown_url(str(path)): done}
-    return {f"{shown_url(str(path))}/{file['name']}": file["records"] for file in files}
+        return {shown_url(path): done}
+    return {f"{shown_url(path)}/{file['name']}": file["records"] for file in files}
 
 
 def _divide(
@@ -220,7 +220,7 @@ def _divide(
     for destination in (path, rest_path):
         check_copy_name(destination, schema.backend.name)
     # A split that was killed between its two renames is done again.
-    rest_name = shown_url(str(rest_path))
+    rest_name = shown_url(rest_path)
     announced = area_at(path, options.storage_options).announced().get(rest_name)
     is_ours = announced is not None and area_at(rest_path, options.storage_options).holds(announced)
     with (
@@ -234,7 +234,7 @@ def _divide(
             others.append_stored(records[~chosen])
             first += len(records)
         out.announce({rest_name: others.complete()})
-    return {shown_url(str(path)): len(out), rest_name: len(others)}
+    return {shown_url(path): len(out), rest_name: len(others)}
 
 
 def _convert_parts(
@@ -246,7 +246,7 @@ def _convert_parts(
     for path, records in parts:  # before one of both is written
         check_free(area_at(path, options.storage_options), options.overwrite, None)
         convert(records, path, dry_run=True, **given)
-    return {shown_url(str(path)): convert(records, path, progress=progress, **given).records for path, records in parts}
+    return {shown_url(path): convert(records, path, progress=progress, **given).records for path, records in parts}
 
 
 def _chosen(source: RecordSource, where: Where | None, fraction: float | None, seed: int) -> NDArray[np.bool_]:

@@ -11,12 +11,12 @@ from typing import Any
 
 from dataformats.batch import StoredRecords
 from dataformats.errors import FormatError, SpecError, TargetExistsError
+from dataformats.inspecting.description import shown_path
 from dataformats.interfaces import Loss
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.damaged import DamagedDataset, codecs_of, find_damaged, shard_name
 from dataformats.spec import Spec, Type
 from dataformats.storage.paths import is_local, local_path, resolve
-from dataformats.storage.remote.names import shown_url
 from dataformats.writing.creating import writer
 from dataformats.writing.dataset_writer import DatasetWriter
 from dataformats.writing.encoding import refuse_record
@@ -144,8 +144,8 @@ def repair(
         with writer(path, schema, refuse_record, options) as out:
             _copy(data, out, tally)
     return RepairReport(
-        source=", ".join(shown_url(str(one)) for one in (source if isinstance(source, (list, tuple)) else [source])),
-        path=shown_url(str(path)),
+        source=shown_path(source),
+        path=shown_path(path),
         format=schema.backend.name,
         payload=schema.payload if schema.sidecar() is not None else None,
         kept=tally.kept,

@@ -110,7 +110,7 @@ def benchmark(
         n = len(source)
         index_s = time.perf_counter() - begin
         if n == 0:
-            what, name = "a dataset without records has no speed", shown_url(str(path))
+            what, name = "a dataset without records has no speed", shown_url(path)
             raise FormatError(what, path=name, expected=">= 1 record", found=0)
         timer = _Timer(source, min(batch_size, n), seconds)
         rates = [*timer.storage(), *timer.reading()]

@@ -253,7 +253,7 @@ class Converter:
 
     def _report(self, metadata: Mapping[str, Any]) -> ConvertReport:
         return ConvertReport(
-            shown_url(str(self.path)),
+            shown_url(self.path),
             self.conversion.format,
             self.conversion.schema.payload,
             sum(file["records"] for file in metadata["files"]),

@@ -273,6 +273,6 @@ def shown_path(path: Any) -> str:
     if isinstance(path, RecordSource):
         return ", ".join(path.paths)
     return ", ".join(
-        "<bytes>" if isinstance(part, (bytes, bytearray, memoryview)) else shown_url(str(part))
+        "<bytes>" if isinstance(part, (bytes, bytearray, memoryview)) else shown_url(part)
         for part in (path if isinstance(path, (list, tuple)) else [path])
     )

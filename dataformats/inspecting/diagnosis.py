@@ -86,7 +86,7 @@ def _command(
     paths = path if isinstance(path, list | tuple) else [path]
     if any(isinstance(one, (RecordSource, bytes, bytearray, memoryview)) for one in paths):
         return None
-    words = ["dataformats", name, *(shown_url(str(one)) for one in paths), *after, *map(str, arguments)]
+    words = ["dataformats", name, *map(shown_url, paths), *after, *map(str, arguments)]
     for option, value in options.items():
         if option == "spec":
             words += [f"--spec={field}={kind}" for field, kind in Spec(value).to_text().items()]

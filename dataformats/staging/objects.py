@@ -47,7 +47,7 @@ class Objects:
             FormatError: It is longer than any log or sidecar.
         """
         self.fs.invalidate_cache(name)
-        url = shown_url(str(self.fs.unstrip_protocol(name)))
+        url = shown_url(self.fs.unstrip_protocol(name))
         try:
             content = first_bytes(self.fs, name, url, _MAX_BYTES + 1)
         except FileNotFoundError:

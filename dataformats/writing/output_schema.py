@@ -213,7 +213,7 @@ def check_copy_name(path: object, format: str) -> None:
     """Raise `SpecError` if the name of new data belongs to another format than the copied records."""
     matching = [name for name in _formats_of(path) if _last_name(path).endswith(backends.get(name).suffixes)]
     if matching and format not in matching:
-        what = f"{shown_url(str(path))!r} is a name of {matching[0]} data, and the records stay {format}"
+        what = f"{shown_url(path)!r} is a name of {matching[0]} data, and the records stay {format}"
         raise SpecError(what, remedy="Choose another name, or convert the data")
 
 
@@ -227,4 +227,4 @@ def _formats_of(path: object) -> list[str]:
 
 
 def _last_name(path: object) -> str:
-    return shown_url(str(path)).rstrip("/").rsplit("/", 1)[-1].lower()
+    return shown_url(path).rstrip("/").rsplit("/", 1)[-1].lower()

@@ -62,7 +62,7 @@ def as_os_error(error: Exception, url: str) -> Exception:
     ):
         return error
     if _is_redirect(error):
-        to = f"the server redirects to {shown_url(str(error))!r}"
+        to = f"the server redirects to {shown_url(error)!r}"
         return OSError(f"{url!r}: {to}, which is not followed: expected a URL of http:// or https://")
     if isinstance(error, OSError) and error.errno is not None and not _status(error):
         text = shown_text(str(error.strerror))

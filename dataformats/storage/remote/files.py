@@ -203,7 +203,7 @@ def _file_or_none(fs: Any, path: str) -> FsspecFile | None:
 
 def _bytes_or_none(fs: Any, path: str, limit: int) -> tuple[str, bytes] | None:
     """Return name and content of a small file, by one request; `None` as `_file_or_none`."""
-    name = shown_url(str(fs.unstrip_protocol(path)))
+    name = shown_url(fs.unstrip_protocol(path))
     try:
         with raise_as_os_error(name):
             content = first_bytes(fs, path, name, limit + 1)
@@ -228,7 +228,7 @@ class FsspecFolder(Folder):
         self._listing: dict[str, Mapping[str, Any]] | None = None
         self._read_ahead: dict[str, tuple[str, bytes] | None] = {}
         self._folders: dict[str, FsspecFolder] = {}  # each is listed once, however many formats look into it
-        self.name: str = shown_url(str(fs.unstrip_protocol(path))).rstrip("/")
+        self.name: str = shown_url(fs.unstrip_protocol(path)).rstrip("/")
 
     @property
     def listing(self) -> dict[str, Mapping[str, Any]]:

@@ -38,7 +38,7 @@ def limited_response() -> type[Any]:
                 if len(body) > _MAX_BYTES:
                     self.close()
                     what, expected = "the answer of the server is too long", f"at most {_MAX_BYTES} bytes"
-                    raise FormatError(what, path=shown_url(str(self.url)), expected=expected, found="more")
+                    raise FormatError(what, path=shown_url(self.url), expected=expected, found="more")
                 self._body = body
             whole: bytes = await super().read()
             return whole

@@ -14,15 +14,16 @@ _DIGEST = re.compile(r"\*{3}[0-9a-f]{8}")
 _HTTP = re.compile(r"""https?://[^?\n]*\?\S+?(?=['")>\],;:]*(?:\s|$))""")
 
 
-def shown_url(url: str) -> str:
+def shown_url(url: object) -> str:
     """Return a URL as it is shown, without user and password; the query of HTTP, which may hold a token, is a digest.
 
-    So two files whose queries differ have two names. Text that is no URL, such as a path, is returned as it is.
+    So two files whose queries differ have two names. A path is returned as text.
 
     Example:
         >>> shown_url("https://me:secret@host/a.tfrecord?sig=secret")
         'https://***@host/a.tfrecord?***14371be9'
     """
+    url = str(url)
     if "://" not in url:
         return url
     has_query = "http://" in url or "https://" in url

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import fsspec
 
 from dataformats.storage.remote.files import FsspecFile
@@ -68,6 +70,10 @@ def test_urls_are_shown_without_secrets(url: str, shown: str) -> None:
     assert found.startswith(shown)
     assert "s3cret" not in found
     assert found == shown_url(found)
+
+
+def test_paths_are_shown_as_text() -> None:
+    assert shown_url(Path("a") / "b") == str(Path("a", "b"))
 
 
 def test_urls_with_different_queries_have_different_names() -> None:
