@@ -31,7 +31,7 @@ BOXES = {"class": Type("int64", dims=(None,)), "boxes": Type("float32", dims=(No
 _OF_BOXES = {"id", "image_id", "category_id", "bbox", "area"}
 
 ANNOTATIONS = "annotations"
-"""The field of masks, crowds and keypoints of these objects, if there are any."""
+"""The field with the masks, crowds and keypoints of objects."""
 
 FILE_NAME = "file_name"
 """The column of a table that names the files."""

@@ -255,7 +255,7 @@ def _stream(file: StoredFile) -> Any:
 
 
 def _has_ending(name: str, endings: str | tuple[str, ...]) -> bool:
-    """True if the name of a file, or of one that is still written, has one of these endings."""
+    """Return True if a name, without the `.partial` of an unfinished file, ends with one of `endings`."""
     return name.lower().removesuffix(".partial").endswith(endings)
 
 
