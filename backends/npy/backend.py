@@ -10,7 +10,7 @@ from dataformats.backends.npy.header import MAGIC, ArrayHeader, read_header
 from dataformats.backends.rows.reader import FixedRows, RowsReader, types_of
 from dataformats.backends.rows.windows import TokenStream, check_windows, open_windows
 from dataformats.errors import FormatError
-from dataformats.indexing.union_reader import open_union
+from dataformats.indexing.union_reader import column_notes, open_union
 from dataformats.interfaces import Backend, Reader, ReaderOptions, SniffResult, StoredFile
 from dataformats.spec import VALUE
 
@@ -65,7 +65,8 @@ class NpyBackend(Backend):
                 for file, header in zip(files, headers, strict=True)
             ]
             reader = open_union(shards, lambda one: types_of(one[1]), _reader, options)
-            reader.lacking = _columns(files, headers)
+            stems = [[re.sub(r"\d+", "", file.basename)] for file in files]  # the names of shards differ in numbers
+            reader.warnings = column_notes(stems, [reader])
             return reader
         for file, header in zip(files, headers, strict=True):
             if len(header.shape) > 1:
@@ -78,17 +79,6 @@ class NpyBackend(Backend):
 def _reader(shards: Sequence[tuple[StoredFile, dict[str, FixedRows]]]) -> RowsReader:
     """Return a reader of arrays whose rows have the same type."""
     return RowsReader([file for file, _ in shards], [rows for _, rows in shards])
-
-
-def _columns(files: Sequence[StoredFile], headers: Sequence[ArrayHeader]) -> list[str]:
-    """Return what to say of files that seem to be columns of one table, such as `images.npy` and `labels.npy`."""
-    names = [file.basename.removesuffix(".npy") for file in files]
-    kinds = {re.sub(r"\d+", "", name) for name in names}  # shards differ in their numbers
-    counts = {header.shape[0] for header in headers}
-    if not 1 < len(kinds) == len(files) or len(counts) > 1:
-        return []
-    call = f"dataformats.zip({{{names[0]!r}: dataformats.open({files[0].name!r}), ...}})"
-    return [f"the rows of {', '.join(map(repr, names))} follow each other: to join columns, call {call}"]
 
 
 def _checked(file: StoredFile, header: ArrayHeader, window: int | None) -> ArrayHeader:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
+from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,7 +21,7 @@ from dataformats.errors import CorruptRecordError, DataFormatsError, FormatError
 from dataformats.fork_hooks import cached_property
 from dataformats.indexing.fields_reader import FieldsReader
 from dataformats.indexing.lookup import file_of
-from dataformats.interfaces import Extents, FilesPerField, Located, OpenedFiles, Reader, ReaderOptions
+from dataformats.interfaces import Extents, FilesPerField, Located, OpenedFiles, Reader, ReaderOptions, Table
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import Spec, Type
 from dataformats.storage.native.file_set import FileSet, open_files
@@ -108,6 +109,7 @@ class UnionReader(Reader):
         for name in self._cast:
             if any(kind.dtype is None for kind in self._types(name)):
                 raise SpecError("the files store the field in several ways; open them apart", field=name)
+        self.warnings: Sequence[str] = column_notes(self._specs, parts)
         self._lacking = {name for name in kinds if len(self._types(name)) < len(parts)}
         self.spec: Spec | None = Spec(
             {name: replace(kind, optional=self._is_optional(name)) for name, kind in kinds.items()}
@@ -265,6 +267,18 @@ class UnionReader(Reader):
 
     def metadata(self) -> dict[str, str]:
         return union_metadata(self._parts)
+
+
+def column_notes(fields: Sequence[Iterable[str]], parts: Sequence[Reader | Table]) -> list[str]:
+    """Return the note on shards that look like columns of one table: each has other fields, and as many records."""
+    names = [name for of_shard in fields for name in of_shard]
+    is_apart = len({*names}) == len(names) > 1
+    shards = [shard for part in parts for shard in part.file_summaries()] if is_apart else []
+    if len(shards) != len(fields) or len({n for _, n, _ in shards}) > 1 or not shards[0][1]:
+        return []
+    stems = [PurePosixPath(path).stem for path, _, _ in shards]
+    call = f"dataformats.zip({{{stems[0]!r}: dataformats.open({shards[0][0]!r}), ...}})"
+    return [f"the rows of {', '.join(map(repr, stems))} follow each other: to join columns, call {call}"]
 
 
 def union_metadata(parts: Sequence[OpenedFiles]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from dataformats.columns.empty_column import empty_column
 from dataformats.columns.masks import insert_missing
 from dataformats.errors import DataFormatsError
 from dataformats.indexing.files_table import FilesTable, OtherFieldsError
-from dataformats.indexing.union_reader import union_metadata
+from dataformats.indexing.union_reader import column_notes, union_metadata
 from dataformats.interfaces import BadRowsError, BlockTable, ReaderOptions
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.spec import Spec
@@ -76,6 +76,7 @@ class UnionTable(BlockTable):
         self.left_out: Mapping[str, DataFormatsError] = {n: e for part in parts for n, e in part.left_out.items()}
         kinds = union_types([(part.files[0].name, part.spec) for part in parts], options.spec)
         self.spec: Spec = Spec({name: kind for name, kind in kinds.items() if name not in self.left_out})
+        self.warnings: Sequence[str] = column_notes([part.spec for part in parts], parts)
         starts = np.cumsum([0, *(int(part.counts.sum()) for part in parts)])
         self.block_starts: NDArray[np.int64] = np.concatenate(
             [part.block_starts + first for part, first in zip(parts, starts, strict=False)]

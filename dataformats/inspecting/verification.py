@@ -27,6 +27,7 @@ from dataformats.interfaces.record_source import RecordSource
 from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.reading.conditions import Where
 from dataformats.reading.file_source import FileSource
+from dataformats.reading.incomplete_data import AmbiguousDataError
 from dataformats.reading.opening import arguments_of
 from dataformats.reading.partitions import with_partitions
 from dataformats.reading.scan import as_numbers
@@ -329,7 +330,12 @@ def _opened(path: Any, options: Mapping[str, Any], findings: list[Finding]) -> R
     """Return the source; a file that is not as its sidecar says becomes a finding."""
     if isinstance(path, RecordSource):
         return path
-    return arguments_of(path, **options).open(report=lambda error: findings.append(Finding.of(error)))
+
+    def report(error: FormatError) -> None:
+        if not isinstance(error, AmbiguousDataError):
+            findings.append(Finding.of(error))
+
+    return arguments_of(path, **options).open(report)
 
 
 def _late_types(paths: Sequence[str], sampled: Spec, found: Spec) -> Iterator[Finding]:

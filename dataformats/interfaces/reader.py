@@ -139,11 +139,13 @@ class OpenedFiles(ABC):  # a `Reader` or a `Table`
         files: The files, in reading order.
         left_out: The fields of the files that cannot be read, not even as bytes, each with the reason.
         lacking: What the dataset lacks otherwise, such as entries of metadata for some files.
+        warnings: What `open` warns of in sound files, such as columns that follow each other.
     """
 
     files: Sequence[StoredFile]
     left_out: Mapping[str, DataFormatsError] = MappingProxyType({})
     lacking: Sequence[str] = ()
+    warnings: Sequence[str] = ()
 
     @property
     def nbytes(self) -> int:

@@ -20,6 +20,10 @@ class IncompleteDataError(FormatError):
     """A shard is missing, or a field cannot be read: `open` warns, `info` has a note and `verify` a finding."""
 
 
+class AmbiguousDataError(IncompleteDataError):
+    """Sound data may be meant in another way than they are read: `verify` has no finding."""
+
+
 class ShardSet(NamedTuple):
     """Names of shards that differ by their number alone.
 
@@ -76,6 +80,8 @@ def lacking_parts(reader: Reader | Table) -> Iterator[IncompleteDataError]:
         yield IncompleteDataError(what, path=reader.files[0].name, remedy=getattr(error, "remedy", None))
     for what in reader.lacking:
         yield IncompleteDataError(what, path=reader.files[0].name)
+    for what in reader.warnings:
+        yield AmbiguousDataError(what, path=reader.files[0].name)
 
 
 def incomplete_sets(names: Iterable[str]) -> Iterator[ShardSet]:

@@ -401,6 +401,27 @@ def test_enums_of_hdf5_are_class_names(tmp_path: Path) -> None:
     assert dataformats.open(tmp_path / "x.parquet").spec["label"].class_names == ("cat", "dog")
 
 
+@loop_over("name", ["{}.npy", "{}.h5", "{}.gzip.h5", "{}.safetensors"])
+def test_columns_in_files_are_a_note(name: str, tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
+    for field, shape in (("images", (3, 2)), ("labels", (3,) if "npy" not in name else (3, 2))):
+        path, array = tmp_path / name.format(field), np.zeros(shape, "<f4")
+        if name.endswith("h5"):
+            with h5py.File(path, "w") as file:
+                file.create_dataset(field, data=array, compression="gzip" if "gzip" in name else None)
+        elif name.endswith("npy"):
+            np.save(path, array)
+        else:
+            head = json.dumps({field: {"dtype": "F32", "shape": shape, "data_offsets": [0, array.nbytes]}}).encode()
+            path.write_bytes(len(head).to_bytes(8, "little") + head + array.tobytes())
+    call = f"'images.*', 'labels.*' follow each other: .* call dataformats.zip.*open.'{tmp_path}/images"
+    with pytest.warns(UserWarning, match=call) as warned:
+        assert len(dataformats.open(tmp_path)) == 6
+    assert (dataformats.info(tmp_path).notes, len(warned)) == ((str(warned[0].message),), 1)
+    assert dataformats.verify(tmp_path).ok
+    assert dataformats.doctor(tmp_path).ok
+
+
 def test_sound_blocks_of_a_damaged_file() -> None:
     pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
     path = GOLDEN / "hdf5" / "corrupt" / "chunk.h5"
