@@ -20,6 +20,7 @@ from dataformats.errors import DataFormatsError, FormatError, Remedy, SpecError
 from dataformats.interfaces.declared_spec import is_single
 from dataformats.interfaces.record_source import RecordSource
 from dataformats.reading.blob_source import BlobSource
+from dataformats.reading.concat import check_alike
 from dataformats.reading.conditions import Where
 from dataformats.reading.copied_records import refused_copy
 from dataformats.reading.file_source import FileSource
@@ -346,7 +347,8 @@ def _schema(sources: Sequence[BlobSource], *, named: bool) -> OutputSchema:
             if found != facts[name]:
                 what = f"the {name} of {other.paths[0]!r} is {found}, but {first.paths[0]!r} has {facts[name]}"
                 raise SpecError(what, remedy=_REMEDY)
-    return OutputSchema(first.format, first.payload, facts["spec"], facts["options"], facts["stored types"])
+    spec = facts["spec"] and check_alike({source.paths[0]: source.spec for source in sources})
+    return OutputSchema(first.format, first.payload, spec, facts["options"], facts["stored types"])
 
 
 def _facts(source: BlobSource, named: bool) -> dict[str, Any]:

@@ -56,6 +56,7 @@ class Type:
         class_names: The names of the classes that integers number from 0 on; empty if they are unknown.
         arrow_type: The `pyarrow.DataType` of a column that is read as text, numbers or documents, such as timestamps;
             Parquet and Arrow IPC store the values with this type. `None` is the plain type.
+        class_conflict: Two files that number classes differently, each with its class names; empty without such files.
 
     Example:
         >>> from dataformats import Type
@@ -77,6 +78,7 @@ class Type:
     optional: bool = False
     class_names: tuple[str, ...] = field(default=(), compare=False)
     arrow_type: Any = field(default=None, compare=False)
+    class_conflict: tuple[tuple[str, tuple[str, ...]], ...] = field(default=(), compare=False)
 
     @classmethod
     def parse(cls, text: TypeLike) -> Type:
@@ -141,19 +143,19 @@ class Type:
         """The type of one element along the first dimension."""
         return replace(self, dims=self.dims[1:], optional=False, arrow_type=None)
 
-    def known_in(self, others: Sequence[Type]) -> Type:
-        """Return the type with the class names and the Arrow type that it shares with all of these types."""
-        if self.class_names and any(other.class_names != self.class_names for other in others):
-            return replace(self, class_names=()).known_in(others)
-        if self.arrow_type is not None and any(other.arrow_type != self.arrow_type for other in others):
-            return replace(self, arrow_type=None)
-        return self
+    def known_in(self, types: Sequence[tuple[str, Type]]) -> Type:
+        """Return the type with the class names and the Arrow type that it shares with all types, given by file."""
+        others = [kind for _, kind in types]
+        names = self.class_names if all(kind.class_names == self.class_names for kind in others) else ()
+        arrow_type = self.arrow_type if all(kind.arrow_type == self.arrow_type for kind in others) else None
+        conflict = next((kind.class_conflict for kind in others if kind.class_conflict), _conflict(types))
+        return replace(self, class_names=names, arrow_type=arrow_type, class_conflict=conflict)
 
     def named_as(self, known: Type) -> Type:
         """Return the type with the class names of another type of the same field, if both are integers."""
-        if self.class_names or not known.class_names or self.dtype is None or self.dtype.kind not in "iu":
+        if self.class_names or self.dtype is None or self.dtype.kind not in "iu":
             return self
-        return replace(self, class_names=known.class_names)
+        return replace(self, class_names=known.class_names, class_conflict=self.class_conflict or known.class_conflict)
 
     @property
     def required(self) -> Type:
@@ -292,6 +294,14 @@ def _little_endian(name: str) -> np.dtype:
     if name == "float128" and not hasattr(np, "float128"):
         raise SpecError("this platform has no float128: numpy's longdouble has fewer than 16 bytes")
     return np.dtype(name).newbyteorder("<")
+
+
+def _conflict(types: Sequence[tuple[str, Type]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return two files that number classes differently: see `Type`. Names that continue other names agree with them."""
+    paths = {kind.class_names: path for path, kind in types}
+    longest = max(paths, key=len)
+    other = next((names for names in paths if names != longest[: len(names)]), None)
+    return () if other is None else ((paths[longest], longest), (paths[other], other))
 
 
 def _name_of(kind: Any) -> str | None:

@@ -136,38 +136,38 @@ class MediaReader(Reader):
         files, first, n = list(self.files), 0, len(self._media)
         lacking: list[str] = []
         joined: dict[str, _Places] = {}
-        types: dict[str, Type] = {}
+        types: dict[str, list[tuple[str, Type]]] = {}
 
-        def places_of(name: str, kind: Type) -> _Places:
-            if types.setdefault(name, kind).required != kind.required:
-                raise FormatError(f"the field {name!r} has the types {types[name]} and {kind}", path=files[0].name)
-            types[name] = types[name].known_in([kind])
+        def places_of(name: str, kind: Type, path: str) -> _Places:
+            types.setdefault(name, []).append((path, kind))
+            if (known := types[name][0][1]).required != kind.required:
+                raise FormatError(f"the field {name!r} has the types {known} and {kind}", path=path)
             none = np.full(n, -1, np.int32), np.zeros(n, np.int64), np.zeros(n, np.int64)
             return joined.setdefault(name, none)
 
         for number, names in self._names:
             for extension, found in names.beside.companions.items():
                 self._companions.add(extension)
-                self._set(places_of(extension, type_of_extension(extension)), files, first, found)
+                self._set(places_of(extension, type_of_extension(extension), names.name), files, first, found)
             if names.beside.boxes is not None:
                 classes, unread = classes_of_yolo(names.beside.classes)
                 lacking += unread
                 for name, kind in typed_boxes(classes).items():
-                    places = places_of(name, kind)
+                    places = places_of(name, kind, names.name)
                     places[0][first : first + len(names.paths)] = number  # no objects
                     self._set(places, files, first, names.beside.boxes)
             tables, missing = table_fields(names)
             lacking += missing
             for media, one in tables:
                 here = (media >= 0) & (one.length >= 0)
-                places, rows = places_of(one.name, one.type), first + media[here]
+                places, rows = places_of(one.name, one.type, one.file.name), first + media[here]
                 places[0][rows], places[1][rows], places[2][rows] = len(files), one.offset[here], one.length[here]
                 if one.read is not None:
                     self._reads[len(files)] = one.read
                 files.append(one.file)
             first += len(names.paths)
         self.lacking, self.files = lacking, files
-        self._keep(joined, types)
+        self._keep(joined, {name: found[0][1].known_in(found) for name, found in types.items()})
 
     def _keep(self, joined: Mapping[str, _Places], types: Mapping[str, Type]) -> None:
         """Take the joined fields; one called `label` or `label_name` replaces the labels of folders."""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.columns.column_cast import can_read_bits
+from dataformats.columns.common_type import types_known_in
 from dataformats.columns.numbers import type_of_dtype
 from dataformats.errors import FormatError, Remedy, SpecError
 from dataformats.indexing.lookup import file_of
@@ -83,8 +84,8 @@ class RowsReader(Reader):
 
     def __init__(self, files: Sequence[StoredFile], fields: Sequence[Mapping[str, FixedRows]]) -> None:
         self.files: Sequence[StoredFile] = list(files)
-        types = [types_of(of_file) for of_file in fields]
-        self._types = {name: kind.known_in([one[name] for one in types]) for name, kind in (types or [{}])[0].items()}
+        types = [(file.name, types_of(of_file)) for file, of_file in zip(files, fields, strict=True)]
+        self._types = types_known_in(types[0][1], types) if types else {}
         self.spec: Spec | None = Spec(self._types)
         counts = [
             min((rows.count_in(file) for rows in of_file.values()), default=0)

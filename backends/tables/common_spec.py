@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from dataformats.backends.tables.hugging_face import array_type, class_names, features_of, is_media, media_type
+from dataformats.backends.tables.hugging_face import KEY, array_type, class_names, features_of, is_media, media_type
 from dataformats.batch.to_arrow import pyarrow
 from dataformats.columns.arrow_columns import holds_files, spec_of_arrow, type_of_arrow, with_leaves
 from dataformats.columns.common_type import common_type
@@ -61,12 +61,15 @@ def common_spec(
         if is_list or (kind.required == _FILES and any(holds_files(one) for one in _types(schemas, name))):
             kinds[name] = replace(kind, optional=kinds[name].optional)
     arrow, features = _kept_types(schemas), features_of(schemas)
+    labels = {(one.metadata or {}).get(KEY): (file.name, one) for file, one in zip(files, schemas, strict=True)}
+    named = [(path, features_of([schema])) for path, schema in labels.values()]
     for name, kind in kinds.items():
-        names = class_names(features.get(name)) if kind.dtype is not None and kind.dtype.kind in "iu" else ()
         media = media_type(features[name]) if kind.codec == "bytes" and is_media(features.get(name)) else None
         is_media_column = media is not None and (media.num_fields == 1) == bool(kind.dims)
         kept = media if is_media_column else arrow.get(name)
-        kinds[name] = replace(kind, arrow_type=kept, class_names=names)
+        names = [(path, Type("int64", class_names=class_names(one.get(name)))) for path, one in named]
+        types = [(path, replace(kind, arrow_type=kept).named_as(one)) for path, one in names]
+        kinds[name] = types[0][1].known_in(types)
     return Spec(kinds)
 
 

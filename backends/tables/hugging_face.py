@@ -18,7 +18,7 @@ from dataformats.spec import Type
 from dataformats.storage.spliced_file import SplicedFile
 
 INFO = "dataset_info.json"
-_KEY = b"huggingface"
+KEY = b"huggingface"  # the metadata of a schema, or of a field, with its features
 _MAX_INFO_BYTES = 2**24
 _WITH_ARGUMENTS = ("timestamp", "duration", "time32", "time64", "decimal128", "decimal256", "binary")
 _MEDIA = ("Image", "Audio", "Video", "Pdf", "Nifti")
@@ -47,12 +47,12 @@ def empty_stream(info: StoredFile) -> StoredFile:
 
 def metadata_of(features: Mapping[str, Any]) -> dict[bytes, str]:
     """Return the metadata of a schema whose columns have features."""
-    return {_KEY: json.dumps({"info": {"features": features}})}
+    return {KEY: json.dumps({"info": {"features": features}})}
 
 
 def features_of(schemas: Sequence[Any]) -> dict[str, Any]:
     """Return the features, column to feature, that are the same in all `pyarrow.Schema`."""
-    first, *others = map(_features_in, {(schema.metadata or {}).get(_KEY) for schema in schemas})
+    first, *others = map(_features_in, {(schema.metadata or {}).get(KEY) for schema in schemas})
     return {name: feature for name, feature in first.items() if all(other.get(name) == feature for other in others)}
 
 
@@ -101,7 +101,7 @@ def media_type(feature: Any) -> Any:
     arrow = pyarrow()
     if (item := _item_of(feature)) is not None:
         return arrow.list_(media_type(item))
-    content = arrow.field("bytes", arrow.binary(), metadata={_KEY: json.dumps(feature)})
+    content = arrow.field("bytes", arrow.binary(), metadata={KEY: json.dumps(feature)})
     return arrow.struct([content, arrow.field("path", arrow.string())])
 
 
@@ -110,14 +110,14 @@ def is_media_type(kind: Any) -> bool:
     types = pyarrow().types
     if types.is_list(kind):
         return is_media_type(kind.value_type)
-    return bool(types.is_struct(kind) and kind.num_fields and _KEY in (kind.field(0).metadata or {}))
+    return bool(types.is_struct(kind) and kind.num_fields and KEY in (kind.field(0).metadata or {}))
 
 
 def _feature_in(media: Any) -> Any:
     """Return the feature of a type that `media_type` returned."""
     if media.num_fields == 1:
         return _list_of(_feature_in(media.value_type))
-    return json.loads(media.field(0).metadata[_KEY])
+    return json.loads(media.field(0).metadata[KEY])
 
 
 def class_names(feature: Any) -> tuple[str, ...]:

@@ -65,9 +65,16 @@ def union_types(
             if kinds[name].required != kind.required:
                 wanted = (declared or {}).get(name)
                 kinds[name] = common_type(name, (kinds[name], typed[name]), (kind, path), wanted)
-            kinds[name] = replace(kinds[name].known_in([kind]), optional=optional)
+            kinds[name] = replace(kinds[name], optional=optional)
     lacking = {name for name in kinds if any(name not in spec for _, spec in files)}
-    return {name: replace(kind, optional=kind.optional or name in lacking) for name, kind in kinds.items()}
+    types = types_known_in(kinds, files)
+    return {name: replace(kind, optional=kind.optional or name in lacking) for name, kind in types.items()}
+
+
+def types_known_in(kinds: Mapping[str, Type], files: Sequence[tuple[str, Mapping[str, Type]]]) -> dict[str, Type]:
+    """Return types with the class names and the Arrow types that all files share: see `Type.known_in`."""
+    types = {name: [(path, spec[name]) for path, spec in files if name in spec] for name in kinds}
+    return {name: kind.known_in(types[name]) for name, kind in kinds.items()}
 
 
 def wider_type(one: Type, other: Type) -> Type | None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dataformats.batch import Column
 from dataformats.batch.stored_records import join_values
 from dataformats.columns.codec_resolver import CodecResolver
+from dataformats.columns.common_type import types_known_in
 from dataformats.columns.field_decoder import FieldDecoder
 from dataformats.columns.numbers import offsets_of
 from dataformats.errors import DataFormatsError, SpecError
@@ -93,7 +94,8 @@ class FilesTable(BlockTable):
         owner = np.repeat(np.arange(len(rows)), np.diff(bounds))
         filled = np.flatnonzero(sizes)
         self.files: Sequence[StoredFile] = files
-        self.spec: Spec = Spec({name: kind.known_in([spec[name] for spec in specs]) for name, kind in specs[0].items()})
+        named = list(zip([file.name for file in files], specs, strict=False))
+        self.spec: Spec = Spec(types_known_in(specs[0], named))
         self.counts: NDArray[np.int64] = np.diff(offsets_of(sizes)[bounds])
         self.block_starts: NDArray[np.int64] = starts_of(sizes[filled])
         self.decoded_bytes: int = decoded_bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,12 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dataformats.batch import RecordBatch, take_rows
+from dataformats.columns.common_type import types_known_in
 from dataformats.errors import SpecError
 from dataformats.interfaces.declared_spec import declared_spec, is_single
 from dataformats.interfaces.record_source import Fields, OnCorrupt, RecordSource
 from dataformats.interfaces.source_facts import SourceFacts, SpecFacts, common_provenance
 from dataformats.reading.derived_source import DerivedSource, SourceRecords
 from dataformats.reading.field_operations import DecodingSource
+from dataformats.reading.incomplete_data import class_notes
 from dataformats.reading.scan import as_indices, digest_of
 from dataformats.reading.views import stored_length
 from dataformats.spec import Spec, SpecLike
@@ -61,8 +64,7 @@ class _Concatenated(DerivedSource):
 
     @property
     def spec(self) -> Spec:
-        first, *others = (part.spec for part in self.sources)
-        return Spec({name: kind.known_in([spec[name] for spec in others]) for name, kind in first.items()})
+        return Spec(types_known_in(self.sources[0].spec, [("", part.spec) for part in self.sources]))
 
     @property
     def fingerprint(self) -> str:
@@ -167,8 +169,8 @@ def interleave(
     return columns, found[order]
 
 
-def check_alike(specs: Mapping[str, Spec | None]) -> None:
-    """Raise unless the sources have equal specs, so that their records fit in one batch.
+def check_alike(specs: Mapping[str, Spec | None]) -> Spec | None:
+    """Return the spec of sources whose records fit in one batch, and warn if their class names differ.
 
     Args:
         specs: A name for each source, and its spec; `None` for a mapped source or a plain sequence.
@@ -188,6 +190,12 @@ def check_alike(specs: Mapping[str, Spec | None]) -> None:
         differs = [f"{n}: {first.get(n)} and {spec.get(n)}" for n in names if first.get(n) != spec.get(n)]
         if differs or tuple(first) != tuple(spec):
             raise SpecError(f"{one} and {other} differ in {'; '.join(differs) or 'the order of fields'}")
+    named = [(name, spec) for name, spec in specs.items() if spec is not None]
+    known = types_known_in(first or {}, named)
+    new = {field: known[field] for field in known if not any(spec[field].class_conflict for _, spec in named)}
+    for note in class_notes(new):
+        warnings.warn(str(note), UserWarning, stacklevel=3)
+    return None if first is None else Spec(known)
 
 
 def concat(sources: Sequence[RecordSource]) -> DecodingSource:

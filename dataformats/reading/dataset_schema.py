@@ -120,8 +120,8 @@ def declared_schema(arguments: OpenArguments, format: str, metadata: Mapping[str
 
     payload_codecs = resolver([] if payload is None else [Type.parse(payload)])
     codecs = payload_codecs if spec is None else resolver(spec.values())  # single values without a spec are payloads
-    saved = _spec_of(metadata["spec"]) if spec_applies(payload, metadata) else None
-    written = saved if saved is not None else _spec_of(metadata.get("saved"))
+    saved = spec_of_json(metadata["spec"]) if spec_applies(payload, metadata) else None
+    written = saved if saved is not None else spec_of_json(metadata.get("saved"))
     payload = payload if payload is not None else metadata.get("payload")
     is_whole = not metadata.get("other_fields", False)
     if spec is None and saved is not None:
@@ -130,7 +130,8 @@ def declared_schema(arguments: OpenArguments, format: str, metadata: Mapping[str
     return declared if saved is None else replace(declared.of(declared.over(saved)), is_whole=is_whole)
 
 
-def _spec_of(types: Mapping[str, str] | None) -> Spec | None:
+def spec_of_json(types: Mapping[str, Any] | None) -> Spec | None:
+    """Return a spec whose types may be opaque names."""
     return None if types is None else Spec({name: Type.named(text) for name, text in types.items()})
 
 

@@ -24,7 +24,7 @@ from dataformats.storage.selected_files import ListedFolder
 
 _MAX_SIDECARS = 64
 
-_Types = Mapping[str, str | Mapping[str, Any]]
+_Types = Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class DatasetSidecars:
             FormatError: A sidecar is damaged, or two disagree about metadata that are used.
         """
         first: tuple[_SidecarPart, dict[str, Any]] | None = None
-        spec: _Types | None = None
+        spec: _Types = None
         parts = list(self._parts(files))
         for part in parts:
             metadata: dict[str, Any] = {}
@@ -123,7 +123,8 @@ class DatasetSidecars:
                 for error in found.errors(known) if names else found.missing_errors():
                     report(_with_kind(error, part.files))
             first = first or (part, metadata)
-            both = metadata.get("spec") if first[1] is metadata else _common(spec, metadata.get("spec"), typed)
+            paths = first[0].name, part.name
+            both = metadata.get("spec") if first[1] is metadata else _common(spec, metadata.get("spec"), typed, paths)
             names = used(first[1]) | used(metadata)
             for name in names:
                 is_same = both is not None if name == "spec" else metadata.get(name) == first[1].get(name)
@@ -188,24 +189,26 @@ class DatasetSidecars:
         return sidecar if file.basename in shards else None
 
 
-def _common(one: _Types | None, other: _Types | None, typed: Collection[str] | None) -> _Types | None:
+def _common(one: _Types, other: _Types, typed: Collection[str] | None, paths: Sequence[str]) -> _Types:
     """Return the fields of two specs; `None` if a type differs.
 
     Args:
         one: A spec.
         other: Another one.
         typed: See `DatasetSidecars.metadata`.
+        paths: Files of the two.
     """
     if one is None or other is None or one == other:
         return None if other is None else one
-    found: dict[str, str | Mapping[str, Any]] = {}
+    found: dict[str, Type] = {}
     for name in dict.fromkeys([*one, *other]):
         first, last = (Type.named({**a, **b}[name]) for a, b in ((other, one), (one, other)))
         is_missing = (name not in one or name not in other) and not first.is_blob_list
         kind = wider_type(first, last) if typed is not None or first.required == last.required else None
         if kind is not None:
             is_optional = is_missing or first.optional or last.optional
-            found[name] = replace(kind.known_in([first, last]), optional=is_optional).to_json()
+            known = kind.known_in([(paths[0], first), (paths[1], last)])
+            found[name] = replace(known, optional=is_optional)
         elif typed is None or name not in typed:
             return None
     return found

@@ -52,7 +52,7 @@ class FileSource(DecodingSource, FetchesRecords):  # a `BlobSource` or a `TableS
         self._n: int | None = None
         self._fingerprint: str | None = None
         self._facts: SourceFacts | None = None
-        self._with_specs: dict[tuple[tuple[str, Type, bool, bool], ...], FileSource] = {}
+        self._with_specs: dict[tuple[tuple[str, Type, tuple[str, ...], bool], ...], FileSource] = {}
         self._unlock()
         after_fork(self, "_unlock")
 
@@ -142,7 +142,7 @@ class FileSource(DecodingSource, FetchesRecords):  # a `BlobSource` or a `TableS
     def with_whole_spec(self, spec: Spec) -> FileSource:
         """Return the same records read under another spec of all fields; infers none."""
         # Types are equal whatever their names of classes are.
-        types = tuple((name, kind, bool(kind.class_names), kind.arrow_type is None) for name, kind in spec.items())
+        types = tuple((name, kind, kind.class_names, kind.arrow_type is None) for name, kind in spec.items())
         if types not in self._with_specs:  # a read with decode= asks for the same one every time
             self._schema.check(spec)
             self._with_specs[types] = self._with(self._declared.of(spec))

@@ -1,18 +1,20 @@
-"""Find what a source lacks: shards, by names of the form `train-00002-of-00004`, and fields that cannot be read."""
+"""Find what a source lacks: shards, by names of the form `train-00002-of-00004`, fields, and common class names."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from dataformats.errors import FormatError
 from dataformats.interfaces import Reader, Table
 from dataformats.interfaces.stored_file import Folder, StoredFile
+from dataformats.spec import Type
 
 OF = "-of-"
 _SHARD = re.compile(r"(.*?)(\d+)-of-(\d+)([^/]*)", re.DOTALL)
+_MAX_NAMES = 100  # class names in a note
 _REMEDY = "Get it, or list the files to read without it."
 
 
@@ -73,7 +75,7 @@ def missing_shards(
             yield from _missing(entry, chosen)
 
 
-def lacking_parts(reader: Reader | Table) -> Iterator[IncompleteDataError]:
+def lacking_parts(reader: Reader | Table, declared: Mapping[str, Type]) -> Iterator[IncompleteDataError]:
     """Yield an error for each field of the files that a source of the reader lacks, and for what the files lack."""
     for name, error in reader.left_out.items():
         what = f"the field {name!r} is left out: {getattr(error, 'what', error)}"
@@ -82,6 +84,22 @@ def lacking_parts(reader: Reader | Table) -> Iterator[IncompleteDataError]:
         yield IncompleteDataError(what, path=reader.files[0].name)
     for what in reader.warnings:
         yield AmbiguousDataError(what, path=reader.files[0].name)
+    stored: Mapping[str, Type] = reader.spec or {}
+    types = {name: kind.named_as(stored.get(name, kind)) for name, kind in {**stored, **declared}.items()}
+    yield from class_notes(types)
+
+
+def class_notes(types: Mapping[str, Type]) -> Iterator[AmbiguousDataError]:
+    """Yield a note for each field whose numbers have other class names in other files."""
+    for name, kind in types.items():
+        if kind.class_conflict:
+            (path, names), (there, others) = kind.class_conflict
+            n = next(n for n, pair in enumerate(zip(names, others, strict=False)) if len({*pair}) > 1)
+            what = f"field {name!r}: class {n} is {names[n]!r:.80} in {path!r} and {others[n]!r:.80} in {there!r}"
+            listed = "[...]" if len(names) > _MAX_NAMES else [*names]
+            spec = f"spec={{{name!r}: {{'type': {str(kind)!r}, 'class_names': {listed}}}}}"
+            same = f"If the numbers mean the same, pass {spec} to open or with_spec"
+            yield AmbiguousDataError(what, remedy=f"{same}; else renumber the classes of one with map and convert")
 
 
 def incomplete_sets(names: Iterable[str]) -> Iterator[ShardSet]:

@@ -22,7 +22,7 @@ from dataformats.interfaces.stored_file import Folder, StoredFile
 from dataformats.interfaces.table import Table
 from dataformats.reading.blob_source import BlobSource
 from dataformats.reading.copied_records import refused_copy
-from dataformats.reading.dataset_schema import declared_schema, spec_applies
+from dataformats.reading.dataset_schema import declared_schema, spec_applies, spec_of_json
 from dataformats.reading.dataset_sidecars import DatasetSidecars
 from dataformats.reading.detection import check_one_format, choose_files
 from dataformats.reading.field_operations import DecodingSource
@@ -218,7 +218,7 @@ def raise_error(error: FormatError) -> None:
     """Raise the error, or warn if data are incomplete and the rest can be read."""
     if not isinstance(error, IncompleteDataError):
         raise error
-    warnings.warn(str(error), UserWarning, stacklevel=4)
+    warnings.warn(str(error), UserWarning, stacklevel=5)  # the line that calls `open`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,7 +292,7 @@ class OpenArguments(ReaderOptions):
         if self.payload is not None and reader.spec is not None:
             remedy = Remedy("Leave out {payload}; name the types of fields in {spec}.", payload=self.payload, spec=...)
             raise SpecError(f"{backend.name} stores each field separately", remedy=remedy)
-        for lacking in lacking_parts(reader):
+        for lacking in lacking_parts(reader, declared.spec or {}):
             report(lacking)
         source: FileSource
         if isinstance(reader, Table):
@@ -373,10 +373,4 @@ def _check_same(source: RecordSource, fingerprint: str) -> None:
 
 
 def _arguments(changed: dict[str, Any]) -> OpenArguments:
-    spec = changed.pop("spec", None)
-    return OpenArguments(spec=None if spec is None else _spec_of_json(spec), **changed)
-
-
-def _spec_of_json(spec: Mapping[str, str]) -> Spec:
-    """Return a spec whose types may be opaque names."""
-    return Spec({name: Type.named(text) for name, text in spec.items()})
+    return OpenArguments(spec=spec_of_json(changed.pop("spec", None)), **changed)

@@ -63,6 +63,17 @@ class ReadingConformance:
         data.write(3, "shards/train-00001-of-00003")
         assert verify(folder, **options).ok
 
+    def test_class_names_differ_by_file(self, data: DatasetFixture) -> None:
+        """`open` warns and `info` notes that a number has two class names; the data are sound."""
+        data.need_fields()
+        data.need_shards()
+        spec = {name: {"n": {"type": "int64", "class_names": [name, "dog"]}} for name in ("cat", "cow")}
+        paths = [data.write_records([{"n": 0}], spec[name], name) for name in spec]
+        with pytest.warns(UserWarning, match="field 'n': class 0 is 'cat' in .* and 'cow' in "):
+            assert data.open(paths).spec["n"].class_names == ()
+        assert "class 0 is 'cat'" in " ".join(info(paths, **data.case.open_options).notes)
+        assert verify(paths, **data.case.open_options).ok
+
     def test_opaque_field_costs_itself(self, data: DatasetFixture) -> None:
         """A field whose type no codec may decode is bytes, and the other fields keep their types."""
         data.need_fields()

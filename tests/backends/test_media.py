@@ -574,6 +574,20 @@ def test_annotations_of_coco_are_read_when_used(tmp_path: Path) -> None:
         source[1]
 
 
+def test_boxes_with_other_class_names(tmp_path: Path) -> None:
+    folders, coco = [tmp_path / "a" / "images", tmp_path / "b" / "images"], write_flat(tmp_path / "coco", 2)
+    for number, classes in enumerate((["cat", "dog"], ["cow", "dog"])):
+        write_flat(folders[number], 1)
+        write_texts(tmp_path / "ab"[number], {"labels/0.txt": "1 0.5 0.5 1 1", "classes.txt": "\n".join(classes)})
+        document = coco / "annotations" / f"instances_{number}.json"
+        write_coco(document, f"{number}.png")
+        categories = [{"id": one, "name": name} for one, name in enumerate(classes)]
+        document.write_text(json.dumps({**json.loads(document.read_text()), "categories": categories}))
+    for path, one, other in ((folders, "a/images", "b/images"), (coco, "instances_0.json", "instances_1.json")):
+        with pytest.warns(UserWarning, match=f"class 0 is 'cat' in '.*/{one}' and 'cow' in '.*/{other}'"):
+            assert dataformats.open(path).spec["class"].class_names == ()
+
+
 @loop_over("format", ["videos", "audio"])
 def test_folders_of_videos_and_sounds(format: str, tmp_path: Path) -> None:
     ending, field = {"videos": ("mp4", "video"), "audio": ("wav", "audio")}[format]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +106,31 @@ def test_different_names_are_left_out(path: Path, tmp_path: Path) -> None:
     }
     with_features(tmp_path / "b.parquet", parquet.read_table(path).to_pydict(), others)
     source, other = (dataformats.open(tmp_path / name) for name in ("a.parquet", "b.parquet"))
-    for both in (dataformats.concat([source, other]), dataformats.open(tmp_path)):
-        assert classes(both) == {"many": NAMES}
+    with pytest.warns(UserWarning, match="field 'label': class 0 is 'no' in 'source 0' and 'yes' in 'source 1'"):
+        both = dataformats.concat([source, other])
+    assert classes(both) == classes(dataformats.concat([both, other])) == {"many": NAMES}
+    with pytest.warns(UserWarning, match="\"component 'a'\" and 'yes' in \"component 'b'\""):
+        dataformats.mix({"a": source, "b": other})
+    same = other.with_spec({"label": source.spec["label"]})
+    assert classes(dataformats.concat([source, same])) == classes(source)
+
+
+def test_classes_numbered_differently_are_a_note(path: Path, tmp_path: Path) -> None:
+    for name, names in (("b", []), ("c", [*NAMES, "maybe"]), ("d", [*reversed(NAMES)])):
+        features = {"label": {"names": names, "_type": "ClassLabel"}}
+        with_features(tmp_path / f"{name}.parquet", {"label": [0, 1], "n": [1, 2]}, features)
+    assert classes(dataformats.open([path, tmp_path / "b.parquet", tmp_path / "c.parquet"])) == {}  # they agree
+    with pytest.warns(UserWarning, match="class 0 is 'no' in '.*c.parquet' and 'yes' in '.*d.parquet'") as warned:
+        source = dataformats.open(tmp_path)
+    assert (len(warned), warned[0].filename, classes(source)) == (1, __file__, {})
+    assert dataformats.info(tmp_path).notes == (str(warned[0].message),)
+    assert dataformats.verify(tmp_path).ok
+    remedy = re.search("pass (spec=.*?) to open", str(warned[0].message))
+    assert remedy is not None
+    same = eval(f"dataformats.open({str(tmp_path)!r}, {remedy[1]})")  # the warning shows this code
+    assert classes(same) == {"label": (*NAMES, "maybe")}
+    assert classes(source.with_spec({"label": {"type": "int64", "class_names": NAMES}})) == {"label": NAMES}
+    assert classes(source.with_spec({"label": {"type": "int64", "class_names": ["a", "b"]}})) == {"label": ("a", "b")}
 
 
 @loop_over("format", ["ffrecord", "tfrecord", "mds", "parquet", "webdataset"])
@@ -117,7 +141,8 @@ def test_files_with_other_fields(format: str, tmp_path: Path) -> None:
             writer.append({"label": 1, **more})
     paths = {name: tmp_path / f"{name}.{format}" for name in "abc"}
     assert classes(dataformats.open([paths["a"], paths["b"]])) == {"label": NAMES}
-    assert classes(dataformats.open([paths["b"], paths["c"]])) == {}
+    with pytest.warns(UserWarning, match=f"class 0 is 'no' in '.*[ab].{format}' and 'a' in '.*c.{format}'"):
+        assert classes(dataformats.open([paths["a"], paths["b"], paths["c"]])) == {}
 
 
 def test_names_of_new_files(tmp_path: Path) -> None:

@@ -31,6 +31,17 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+def test_merged_class_names(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.ffr", tmp_path / "b.ffr"]
+    for path, classes in zip(paths, (["cat", "dog"], ["dog", "cat"]), strict=True):
+        with dataformats.create(path, spec={"n": {"type": "int64", "class_names": classes}}) as writer:
+            writer.append({"n": 0})
+    for sources in (paths, [*map(opened, paths)]):
+        with pytest.warns(UserWarning, match=f"class 0 is 'cat' in '{paths[0]}' and 'dog' in '{paths[1]}'"):
+            dataformats.merge(sources, tmp_path / "c.ffr", overwrite=True)
+        assert dataformats.open(tmp_path / "c.ffr").spec["n"].class_names == ()
+
+
 # ---- bytes
 
 
