@@ -427,7 +427,7 @@ def test_a_hostile_dataset(page: Any, serve: Callable[..., Server], tmp_path: Pa
     assert page.evaluate("window.hacked") is None
 
 
-def test_an_answer_that_ends_early_is_an_error(page: Any, serve: Callable[..., Server]) -> None:
+def test_answer_cut_short_is_an_error(page: Any, serve: Callable[..., Server]) -> None:
     """The page keeps its rows: they are drawn again."""
     opened(page, serve(str(REAL / "digits-*.tfrecord"), *DIGITS))
     page.route("**/api/records?*", lambda route: route.fulfill(status=200, body='{"rows": ['))
