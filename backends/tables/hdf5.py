@@ -18,7 +18,15 @@ from dataformats.fork_hooks import after_fork
 from dataformats.indexing.files_table import FileBlock, FilesTable
 from dataformats.indexing.union_reader import union_of_readers
 from dataformats.indexing.union_table import tables_by_fields, union_of_tables
-from dataformats.interfaces import Backend, BlockTable, Reader, ReaderOptions, SniffResult, StoredFile, damage_of
+from dataformats.interfaces import (
+    Backend,
+    BlockTable,
+    Reader,
+    ReaderOptions,
+    SniffResult,
+    StoredFile,
+    damage_of,
+)
 from dataformats.optional_imports import import_extra
 from dataformats.spec import Spec
 from dataformats.storage.file_object import FileObject
@@ -41,6 +49,7 @@ class Hdf5Table(FilesTable):
 
     def __init__(self, files: Sequence[StoredFile], names: Sequence[str] | None, max_block_bytes: int) -> None:
         self._given, self._names = files, names
+        self._places: dict[tuple[int, str], NDArray[np.int64]] = {}
         self._forget()
         after_fork(self, "_forget")
         specs, block_rows, n_bytes = list[Spec](), list[NDArray[np.int64]](), 0
@@ -53,7 +62,7 @@ class Hdf5Table(FilesTable):
             rows = rows_of_block(chunk, n, row_bytes)
             check_block(min(rows, n), row_bytes, file.size, max_block_bytes, file)
             block_rows.append(np.diff(np.append(np.arange(0, n, rows), n)))
-            if any(field.deflated is not None for field in fields.values()):
+            if any(field.is_deflated for field in fields.values()):
                 self.blocks_together: int = max(1, _TOGETHER_BYTES // max(1, rows * row_bytes))
             n_bytes += n * row_bytes
         super().__init__(files, specs, block_rows, n_bytes)
@@ -77,16 +86,29 @@ class Hdf5Table(FilesTable):
         """Return a reader of the same rows, if no field needs h5py."""
         try:
             rows = [
-                {name: found for name, field in self._fields(number).items() if (found := stored_rows(field, file))}
-                for number, file in enumerate(self.files)
+                {name: found for name, field in self._fields(number).items() if (found := stored_rows(field))}
+                for number in range(len(self.files))
             ]
         except _DAMAGE:
             return None  # the file is damaged: blocks find the records
         if any(len(of_file) < len(self.spec) for of_file in rows):
             return None
-        reader = Hdf5Rows(self.files, rows)
-        reader.left_out, reader.packing = self.left_out, self.metadata()
+        reader = Hdf5Rows(self.files, rows, self.places, self.metadata())
+        reader.left_out = self.left_out
+        self._opened.clear()  # closes the files
         return reader
+
+    def places(self, number: int, name: str) -> NDArray[np.int64]:
+        """Return the byte of each chunk of a field of a file. The first call opens the file, and lists its chunks."""
+        with self._lock:
+            if (number, name) not in self._places:
+                with damage_of(self.files[number], _DAMAGE, f"the list of chunks of {name!r}"):
+                    chunks = self._fields(number)[name].chunks
+                    if chunks is None:
+                        raise ValueError("it is another file now")
+                    self._places[number, name] = chunks.places()
+                self._opened.clear()
+            return self._places[number, name]
 
     def read_blocks(self, blocks: Sequence[int], fields: Sequence[str]) -> Sequence[Mapping[str, Column]]:
         found = dict[int, Mapping[str, Column]]()

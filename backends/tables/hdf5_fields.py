@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataformats.backends.tables.arrays_of_rows import blob_column, check_names, is_in, left_out, same_length
-from dataformats.backends.tables.hdf5_chunks import DeflatedChunks, References
+from dataformats.backends.tables.hdf5_chunks import Chunks
 from dataformats.batch import Column, Ragged
 from dataformats.columns.numbers import offsets_of, type_of_dtype
 from dataformats.errors import DataFormatsError, FormatError, SpecError
@@ -30,22 +30,26 @@ class Hdf5Field:
         members: The names of the member, and of those that it is in.
         type: The type of a value.
         row_bytes: Bytes of a value in memory; 16 for one of any length.
-        deflated: The chunks, if they can be decompressed without h5py.
-        references: The references of values of any length, if they can be read without h5py.
+        chunks: The chunks, if they can be read without h5py.
     """
 
     dataset: Any
     members: tuple[str, ...]
     type: Type
     row_bytes: int
-    deflated: DeflatedChunks | None
-    references: References | None
+    chunks: Chunks | None
+
+    @property
+    def is_deflated(self) -> bool:
+        """True if chunks are decompressed without h5py."""
+        return self.chunks is not None and self.chunks.is_deflated
 
     def rows(self, first: int, end: int) -> NDArray[Any]:
         """Return the rows `[first, end)` of the dataset; raises the errors of h5py, and `FormatError`."""
-        if self.references is not None:
-            self.references.check(first, end)
-        found = None if self.deflated is None else self.deflated.read(first, end)
+        found = None
+        if self.chunks is not None:
+            self.chunks.check_references(first, end)
+            found = self.chunks.read(first, end) if self.chunks.is_deflated else None
         return self.dataset[first:end] if found is None else found
 
     def column(self, rows: NDArray[Any]) -> Column:
@@ -97,15 +101,12 @@ def _parts(name: str, dataset: Any, file: StoredFile) -> Iterator[tuple[str, Hdf
         except TypeError as error:  # NumPy has no such type
             yield name, SpecError(str(error), field=name)
             return
-        library, deflated = importlib.import_module("h5py"), DeflatedChunks.of(dataset)
-        items, text = library.check_vlen_dtype(dataset.dtype), library.check_string_dtype(dataset.dtype)
-        is_reference = items is not None or (text is not None and text.length is None)
-        references = References.of(dataset, file, items) if is_reference else None
+        chunks = Chunks.of(dataset, file)
         for members, dtype in leaves:
             label = "/".join((name, *members))
             try:
                 kind, width = _type_of(dtype, dataset.shape[1:], label)
-                yield label, Hdf5Field(dataset, members, kind, width, deflated, references)
+                yield label, Hdf5Field(dataset, members, kind, width, chunks)
             except SpecError as error:
                 yield label, error
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import multiprocessing
 import pickle
+import struct
 import sys
-from concurrent.futures import ProcessPoolExecutor
+import zlib
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 
 import dataformats
+from dataformats.backends.tables.hdf5_chunks import Chunks
 from dataformats.errors import DataFormatsError, FormatError, MissingExtraError, SpecError
 from dataformats.testing.loop_over import loop_over
 
@@ -298,8 +301,8 @@ def test_chunks_behind_a_user_block() -> None:
     assert np.array_equal(batch["half"], (order / 2).astype("f4"))
 
 
-@loop_over("chunks", [None, (16,)])
-def test_damaged_references_of_hdf5(chunks: tuple[int] | None, tmp_path: Path) -> None:
+@loop_over("options", [{}, {"chunks": (16,)}, {"chunks": (16,), "compression": "gzip", "shuffle": True}])
+def test_damaged_references_of_hdf5(options: dict[str, Any], tmp_path: Path) -> None:
     """HDF5 would allocate what they state."""
     library = pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
     for name, kind, value in (
@@ -307,17 +310,68 @@ def test_damaged_references_of_hdf5(chunks: tuple[int] | None, tmp_path: Path) -
         ("lists.h5", library.vlen_dtype(np.int32), [1, 2, 3]),
     ):
         with library.File(tmp_path / name, "w") as file:
-            stored = file.create_dataset("x", (40,), kind, chunks=chunks)
+            stored = file.create_dataset("x", (40,), kind, **options)
             for row in range(40):
                 stored[row] = value
-        with library.File(tmp_path / name) as file:
-            chunk = file["x"].id.get_chunk_info(1).byte_offset if chunks else file["x"].id.get_offset() + 16 * 16
+        with library.File(tmp_path / name, "r+") as file:
+            stored = file["x"].id
+            if options:
+                skipped, chunk = stored.read_direct_chunk((16,))
+                rows = damaged(chunk, "gzip" in options.values())
+                stored.write_direct_chunk((16,), rows, skipped)
+                continue
+            begin = stored.get_offset() + 16 * 16
         content = bytearray((tmp_path / name).read_bytes())
-        content[chunk + 16 * 3 : chunk + 16 * 3 + 4] = b"\0\0\0\x40"
-        (tmp_path / f"damaged_{name}").write_bytes(content)
-        assert len(dataformats.open(tmp_path / name).read(range(40))) == 40
-        with pytest.raises(FormatError, match=f"at byte {chunk + 48}: the reference of row 19 is damaged"):
-            dataformats.open(tmp_path / f"damaged_{name}")[19]
+        content[begin : begin + 16 * 16] = damaged(bytes(content[begin : begin + 16 * 16]), False)
+        (tmp_path / name).write_bytes(content)
+    for name in ("text.h5", "lists.h5"):
+        source = dataformats.open(tmp_path / name)
+        with pytest.raises(FormatError, match="the reference of row 19 is damaged"):
+            source[19]
+
+
+def damaged(references: bytes, is_compressed: bool) -> bytes:
+    """Return 16 references of which the fourth states a gigabyte, and the sixth has another object."""
+    rows = bytearray(zlib.decompress(references) if is_compressed else references)  # HDF5 does not shuffle them
+    rows[16 * 3 : 16 * 3 + 4] = b"\0\0\0\x40"
+    rows[16 * 5 + 12] ^= 0x80
+    return zlib.compress(rows) if is_compressed else bytes(rows)
+
+
+def test_hdf5_chunks_are_listed_by_the_first_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    h5py = pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        rows = file.create_dataset("x", (400, 500), "i4", chunks=(10, 500))
+        for first in reversed(range(0, 400, 10)):  # the first chunk lies behind the others
+            rows[first : first + 10] = np.arange(first, first + 10)[:, None]
+            file.flush()
+    listed, places = list[Chunks](), Chunks.places
+
+    def count(chunks: Chunks) -> Any:
+        listed.append(chunks)
+        return places(chunks)
+
+    monkeypatch.setattr(Chunks, "places", count)
+    source = dataformats.open(tmp_path / "x.h5")
+    assert (source.block_starts, listed) == (None, [])
+    with ThreadPoolExecutor(4) as pool:
+        parts = [*pool.map(lambda first: source.read(range(first, first + 25))["x"][:, 7], range(0, 400, 25))]
+    assert np.concatenate(parts).tolist() == [*range(400)]
+    assert len(listed) == 1
+
+
+def test_damaged_list_of_chunks_in_hdf5(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("x", data=np.arange(100, dtype="i4"), chunks=(10,))
+    content, key = (tmp_path / "x.h5").read_bytes(), struct.Struct("<IIQQ").pack
+    assert content.count(key(40, 0, 30, 0)) == 1
+    (tmp_path / "x.h5").write_bytes(content.replace(key(40, 0, 30, 0), key(40, 0, 40, 0)))
+    source = dataformats.open(tmp_path / "x.h5")
+    batch = source.read(range(100), on_corrupt="omit")
+    assert batch["x"].tolist() == [*range(30), *range(50, 100)]
+    with pytest.raises(FormatError, match=r"record 45 of .* outside the file"):
+        source[45]
 
 
 def test_fields_of_several_lengths() -> None:
