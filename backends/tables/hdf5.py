@@ -13,13 +13,14 @@ from dataformats.backends.tables.arrays_of_rows import check_block, names_of, pa
 from dataformats.backends.tables.hdf5_fields import Hdf5Field, fields_of
 from dataformats.backends.tables.hdf5_rows import Hdf5Rows, stored_rows
 from dataformats.batch import Column
-from dataformats.errors import DataFormatsError
+from dataformats.errors import DataFormatsError, FormatError
 from dataformats.fork_hooks import after_fork
 from dataformats.indexing.files_table import FileBlock, FilesTable
 from dataformats.indexing.union_reader import union_of_readers
 from dataformats.indexing.union_table import tables_by_fields, union_of_tables
 from dataformats.interfaces import (
     Backend,
+    BadRowsError,
     BlockTable,
     Reader,
     ReaderOptions,
@@ -116,17 +117,37 @@ class Hdf5Table(FilesTable):
         return [found[number] for number in range(len(blocks))]
 
     def read_rows(self, block: FileBlock, fields: Sequence[str]) -> Mapping[str, Column]:
-        known = self._fields(block.file)
-        columns: dict[str, Column] = {}
-        stored: dict[str, Any] = {}  # the members of a compound are read at once
+        known, failed = self._fields(block.file), dict[int, DataFormatsError]()
+        stored = dict[str, NDArray[Any]]()  # the members of a compound are read at once
         for name in fields:
-            path = known[name].dataset.name
-            part = f"rows {block.first} to {block.end - 1} of {path!r}"
-            with damage_of(self.files[block.file], (*_DAMAGE, MemoryError), part):
-                if path not in stored:
-                    stored[path] = known[name].rows(block.first, block.end)
-                columns[name] = known[name].column(stored[path])
+            field, path = known[name], known[name].dataset.name
+            if path not in stored:
+                parts = self._parts(field, block, failed)
+                stored[path] = parts[0] if len(parts) == 1 else np.concatenate(parts)
+            texts = field.text_errors(stored[path], name)
+            failed = {block.first + row: error for row, error in texts.items()} | failed
+        if failed:
+            sound = [row for row in range(block.end - block.first) if block.first + row not in failed]
+            stored = {path: rows[sound] for path, rows in stored.items()}
+        columns = {name: known[name].column(stored[known[name].dataset.name]) for name in fields}
+        if failed:
+            raise BadRowsError(columns, {row - block.first: error for row, error in failed.items()})
         return columns
+
+    def _parts(self, field: Hdf5Field, block: FileBlock, failed: dict[int, DataFormatsError]) -> list[NDArray[Any]]:
+        """Return the rows of a block, in parts if it is damaged; `failed` gets the errors of rows without values."""
+        try:
+            part = f"rows {block.first} to {block.end - 1} of {field.dataset.name!r}"
+            with damage_of(self.files[block.file], (*_DAMAGE, MemoryError), part):
+                return [field.rows(block.first, block.end)]
+        except FormatError as error:
+            size = field.damaged_together
+            middle = max(block.first // size + 1, (block.first + block.end) // 2 // size) * size
+            if middle < block.end:
+                halves = block._replace(end=middle), block._replace(first=middle)
+                return [part for half in halves for part in self._parts(field, half, failed)]
+            failed.update(dict.fromkeys(range(block.first, block.end), error))
+            return [np.empty((block.end - block.first, *field.dataset.shape[1:]), field.dataset.dtype)]
 
 
 def _opened(file: StoredFile, names: Sequence[str] | None) -> tuple[dict[str, Hdf5Field], dict[str, DataFormatsError]]:

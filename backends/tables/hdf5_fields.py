@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dataformats.backends.tables.arrays_of_rows import blob_column, check_names, is_in, left_out, same_length
+from dataformats.backends.tables.arrays_of_rows import blob_column, bytes_of, check_names, is_in, left_out, same_length
 from dataformats.backends.tables.hdf5_chunks import Chunks
 from dataformats.batch import Column, Ragged
 from dataformats.columns.numbers import offsets_of, type_of_dtype
-from dataformats.errors import DataFormatsError, FormatError, SpecError
+from dataformats.errors import CodecError, DataFormatsError, FormatError, SpecError
 from dataformats.interfaces import StoredFile
 from dataformats.spec import NUMBER_TYPES, Type
 
@@ -44,6 +44,12 @@ class Hdf5Field:
         """True if chunks are decompressed without h5py."""
         return self.chunks is not None and self.chunks.is_deflated
 
+    @property
+    def damaged_together(self) -> int:
+        """The rows that damage costs: of a chunk, or one, because HDF5 stores values of any length apart."""
+        shape: tuple[int, ...] = self.dataset.chunks or self.dataset.shape
+        return 1 if self.dataset.dtype.hasobject else shape[0]
+
     def rows(self, first: int, end: int) -> NDArray[Any]:
         """Return the rows `[first, end)` of the dataset; raises the errors of h5py, and `FormatError`."""
         found = None
@@ -52,10 +58,24 @@ class Hdf5Field:
             found = self.chunks.read(first, end) if self.chunks.is_deflated else None
         return self.dataset[first:end] if found is None else found
 
-    def column(self, rows: NDArray[Any]) -> Column:
-        """Return the column of rows that h5py read."""
+    def text_errors(self, rows: NDArray[Any], name: str) -> dict[int, CodecError]:
+        """Return the errors of texts that are not UTF-8, by row."""
+        failed = dict[int, CodecError]()
+        for row, text in enumerate(map(bytes_of, self._values(rows)) if self.type.codec == "utf8" else ()):
+            try:
+                text.decode()
+            except UnicodeDecodeError as error:
+                failed[row] = CodecError(str(error), codec="utf8", field=name)
+        return failed
+
+    def _values(self, rows: NDArray[Any]) -> NDArray[Any]:
         for member in self.members:
             rows = rows[member]
+        return rows
+
+    def column(self, rows: NDArray[Any]) -> Column:
+        """Return the column of rows that h5py read."""
+        rows = self._values(rows)
         if self.type.dtype is not None and self.type.fixed:
             return np.ascontiguousarray(rows, self.type.dtype)
         if self.type.dtype is None:
