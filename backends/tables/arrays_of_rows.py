@@ -15,6 +15,7 @@ from dataformats.interfaces import StoredFile
 from dataformats.spec import Type
 
 _BLOCK_BYTES = 2**16  # smaller chunks are read together: a call costs as much as copying 64 KiB
+_BLOCK_CHUNKS = 64  # to decode them takes far longer than a call
 _MAX_BLOCKS = 2**20
 _SMALL_BYTES, _MAX_RATIO = 2**28, 100
 
@@ -62,9 +63,10 @@ def same_length(lengths: Mapping[str, int], file: StoredFile) -> int:
 
 
 def rows_of_block(chunk_rows: int, n: int, row_bytes: int) -> int:
-    """Return the rows of a block: a multiple of the longest chunk."""
+    """Return the rows of a block: a multiple of the longest chunk; of 0 rows, if there are no chunks."""
     chunk = max(1, chunk_rows)
-    wanted = max(_BLOCK_BYTES // max(1, row_bytes), -(-n // _MAX_BLOCKS), 1)
+    wanted = min(_BLOCK_BYTES // max(1, row_bytes), _BLOCK_CHUNKS * chunk_rows or n)
+    wanted = max(wanted, -(-n // _MAX_BLOCKS), 1)
     return chunk * -(-wanted // chunk)
 
 

@@ -59,7 +59,7 @@ class Hdf5Table(FilesTable):
             specs.append(Spec({name: field.type for name, field in fields.items()}))
             n = len(next(iter(fields.values())).dataset)
             row_bytes = sum(field.row_bytes for field in fields.values())
-            chunk = max((field.dataset.chunks or (1,))[0] for field in fields.values())
+            chunk = max((field.dataset.chunks or (0,))[0] for field in fields.values())
             rows = rows_of_block(chunk, n, row_bytes)
             check_block(min(rows, n), row_bytes, file.size, max_block_bytes, file)
             block_rows.append(np.diff(np.append(np.arange(0, n, rows), n)))
@@ -112,6 +112,8 @@ class Hdf5Table(FilesTable):
             return self._places[number, name]
 
     def read_blocks(self, blocks: Sequence[int], fields: Sequence[str]) -> Sequence[Mapping[str, Column]]:
+        if len(blocks) == 1:  # no other thread is woken
+            return super().read_blocks(blocks, fields)
         found = dict[int, Mapping[str, Column]]()
         for_each(lambda number: found.update({number: self.read_block(blocks[number], fields)}), len(blocks))
         return [found[number] for number in range(len(blocks))]

@@ -356,6 +356,19 @@ def test_text_of_hdf5_is_utf8(tmp_path: Path) -> None:
     assert list(source.select("pair/n").read(range(3))["pair/n"]) == [1, 2, 3]
 
 
+def test_blocks_of_short_chunks_in_hdf5(tmp_path: Path) -> None:
+    """A block of 64 KiB would have thousands of chunks."""
+    h5py = pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("x", data=np.arange(1000), chunks=(2,), compression="gzip")
+        file.create_dataset("text", data=[b"a"] * 1000, dtype=h5py.string_dtype())
+    assert dataformats.open(tmp_path / "x.h5", fields="text").block_starts.tolist() == [0]  # type: ignore[union-attr]
+    source = dataformats.open(tmp_path / "x.h5")
+    assert source.block_starts is not None
+    assert source.block_starts.tolist() == [*range(0, 1000, 128)]
+    assert source.read(range(1000))["x"].tolist() == [*range(1000)]
+
+
 def test_hdf5_chunks_are_listed_by_the_first_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     h5py = pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
     with h5py.File(tmp_path / "x.h5", "w") as file:
