@@ -65,8 +65,7 @@ class NpyBackend(Backend):
                 for file, header in zip(files, headers, strict=True)
             ]
             reader = open_union(shards, lambda one: types_of(one[1]), _reader, options)
-            stems = [[re.sub(r"\d+", "", file.basename)] for file in files]  # the names of shards differ in numbers
-            reader.warnings = column_notes(stems, [reader])
+            reader.warnings = column_notes([[file.name] for file in files], [reader])
             return reader
         for file, header in zip(files, headers, strict=True):
             if len(header.shape) > 1:

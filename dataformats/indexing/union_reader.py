@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -270,13 +271,18 @@ class UnionReader(Reader):
 
 
 def column_notes(fields: Sequence[Iterable[str]], parts: Sequence[Reader | Table]) -> list[str]:
-    """Return the note on shards that look like columns of one table: each has other fields, and as many records."""
+    """Return the note on shards that look like columns of one table: each has other fields, and as many records.
+
+    Names that differ in their numbers alone are those of shards.
+    """
     names = [name for of_shard in fields for name in of_shard]
     is_apart = len({*names}) == len(names) > 1
     shards = [shard for part in parts for shard in part.file_summaries()] if is_apart else []
     if len(shards) != len(fields) or len({n for _, n, _ in shards}) > 1 or not shards[0][1]:
         return []
     stems = [PurePosixPath(path).stem for path, _, _ in shards]
+    if len({re.sub(r"\d+", "", stem) for stem in stems}) < len(stems):
+        return []
     call = f"dataformats.zip({{{stems[0]!r}: dataformats.open({shards[0][0]!r}), ...}})"
     return [f"the rows of {', '.join(map(repr, stems))} follow each other: to join columns, call {call}"]
 

@@ -22,6 +22,7 @@ import dataformats.kernels
 LEVELS = {
     "errors": 0,
     "fork_hooks": 0,
+    "fork_server": 0,
     "integer_arguments": 0,
     "foreign_names": 0,
     "optional_imports": 0,

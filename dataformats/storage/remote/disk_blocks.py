@@ -56,7 +56,7 @@ class PageUses(NamedTuple):
     uses: NDArray[np.float64]
 
 
-class _Part(NamedTuple):
+class _StoredPart(NamedTuple):
     """Some pages of a file on the disk as they were read, and where the wanted bytes lie in them."""
 
     number: int
@@ -136,9 +136,9 @@ class DiskBlocks:
 
     def _stored(
         self, key: Sequence[str], size: int, parts: Sequence[tuple[int, int, int, int]]
-    ) -> Iterator[list[_Part]]:
+    ) -> Iterator[list[_StoredPart]]:
         """Yield some parts after the other of files on the disk, given by file, number of range, offset and length."""
-        some, left = list[_Part](), _CHECKED_BYTES
+        some, left = list[_StoredPart](), _CHECKED_BYTES
         for file, group in groupby(parts, itemgetter(0)):
             name, n_bytes = _name(key, file), size - file * FILE_BYTES
             with suppress(OSError), _opened(self._path(name), os.O_RDONLY) as descriptor:
@@ -148,7 +148,7 @@ class DiskBlocks:
                     at, stop = first * PAGE_BYTES, min(end * PAGE_BYTES, n_bytes)
                     pages = os.pread(descriptor, stop - at, at)
                     if len(pages) == stop - at:
-                        some.append(_Part(number, offset - at, length, pages, sums[first:end], seeds[first:end]))
+                        some.append(_StoredPart(number, offset - at, length, pages, sums[first:end], seeds[first:end]))
                         left -= len(pages)
                     if left <= 0:
                         yield some
@@ -365,7 +365,7 @@ def _sums(data: Any, starts: NDArray[np.int64], end: Any, seeds: NDArray[np.uint
     return np.maximum(sums, 1)
 
 
-def _are_sound(parts: Sequence[_Part]) -> list[bool]:
+def _are_sound(parts: Sequence[_StoredPart]) -> list[bool]:
     """Return for each part if its pages have their checksums."""
     pages = [part.pages for part in parts]
     counts = np.fromiter((len(part.sums) for part in parts), np.int64, len(parts))
