@@ -11,6 +11,7 @@ from dataformats.backends.tables.arrow_errors import damage_of_arrow
 from dataformats.backends.tables.common_spec import common_spec, default_types
 from dataformats.backends.tables.decoded_sizes import bytes_of_repeated, check_decoded_size
 from dataformats.backends.tables.parquet_footer import MAGIC, RowGroup, read_footer, row_groups
+from dataformats.backends.tables.parquet_pages import ColumnChunks, pages_of, repeated_bytes
 from dataformats.backends.tables.stored_types import StoredSchema, stored_type
 from dataformats.batch import Column
 from dataformats.batch.to_arrow import pyarrow
@@ -24,10 +25,8 @@ from dataformats.storage.threads import concurrent_map
 from dataformats.writing.table_writer import TableWriter
 
 _PARTS = 64  # large row groups are read in so many
-_VALUE_BYTES = 256  # more than most values have
-_SMALL_BYTES = 2**20
-_WHOLE_BYTES = 2**18  # a file of fewer bytes is read whole
-_READ_AS_DICTIONARY = {"PLAIN", "RLE", "BIT_PACKED", "RLE_DICTIONARY", "PLAIN_DICTIONARY"}  # by pyarrow
+_FEW_BYTES = 2**18  # one thread decodes a file of so many
+_TEXT_BYTES = 9  # in memory, besides the bytes of the text
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}  # bytes in memory
 
 
@@ -60,16 +59,16 @@ class ParquetTable(FilesTable):
         with damage_of_arrow(stored, f"row group {block.number}"):
             footer = self._footers[block.file]
             leaves = _leaves_of(self._schemas[block.file], fields)
-            chunks = [(footer.schema.column(leaf), footer.row_group(block.number).column(leaf)) for leaf in leaves]
-            self._check_size(block, sum(_bytes_of_chunk(*each) for each in chunks))
-            most = stored.most_decoded_bytes(self._options.max_record_bytes) // max(1, len(chunks))
-            repeated = [leaf.path for leaf, chunk in chunks if _may_repeat(leaf, chunk, stored, most)]
-            is_small = stored.size <= _WHOLE_BYTES
-            whole = pyarrow().BufferReader(stored.pread(0, stored.size)) if is_small else None
+            group = footer.row_group(block.number)
+            columns = [(footer.schema.column(leaf), group.column(leaf)) for leaf in leaves]
+            self._check_size(block, _bytes_of(columns, [of.total_uncompressed_size for _, of in columns]))
+            is_small = stored.size <= _FEW_BYTES
+            source = ColumnChunks(stored, [chunk for _, chunk in columns], str(footer.created_by))
+            repeated = self._repeated(block, columns, source.found)
             file = _library().ParquetFile(
-                FileObject(stored) if whole is None else whole,
+                source,
                 metadata=footer,
-                pre_buffer=stored.local is None,  # joins requests; costs a fifth of the time of a local file
+                pre_buffer=False,
                 page_checksum_verification=self._options.verify_checksums,
                 read_dictionary=repeated,  # each text once, until their bytes are known
             )
@@ -80,10 +79,27 @@ class ParquetTable(FilesTable):
                 size = max(1, file.metadata.row_group(block.number).num_rows // _PARTS)
                 parts = file.iter_batches(size, row_groups=[block.number], columns=list(fields))
                 rows = pyarrow().Table.from_batches(list(parts))
+            if rows.num_rows != group.num_rows:
+                raise ValueError(f"{rows.num_rows} rows of {group.num_rows}")
             rows.validate(full=True)  # damaged offsets must not be followed
             self._check_size(block, bytes_of_repeated(rows.columns))
             rows = self._with_far_times(rows, block)
             return columns_of_arrow(rows, self.spec, fields)
+
+    def _repeated(self, block: FileBlock, columns: Sequence[tuple[Any, Any]], chunks: Sequence[bytes]) -> list[str]:
+        """Return the columns whose texts must be counted before they are decoded: a dictionary may repeat them."""
+        pages = [pages_of(data, of.num_values) for (_, of), data in zip(columns, chunks, strict=True)]
+        self._check_size(block, _bytes_of(columns, [of.n_bytes for of in pages]))
+        most = self.files[block.file].most_decoded_bytes(self._options.max_record_bytes)
+        texts = [each for each in zip(columns, pages, strict=True) if each[0][0].physical_type == "BYTE_ARRAY"]
+        names, share = [leaf.path for (leaf, _), _ in texts], most // max(1, len(texts))
+        sizes = [repeated_bytes(found, of.compression, share) for (_, of), found in texts]
+        if sum(sizes) <= most:
+            return []
+        known = list(zip(names, sizes, [found.is_plain for _, found in texts], strict=True))
+        counted = [name for name, n, is_plain in known if n > share and is_plain and names.count(name) == 1]
+        self._check_size(block, sum(n for name, n, _ in known if name not in counted))
+        return counted
 
     def _check_size(self, block: FileBlock, n_bytes: int) -> None:
         part = f"row group {block.number}"
@@ -134,22 +150,10 @@ def _n_leaves(kind: Any) -> int:
     return sum(_n_leaves(kind.field(place).type) for place in range(kind.num_fields)) or 1
 
 
-def _bytes_of_chunk(leaf: Any, chunk: Any) -> int:
-    """Return how many bytes a column of a row group has in memory at least, by the footer."""
-    width = _WIDTHS.get(chunk.physical_type) or leaf.length or 0
-    return int(max(chunk.total_uncompressed_size, chunk.num_values * width))
-
-
-def _may_repeat(leaf: Any, chunk: Any, stored: StoredFile, most: int) -> bool:
-    """True if a column of a row group may repeat texts, by a dictionary, up to more bytes in memory than `most`.
-
-    To know it costs as much as decoding the column, so larger files are taken at the word of their sizes.
-    """
-    if not {*chunk.encodings} <= _READ_AS_DICTIONARY:
-        return False
-    is_small = stored.stored_size <= _SMALL_BYTES or chunk.total_uncompressed_size > 100 * stored.stored_size
-    longest = chunk.total_uncompressed_size if is_small else _VALUE_BYTES
-    return bool(leaf.physical_type == "BYTE_ARRAY" and chunk.num_values * longest > most)
+def _bytes_of(columns: Sequence[tuple[Any, Any]], sizes: Sequence[int]) -> int:
+    """Return how many bytes columns of a row group have in memory at least, from their decompressed sizes."""
+    widths = [_WIDTHS.get(leaf.physical_type) or leaf.length or _TEXT_BYTES for leaf, _ in columns]
+    return sum(max(n, of.num_values * width) for n, (_, of), width in zip(sizes, columns, widths, strict=True))
 
 
 def _library() -> Any:

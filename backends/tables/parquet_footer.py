@@ -65,7 +65,7 @@ def row_groups(file: StoredFile, footer: bytes) -> list[RowGroup]:
         FormatError: The footer is damaged.
     """
     try:
-        return [_row_group(group) for group in _struct(footer, 0)[0][4]]
+        return [_row_group(group) for group in read_struct(footer, 0)[0][4]]
     except (IndexError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise FormatError("the footer is damaged", path=file.name, offset_bytes=file.size - 8 - len(footer)) from error
 
@@ -84,7 +84,7 @@ def _name(column: Mapping[int, Any]) -> str:
     return name.decode()
 
 
-def _struct(data: bytes, at: int, depth: int = 0) -> tuple[dict[int, Any], int]:
+def read_struct(data: bytes | memoryview, at: int, depth: int = 0) -> tuple[dict[int, Any], int]:
     """Return the struct of Thrift's compact protocol at a place, by the numbers of its fields, and the place behind it.
 
     It is written for speed: ten thousand small files have a footer each.
@@ -99,17 +99,22 @@ def _struct(data: bytes, at: int, depth: int = 0) -> tuple[dict[int, Any], int]:
         if head > 15:
             number += head >> 4
         else:
+            last = number
             number, at = _zigzag(data, at)
+            if number <= last:  # of two fields of one number, programs read different ones
+                raise ValueError("fields are out of order")
         if _BYTE < kind < _DOUBLE and data[at] < 128:  # most values
             found[number], at = data[at] >> 1 ^ -(data[at] & 1), at + 1
         elif kind in _BOOLS:
             found[number] = kind == _TRUE
         else:
             found[number], at = _value(data, at, kind, depth)
+    if number >= 2**15:  # programs read another number
+        raise ValueError("the number of a field is too large")
     return found, at + 1
 
 
-def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
+def _value(data: bytes | memoryview, at: int, kind: int, depth: int) -> tuple[Any, int]:
     if _BYTE < kind < _DOUBLE:
         return _zigzag(data, at)
     if kind in (_BINARY, _DOUBLE):
@@ -118,7 +123,7 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
             raise IndexError("the footer ends")
         return data[at : at + n], at + n
     if kind == _STRUCT:
-        return _struct(data, at, depth + 1)
+        return read_struct(data, at, depth + 1)
     if kind in (_LIST, _SET):
         return _list(data, at, depth + 1)
     if kind in (*_BOOLS, _BYTE):  # as elements of lists
@@ -126,7 +131,7 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     raise ValueError(f"unknown type {kind}")
 
 
-def _list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
+def _list(data: bytes | memoryview, at: int, depth: int) -> tuple[list[Any], int]:
     kind, n = data[at] & 15, data[at] >> 4
     n, at = _varint(data, at + 1) if n == 15 else (n, at + 1)
     if n > len(data) - at or depth > _MAX_DEPTH:  # each element has a byte at least
@@ -138,7 +143,7 @@ def _list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
     return found, at
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
     value = shift = 0
     while (byte := data[at]) > 127:
         value |= (byte & 127) << shift
@@ -149,6 +154,6 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     return value | byte << shift, at + 1
 
 
-def _zigzag(data: bytes, at: int) -> tuple[int, int]:
+def _zigzag(data: bytes | memoryview, at: int) -> tuple[int, int]:
     value, at = _varint(data, at)
     return value >> 1 ^ -(value & 1), at
