@@ -101,7 +101,7 @@ def read_struct(data: bytes | memoryview, at: int, depth: int = 0) -> tuple[dict
         else:
             last = number
             number, at = _zigzag(data, at)
-            if number <= last:  # of two fields of one number, programs read different ones
+            if number <= last:  # programs differ in which of two equal ones they read
                 raise ValueError("fields are out of order")
         if _BYTE < kind < _DOUBLE and data[at] < 128:  # most values
             found[number], at = data[at] >> 1 ^ -(data[at] & 1), at + 1
@@ -109,7 +109,7 @@ def read_struct(data: bytes | memoryview, at: int, depth: int = 0) -> tuple[dict
             found[number] = kind == _TRUE
         else:
             found[number], at = _value(data, at, kind, depth)
-    if number >= 2**15:  # programs read another number
+    if number >= 2**15:  # programs take it for another one
         raise ValueError("the number of a field is too large")
     return found, at + 1
 

@@ -97,7 +97,7 @@ def repeated_bytes(pages: Pages, compression: str, most: int) -> int:
 
 
 def _longest_text(pages: Pages, compression: str) -> int:
-    """Return the bytes of the longest text of a dictionary; of the whole dictionary if it is not found soon."""
+    """Return the bytes of the longest text of a dictionary, or all its bytes if the search takes too long."""
     page, n_bytes = pages.dictionary, max(pages.dictionary_bytes, len(pages.dictionary))
     try:
         if compression != "UNCOMPRESSED" and n_bytes <= _MAX_WALKED_BYTES:
