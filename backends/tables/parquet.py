@@ -88,10 +88,16 @@ class ParquetTable(FilesTable):
 
     def _repeated(self, block: FileBlock, columns: Sequence[tuple[Any, Any]], chunks: Sequence[bytes]) -> list[str]:
         """Return the columns whose texts must be counted before they are decoded: a dictionary may repeat them."""
-        pages = [pages_of(data, of.num_values) for (_, of), data in zip(columns, chunks, strict=True)]
-        self._check_size(block, _bytes_of(columns, [of.n_bytes for of in pages]))
+        pages = [
+            pages_of(data, of.num_values) if leaf.physical_type == "BYTE_ARRAY" else None
+            for (leaf, of), data in zip(columns, chunks, strict=True)
+        ]
+        sizes = [of.total_uncompressed_size for _, of in columns]  # numbers cost as much as the footer says
+        self._check_size(
+            block, _bytes_of(columns, [n if of is None else of.n_bytes for n, of in zip(sizes, pages, strict=True)])
+        )
         most = self.files[block.file].most_decoded_bytes(self._options.max_record_bytes)
-        texts = [each for each in zip(columns, pages, strict=True) if each[0][0].physical_type == "BYTE_ARRAY"]
+        texts = [(column, of) for column, of in zip(columns, pages, strict=True) if of is not None]
         names, share = [leaf.path for (leaf, _), _ in texts], most // max(1, len(texts))
         sizes = [repeated_bytes(found, of.compression, share) for (_, of), found in texts]
         if sum(sizes) <= most:

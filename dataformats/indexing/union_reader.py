@@ -273,7 +273,7 @@ class UnionReader(Reader):
 def column_notes(fields: Sequence[Iterable[str]], parts: Sequence[Reader | Table]) -> list[str]:
     """Return the note on shards that look like columns of one table: each has other fields, and as many records.
 
-    Names that differ in their numbers alone are those of shards.
+    Files whose names differ in numbers alone are shards.
     """
     names = [name for of_shard in fields for name in of_shard]
     is_apart = len({*names}) == len(names) > 1
