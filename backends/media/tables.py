@@ -18,7 +18,7 @@ from dataformats.backends.documents.walk import Elements, Walk
 from dataformats.backends.lines.line_scan import BOM
 from dataformats.backends.media.listing import MediaNames
 from dataformats.columns.codec_resolver import CodecResolver
-from dataformats.errors import FormatError
+from dataformats.errors import CodecError, FormatError
 from dataformats.interfaces.stored_file import StoredFile
 from dataformats.reading.opening import arguments_of
 from dataformats.spec import Type
@@ -190,7 +190,7 @@ def _rows(file: StoredFile) -> tuple[list[str], list[TableField]]:
     records = [record for record in source.read(range(len(source))) if record.get(FILE_NAME) is not None]
     fields = []
     for name, kind in types.items():
-        encode = codecs.encoder(kind, name)
+        encode = codecs.encoder(kind, name) if kind != Type("json") else lambda value: [_as_json(value)]
         blobs = [None if record.get(name) is None else encode(record[name])[0] for record in records]
         lengths = np.array([-1 if blob is None else len(blob) for blob in blobs], np.int64)
         values, ends = BytesFile(b"".join(filter(None, blobs)), file.name), np.cumsum(np.maximum(lengths, 0))
@@ -241,11 +241,19 @@ def _objects(file: StoredFile) -> tuple[list[str], list[TableField]]:
 
 
 def _annotations(document: StoredFile, starts: NDArray[np.int64], places: NDArray[np.int64], image: int) -> bytes:
-    """Return JSON of the annotations of an image, without the keys of boxes; NaN stays, which the codec refuses."""
+    """Return JSON of the annotations of an image, without the keys of boxes."""
     places = places[starts[image] : starts[image + 1]]
     texts = document.pread_many([(offset, length) for offset, length in places.tolist()])
     found = [{key: value for key, value in json.loads(text).items() if key not in _OF_BOXES} for text in texts]
-    return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode(errors="backslashreplace")
+    return _as_json(found)
+
+
+def _as_json(value: Any) -> bytes:
+    """Return compact JSON; NaN stays, which the codec refuses when it is read."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="backslashreplace")
+    except TypeError as error:
+        raise CodecError(str(error), codec="json") from error
 
 
 def _lists(file: StoredFile) -> dict[str, Elements]:

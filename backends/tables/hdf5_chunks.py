@@ -105,15 +105,15 @@ class Chunks:
             return
         library, kind = importlib.import_module("h5py"), self.dataset.id.get_type()
         item_bytes = kind.get_super().get_size() if isinstance(kind, library.h5t.TypeVlenID) else 1
-        n_bytes = np.zeros(end - first, np.int64)
+        lengths = np.zeros(end - first, np.uint32)
         for begin, stop, rows in self._parts(first, end):
             if rows is not None:
-                n_bytes[begin - first : stop - first] = rows["length"]
-        n_bytes *= item_bytes
-        if n_bytes.max() > self.file.size:
-            what = f"the reference of row {first + int(n_bytes.argmax())} is damaged"
+                lengths[begin - first : stop - first] = rows["length"]
+        n_bytes = int(lengths.max()) * item_bytes
+        if n_bytes > self.file.size:
+            what = f"the reference of row {first + int(lengths.argmax())} is damaged"
             expected = f"<= {self.file.size} bytes, as the file has"
-            raise FormatError(what, path=self.file.name, expected=expected, found=f"{n_bytes.max()} bytes")
+            raise FormatError(what, path=self.file.name, expected=expected, found=f"{n_bytes} bytes")
 
     def _parts(self, first: int, end: int) -> Iterator[tuple[int, int, NDArray[Any] | None]]:
         """Yield each part of `[first, end)` in a chunk, with its rows; `None`: only h5py can read them."""

@@ -556,6 +556,16 @@ def test_nan_in_an_annotation_costs_its_image(tmp_path: Path) -> None:
     assert dataformats.open(tmp_path, spec={"annotations": "bytes"})[0]["annotations"] == b'[{"score":NaN}]'
 
 
+def test_nan_in_metadata_costs_its_image(tmp_path: Path) -> None:
+    folder = write_flat(tmp_path / "images", 2)
+    rows = '{"file_name": "0.png", "x": {"a": NaN}}\n{"file_name": "1.png", "x": {"a": 1}}\n'
+    (folder / "metadata.jsonl").write_text(rows)
+    source = dataformats.open(folder)
+    assert source[1]["x"] == {"a": 1}
+    with pytest.raises(CodecError, match=r"record 0 of '.*metadata.jsonl', field 'x', .*expected JSON, found NaN"):
+        source[0]
+
+
 def test_annotations_of_coco_are_read_when_used(tmp_path: Path) -> None:
     """Annotations come in any order, images may have none, and two may have one id."""
     write_flat(tmp_path / "images", 4)
