@@ -104,6 +104,16 @@ def test_damaged_blocks_are_requested_again(damage: str, tmp_path: Path) -> None
     assert damage == "other" or one.read_bytes() == whole
 
 
+def test_a_page_of_another_file_is_missing(tmp_path: Path) -> None:
+    disk = DiskBlocks(tmp_path, 2**30)
+    for name in ("a", "b"):
+        disk.put([name], 0, name.encode() * PAGE_BYTES)
+    one, two = tmp_path.glob("*.block")
+    one.write_bytes(two.read_bytes())
+    (found_a,), (found_b,) = (disk.get([name], PAGE_BYTES, [(0, 9)]) for name in ("a", "b"))
+    assert (found_a, found_b) in ((b"a" * 9, None), (None, b"b" * 9))
+
+
 def test_the_least_recently_used_files_are_deleted(tmp_path: Path) -> None:
     disk = DiskBlocks(tmp_path, 40 * 2**20)
     (tmp_path / "mine.txt").write_bytes(bytes(2**20))
