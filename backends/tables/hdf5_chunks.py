@@ -127,8 +127,9 @@ class Chunks:
     def _stored(self, first: int, end: int) -> bytes | None:
         """Return the bytes of rows of a dataset without chunks."""
         step, place = self.row.itemsize, self.dataset.id.get_offset()
-        is_there = place is not None and place + end * step <= self.file.size
-        return self.file.pread(place + first * step, (end - first) * step) if is_there else None
+        if place is None or place + end * step > self.file.size:
+            return None
+        return self.file.pread(place + first * step, (end - first) * step)
 
     def _chunk(self, start: int, lock: Any) -> bytes | None:
         """Return the bytes of the chunk that begins with a row; the search takes the logarithm of all chunks."""

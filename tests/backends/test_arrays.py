@@ -508,6 +508,14 @@ def test_columns_in_files_are_a_note(name: str, tmp_path: Path) -> None:
     assert dataformats.doctor(tmp_path).ok
 
 
+def test_files_with_a_field_in_common_are_no_columns(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
+    for name in ("x", "y"):
+        with h5py.File(tmp_path / f"{name}.h5", "w") as file:
+            file["id"], file[name] = np.arange(3), np.arange(3)
+    assert dataformats.info(tmp_path).notes == ()
+
+
 def test_sound_chunks_of_a_damaged_file() -> None:
     pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
     path = GOLDEN / "hdf5" / "corrupt" / "chunk.h5"

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from contextlib import suppress
 from typing import Any
 
 from dataformats.storage.remote.http_client import limited_response
 
-_base: Any = importlib.import_module("aiobotocore.httpsession").AIOHTTPSession
+_base: Any = object
+with suppress(ImportError):  # nothing reads S3 by s3fs here
+    _base = importlib.import_module("aiobotocore.httpsession").AIOHTTPSession
 
 
-class LimitedSession(_base):  # type: ignore[misc]  # the environment may lack aiobotocore
+class LimitedSession(_base):  # type: ignore[misc]
     """A session whose answers are bounded where the library reads them whole; objects are read in parts."""
 
     async def _get_session(self, proxy_url: Any) -> Any:
