@@ -10,11 +10,14 @@ from importlib.machinery import PathFinder
 
 
 def preload() -> None:
-    """Let a fork server that starts later import what this process has of the package, besides what it imports now."""
+    """Let a fork server that starts later import what this process has of the package, besides what the caller chose.
+
+    It does not import the program, which may import libraries that do not survive a fork.
+    """
     from multiprocessing import forkserver  # Windows has none
 
-    theirs = getattr(forkserver._forkserver, "_preload_modules", [])
-    multiprocessing.set_forkserver_preload([*dict.fromkeys([*theirs, *preloaded()])])
+    chosen = [name for name in getattr(forkserver._forkserver, "_preload_modules", []) if name != "__main__"]
+    multiprocessing.set_forkserver_preload([*dict.fromkeys([*chosen, *preloaded()])])
 
 
 def preloaded() -> list[str]:

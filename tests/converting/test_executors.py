@@ -1,5 +1,7 @@
 """Objects that worker processes receive."""
 
+import importlib
+import multiprocessing
 import os
 import pickle
 import subprocess
@@ -12,7 +14,7 @@ import pytest
 import dataformats
 from dataformats import StateMismatchError
 from dataformats.converting.executors import SentOnce
-from dataformats.fork_server import preloaded
+from dataformats.fork_server import preload, preloaded
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +60,15 @@ def test_fork_server_imports_this_package_only_if_it_finds_no_other(
     assert {"numpy", "dataformats.converting.executors"} < {*preloaded()}
     (tmp_path / "dataformats.py").touch()
     assert preloaded() == ["numpy"]
+
+
+@pytest.mark.skipif("forkserver" not in multiprocessing.get_all_start_methods(), reason="the system has no fork server")
+def test_fork_server_imports_modules_of_the_caller_but_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = importlib.import_module("multiprocessing.forkserver")._forkserver
+    monkeypatch.setattr(server, "_preload_modules", ["__main__", "json"])
+    preload()
+    preload()
+    assert server._preload_modules == ["json", *preloaded()]
 
 
 def test_workers_start_if_the_folder_for_sockets_has_a_long_name(tmp_path: Path) -> None:
