@@ -21,15 +21,16 @@ async def http_client(**options: Any) -> Any:
     redirects = library.TraceConfig()
     redirects.on_request_redirect.append(_keep_headers)
     options["trace_configs"] = [*(options.get("trace_configs") or ()), redirects]
-    return library.ClientSession(**{"response_class": limited_response(), **options})
+    return library.ClientSession(**{"response_class": _limited_response(), **options})
 
 
 @functools.cache
-def limited_response() -> type[Any]:
-    """Return the class of answers of which `read` and `text` take a bounded number of bytes."""
+def _limited_response() -> type[Any]:
     base: Any = importlib.import_module("aiohttp").ClientResponse
 
     class LimitedResponse(base):  # type: ignore[misc]  # the environment may lack aiohttp
+        """An answer of which `read` and `text` take a bounded number of bytes."""
+
         _body: bytes | None
 
         async def read(self) -> bytes:

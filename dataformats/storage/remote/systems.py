@@ -22,8 +22,9 @@ _PACKAGES = {
     "sftp": "paramiko",
     "ssh": "paramiko",
 }
-# Else ten requests at a time, and a wrong endpoint is silent for 40 s: s3fs and this package repeat requests.
-_S3_CONFIG = {"max_pool_connections": 64, "connect_timeout": 5, "retries": {"max_attempts": 0}}
+_CONNECTIONS = 64
+_CONNECT_S = 5
+
 
 _LOOPS: list[Any] = []
 """Event loops of this process and its parents, kept with all that waits in them: what is collected is closed."""
@@ -82,11 +83,11 @@ def file_system(url: str, options: dict[str, Any]) -> tuple[Any, str]:
             shown = get_close_matches(scheme, known) or {"file", *_EXTRAS, *_PACKAGES}  # there are some 70
             remedy = "Pass a path, or a URL with a scheme that fsspec knows"
             raise UnknownNameError("URL scheme", name=scheme, known=shown, remedy=remedy)
+    if {*schemes} & {"s3", "s3a"} and "config_kwargs" not in options:
+        # Else ten requests at a time, and a wrong endpoint is silent for 40 s: s3fs and this package repeat requests.
+        config = {"max_pool_connections": _CONNECTIONS, "connect_timeout": _CONNECT_S, "retries": {"max_attempts": 0}}
+        options = {**options, "config_kwargs": config}
     try:
-        if {*schemes} & {"s3", "s3a"}:
-            from dataformats.storage.remote.s3_session import session_options
-
-            options = {**options, "config_kwargs": session_options() | (options.get("config_kwargs", _S3_CONFIG) or {})}
         for scheme in {*schemes} & {"http", "https"}:
             from dataformats.storage.remote.http_client import http_client
 

@@ -39,8 +39,8 @@ class RangeServer:
         head_status: The status of each HEAD.
         fault: Called with the number of a GET and its range; returns `None`, a status such as `"503"`, `"reset"`,
             `"cut"` for half of the body, `"short"` for half of the range, as its header says, `"shift"` for a range
-            that begins 8 bytes earlier, `"endless"` for a body of 256 MiB after the headers of the range,
-            `"endless error"` for such a body of status 500, or `"continue"` for nothing but the status 100.
+            that begins 8 bytes earlier, `"endless"` for a body of 256 MiB after the headers of the range, or
+            `"continue"` for nothing but the status 100.
         n_sent: The bytes of endless bodies that were sent.
         compares: False: `If-Match` is ignored.
     """
@@ -117,17 +117,16 @@ class _Handler(BaseHTTPRequestHandler):
         begin = int(first or 0) - back
         body = self.store.data[begin : int(last or len(self.store.data)) + 1 - back]
         body = body[: len(body) // 2] if fault == "short" else body
-        if fault in ("endless", "endless error"):
-            status = 206 if fault == "endless" else 500
-            self._send_endless(status, f"bytes {begin}-{begin + len(body) - 1}/{len(self.store.data)}")
+        if fault == "endless":
+            self._send_endless(f"bytes {begin}-{begin + len(body) - 1}/{len(self.store.data)}")
             return
         self._start(206 if asked else 200, len(body), f"bytes {begin}-{begin + len(body) - 1}/{len(self.store.data)}")
         self.wfile.write(body[: len(body) // 2] if fault == "cut" else body)
         self.close_connection |= fault == "cut"
 
-    def _send_endless(self, status: int, content_range: str) -> None:
+    def _send_endless(self, content_range: str) -> None:
         self.close_connection = True
-        self._start(status, 2**28, content_range)
+        self._start(206, 2**28, content_range)
         with suppress(OSError):
             while self.store.n_sent < 2**28:
                 self.store.n_sent += self.wfile.write(bytes(2**16))

@@ -97,18 +97,6 @@ def test_a_body_without_end_is_read_up_to_the_range(server: RangeServer) -> None
     assert server.n_sent < 2**26  # what buffers of the kernel and the clients take
 
 
-@pytest.mark.parametrize("server", ["http", "s3fs"], indirect=True)
-def test_an_error_without_end_is_read_up_to_a_limit(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_client, "_MAX_BYTES", 2**16)
-    monkeypatch.setattr(range_requests, "_WAITS_S", ())
-    source = opened(server)
-    len(source)
-    server.fault = lambda number, _: "endless error"
-    with pytest.raises((OSError, dataformats.FormatError), match=r"/x\.tfrecord"):
-        source.read([5])
-    assert server.n_sent < 2**26
-
-
 @pytest.mark.parametrize("server", ["http"], indirect=True)
 def test_an_answer_of_headers_without_end_is_given_up(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checked_requests, "_ANSWER_S", 0.2)
